@@ -1,0 +1,33 @@
+"""What a policy reads and writes: features, their kinds, and how each kind is normalised."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class FeatureType(str, Enum):
+    """Kinds of feature, by LeRobot's names."""
+
+    STATE = "STATE"
+    VISUAL = "VISUAL"
+    ENV = "ENV"
+    ACTION = "ACTION"
+    REWARD = "REWARD"
+    LANGUAGE = "LANGUAGE"
+
+
+class NormalizationMode(str, Enum):
+    """Ways to bring a feature to a common scale, by LeRobot's names."""
+
+    MIN_MAX = "MIN_MAX"
+    MEAN_STD = "MEAN_STD"
+    IDENTITY = "IDENTITY"
+    QUANTILES = "QUANTILES"
+    QUANTILE10 = "QUANTILE10"
+
+
+@dataclass(frozen=True)
+class PolicyFeature:
+    """A feature as a policy sees it; images are channel-first."""
+
+    type: FeatureType
+    shape: tuple[int, ...]

@@ -1,0 +1,113 @@
+"""Optimizers and learning-rate schedules, by LeRobot's types and defaults."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """What every optimizer has; the concrete class is chosen by `--optimizer.type`."""
+
+    type: ClassVar[str]
+
+    lr: float = 1e-3
+    """Learning rate."""
+    weight_decay: float = 0.0
+    """Weight decay."""
+    grad_clip_norm: float = 10.0
+    """Largest global gradient norm; 0 leaves gradients as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamConfig(OptimizerConfig):
+    """Adam; the decay is added to the gradient."""
+
+    type: ClassVar[str] = "adam"
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of the running moments."""
+    eps: float = 1e-8
+    """Added to the denominator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamWConfig(OptimizerConfig):
+    """AdamW; the decay acts on the weights."""
+
+    type: ClassVar[str] = "adamw"
+
+    weight_decay: float = 1e-2
+    """Weight decay."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of the running moments."""
+    eps: float = 1e-8
+    """Added to the denominator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SgdConfig(OptimizerConfig):
+    """Stochastic gradient descent."""
+
+    type: ClassVar[str] = "sgd"
+
+    momentum: float = 0.0
+    """Momentum."""
+    dampening: float = 0.0
+    """Dampening of the momentum."""
+    nesterov: bool = False
+    """Nesterov's form of momentum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerConfig:
+    """What every schedule has; the concrete class is chosen by `--scheduler.type`."""
+
+    type: ClassVar[str]
+
+    num_warmup_steps: int | None = None
+    """Updates over which the learning rate rises from zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffuserSchedulerConfig(SchedulerConfig):
+    """Warm-up, then the named curve down to the last step."""
+
+    type: ClassVar[str] = "diffuser"
+
+    name: str = "cosine"
+    """Curve after the warm-up: cosine, linear or constant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantWithWarmupConfig(SchedulerConfig):
+    """Warm-up, then constant."""
+
+    type: ClassVar[str] = "constant_with_warmup"
+
+    num_warmup_steps: int | None = 1000
+    """Updates over which the learning rate rises from zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineDecayWithWarmupConfig(SchedulerConfig):
+    """Warm-up to `peak_lr`, then a cosine down to `decay_lr`."""
+
+    type: ClassVar[str] = "cosine_decay_with_warmup"
+
+    num_warmup_steps: int | None = 1000
+    """Updates over which the learning rate rises."""
+    num_decay_steps: int = 30_000
+    """Update at which the cosine ends; shrunk with the warm-up when --steps is smaller."""
+    peak_lr: float = 1e-4
+    """Learning rate after the warm-up."""
+    decay_lr: float = 1e-5
+    """Learning rate at the end."""
+
+
+OPTIMIZER_TYPES: dict[str, type[OptimizerConfig]] = {
+    config.type: config for config in (AdamConfig, AdamWConfig, SgdConfig)
+}
+SCHEDULER_TYPES: dict[str, type[SchedulerConfig]] = {
+    config.type: config
+    for config in (DiffuserSchedulerConfig, ConstantWithWarmupConfig, CosineDecayWithWarmupConfig)
+}

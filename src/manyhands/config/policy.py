@@ -1,0 +1,191 @@
+"""Policies by type: every field of LeRobot's `config.json`, under LeRobot's name and in its order."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.optim import AdamWConfig, OptimizerConfig, SchedulerConfig
+
+
+def _mean_std_everywhere() -> dict[str, NormalizationMode]:
+    return dict.fromkeys(("VISUAL", "STATE", "ACTION"), NormalizationMode.MEAN_STD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyConfig:
+    """What every policy has; the concrete class is chosen by `--policy.type`."""
+
+    type: ClassVar[str]
+
+    n_obs_steps: int = 1
+    """Observations the policy looks at, the current one included."""
+    input_features: dict[str, PolicyFeature] = field(default_factory=dict)
+    """Features the policy reads; empty takes every observation of the dataset."""
+    output_features: dict[str, PolicyFeature] = field(default_factory=dict)
+    """Features the policy predicts; filled from the dataset's actions."""
+    device: str | None = None
+    """Where to run: cpu, cuda, cuda:N; null takes a GPU where there is one."""
+    use_amp: bool = False
+    """Train in bf16 mixed precision unless --accelerator.mixed_precision or the launcher says otherwise."""
+    use_peft: bool = False
+    """Fine-tune adapters instead of all weights."""
+    push_to_hub: bool = False
+    """Upload the trained policy to the Hub when the run ends."""
+    repo_id: str | None = None
+    """Hub name recorded in the checkpoint."""
+    private: bool | None = None
+    """Hub visibility recorded in the checkpoint."""
+    tags: list[str] | None = None
+    """Hub tags recorded in the checkpoint."""
+    license: str | None = None
+    """Licence recorded in the checkpoint."""
+    pretrained_path: Path | None = None
+    """Folder or Hub name whose weights training starts from; set by --policy.path."""
+    pretrained_revision: str | None = None
+    """Hub revision of those weights."""
+
+    @property
+    def observation_offsets(self) -> list[int] | None:
+        """Frame offsets of the observations in a sample; None means the current frame, without a time axis."""
+        raise NotImplementedError
+
+    @property
+    def action_offsets(self) -> list[int]:
+        """Frame offsets of the actions in a sample."""
+        raise NotImplementedError
+
+    def optimizer_preset(self) -> OptimizerConfig:
+        """The optimizer this policy is trained with unless flags say otherwise."""
+        raise NotImplementedError
+
+    def scheduler_preset(self) -> SchedulerConfig | None:
+        """The schedule this policy is trained with unless flags say otherwise."""
+        raise NotImplementedError
+
+    def faults(self) -> list[str]:
+        """Everything about these values that cannot work."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActConfig(PolicyConfig):
+    """Action Chunking with Transformers."""
+
+    type: ClassVar[str] = "act"
+
+    chunk_size: int = 100
+    """Actions predicted at once."""
+    n_action_steps: int = 100
+    """Actions executed before the next prediction."""
+    normalization_mapping: dict[str, NormalizationMode] = field(default_factory=_mean_std_everywhere)
+    """How each kind of feature is normalised."""
+    vision_backbone: str = "resnet18"
+    """Image encoder: resnet18, resnet34, resnet50, resnet101 or resnet152."""
+    pretrained_backbone_weights: str | None = "ResNet18_Weights.IMAGENET1K_V1"
+    """Weights the image encoder starts from; null for random ones."""
+    replace_final_stride_with_dilation: int = 0
+    """Keep the last stage's resolution by dilation (1), for resnet50 and larger."""
+    pre_norm: bool = False
+    """Normalise before each transformer sublayer instead of after."""
+    dim_model: int = 512
+    """Width of the transformer."""
+    n_heads: int = 8
+    """Attention heads."""
+    dim_feedforward: int = 3200
+    """Width of the feed-forward sublayers."""
+    feedforward_activation: str = "relu"
+    """Activation of the feed-forward sublayers: relu or gelu."""
+    n_encoder_layers: int = 4
+    """Encoder layers."""
+    n_decoder_layers: int = 1
+    """Decoder layers."""
+    use_vae: bool = True
+    """Train with a variational encoder of the action chunk."""
+    latent_dim: int = 32
+    """Size of the variational latent."""
+    n_vae_encoder_layers: int = 4
+    """Layers of the variational encoder."""
+    temporal_ensemble_coeff: float | None = None
+    """Average overlapping chunks with weights exp(-coeff * age); needs n_action_steps=1."""
+    dropout: float = 0.1
+    """Dropout in the transformer."""
+    kl_weight: float = 10.0
+    """Weight of the latent's KL term in the loss."""
+    optimizer_lr: float = 1e-5
+    """Learning rate of the preset."""
+    optimizer_weight_decay: float = 1e-4
+    """Weight decay of the preset."""
+    optimizer_lr_backbone: float = 1e-5
+    """Learning rate of the image encoder."""
+
+    @property
+    def observation_offsets(self) -> list[int] | None:
+        """ACT looks at the current frame only."""
+        return None
+
+    @property
+    def action_offsets(self) -> list[int]:
+        """One action per future step of the chunk."""
+        return list(range(self.chunk_size))
+
+    def optimizer_preset(self) -> OptimizerConfig:
+        """AdamW with the policy's own learning rate and decay."""
+        return AdamWConfig(lr=self.optimizer_lr, weight_decay=self.optimizer_weight_decay)
+
+    def scheduler_preset(self) -> SchedulerConfig | None:
+        """A constant learning rate."""
+        return None
+
+    def faults(self) -> list[str]:
+        """Sizes and choices that no ACT network can have."""
+        return [sentence for wrong, sentence in self._rules() if wrong]
+
+    def _rules(self) -> list[tuple[bool, str]]:
+        backbones = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
+        dilated = bool(self.replace_final_stride_with_dilation)
+        return [
+            (self.n_obs_steps != 1, f"--policy.n_obs_steps={self.n_obs_steps}: ACT reads one observation; use 1"),
+            (
+                self.chunk_size < 1,
+                f"--policy.chunk_size={self.chunk_size} must be at least 1",
+            ),
+            (
+                not 1 <= self.n_action_steps <= max(1, self.chunk_size),
+                f"--policy.n_action_steps={self.n_action_steps} must lie between 1 and "
+                f"--policy.chunk_size={self.chunk_size}",
+            ),
+            (
+                self.temporal_ensemble_coeff is not None and self.n_action_steps != 1,
+                f"--policy.temporal_ensemble_coeff needs --policy.n_action_steps=1, not {self.n_action_steps}",
+            ),
+            (
+                self.vision_backbone not in backbones,
+                f"--policy.vision_backbone={self.vision_backbone} is not one of {', '.join(backbones)}",
+            ),
+            (
+                dilated and self.vision_backbone in ("resnet18", "resnet34"),
+                "--policy.replace_final_stride_with_dilation needs resnet50 or larger, "
+                f"not {self.vision_backbone}",
+            ),
+            (
+                self.feedforward_activation not in ("relu", "gelu"),
+                f"--policy.feedforward_activation={self.feedforward_activation} is not relu or gelu",
+            ),
+            (
+                self.dim_model % 4 != 0 or self.dim_model % max(1, self.n_heads) != 0,
+                f"--policy.dim_model={self.dim_model} must be divisible by 4 and by --policy.n_heads={self.n_heads}",
+            ),
+            (
+                not 0 <= self.dropout < 1,
+                f"--policy.dropout={self.dropout} must lie in [0, 1)",
+            ),
+        ]
+
+
+POLICY_TYPES: dict[str, type[PolicyConfig]] = {config.type: config for config in (ActConfig,)}
+
+
+def visual_features(config: PolicyConfig) -> list[str]:
+    """Names of the cameras, in the order that numbers them."""
+    return [name for name, feature in config.input_features.items() if feature.type is FeatureType.VISUAL]

@@ -1,0 +1,33 @@
+"""Every way a run can end badly through no bug of ours, with the exit code the shell sees."""
+
+
+class UserError(Exception):
+    """A mistake the user can mend: states the fault, the value seen and the flag or file to change."""
+
+    exit_code = 2
+
+
+class ConfigError(UserError):
+    """Faults of a configuration, gathered so that one run of the command shows them all."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class DatasetError(UserError):
+    """A dataset that is missing, damaged or unlike what its metadata says."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint that is missing, damaged or made for something else."""
+
+
+class EnvironmentFault(UserError):
+    """The machine or the launcher's variables do not allow what was asked."""
+
+
+class Diverged(Exception):
+    """Training produced a number that is not finite."""
+
+    exit_code = 3

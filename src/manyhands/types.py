@@ -1,0 +1,87 @@
+"""The words packages use to talk to each other: batches, draws, loss terms, and who offers what."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from torch import Generator, Tensor, nn
+
+Batch = dict[str, Any]
+"""Tensors by LeRobot key with a leading sample axis; `task` is a list of strings."""
+
+Draws = Mapping[str, Tensor]
+"""Random numbers by name, made outside the network so that its forward is a pure function."""
+
+Stats = dict[str, dict[str, np.ndarray]]
+"""Statistics by feature and name (`mean`, `std`, `min`, `max`, `count`, `q01`, ...)."""
+
+
+class LossTerm(NamedTuple):
+    """One summand `weight * total / count` of the loss, kept apart so that ranks can share a count."""
+
+    total: Tensor
+    """Sum over the valid entries of this batch; differentiable."""
+    count: Tensor
+    """How many entries `total` sums; depends on the batch alone."""
+    weight: float
+
+
+LossTerms = dict[str, LossTerm]
+
+
+class Network(Protocol):
+    """What a policy's `nn.Module` offers; inputs are normalised, tensor names are LeRobot's."""
+
+    def __call__(self, batch: Batch, draws: Draws) -> LossTerms: ...
+
+    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
+        """The random numbers one training forward needs, drawn in LeRobot's order."""
+
+    def predict(self, observation: Batch, draws: Draws) -> Tensor:
+        """A normalised action chunk (samples, steps, action)."""
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Parameters with what differs from the optimizer's own settings."""
+
+
+class Policy(Protocol):
+    """A network with its processors: raw values in, raw values out."""
+
+    network: nn.Module
+
+    def training_loss(
+        self, batch: Batch, draws: Draws | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]: ...
+
+    def predict_action_chunk(self, observation: Batch, draws: Draws | None = None) -> Tensor: ...
+
+    def select_action(self, observation: Batch) -> Tensor: ...
+
+    def reset(self) -> None: ...
+
+    def save(self, folder: Path) -> None: ...
+
+
+class Engine(Protocol):
+    """How an update is spread over devices."""
+
+    def micro_batches(self, batch: Batch) -> Iterator[Batch]:
+        """The parts of this rank's batch; gradients are shared when the last one is done."""
+
+    def backward(self, loss: Tensor) -> None: ...
+
+    def clip_gradients(self, max_norm: float) -> Tensor:
+        """Limit the global gradient norm and return it as it was; zero only measures."""
+
+
+class Environment(Protocol):
+    """A batch of simulated worlds stepped together."""
+
+    fps: int
+    num_worlds: int
+
+    def reset(self, seeds: list[int]) -> dict[str, np.ndarray]: ...
+
+    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+        """Observation, reward and success of every world after one action each."""
