@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """A mistake the user can mend: states the fault, the value seen and the flag or file to change."""
+    """A mistake the user can mend: the fault, the value seen, the flag or file to change."""
 
     exit_code = 2
 
@@ -21,6 +21,10 @@ class DatasetError(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint that is missing, damaged or made for something else."""
+
+
+class WeightsUnavailable(UserError):
+    """Published weights that are neither cached nor to be fetched."""
 
 
 class EnvironmentFault(UserError):

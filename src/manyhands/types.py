@@ -18,12 +18,9 @@ Stats = dict[str, dict[str, np.ndarray]]
 
 
 class LossTerm(NamedTuple):
-    """One summand `weight * total / count` of the loss, kept apart so that ranks can share a count."""
+    """One summand of the loss: `weight` times the mean over entries that `total` is the sum of."""
 
     total: Tensor
-    """Sum over the valid entries of this batch; differentiable."""
-    count: Tensor
-    """How many entries `total` sums; depends on the batch alone."""
     weight: float
 
 
@@ -31,15 +28,18 @@ LossTerms = dict[str, LossTerm]
 
 
 class Network(Protocol):
-    """What a policy's `nn.Module` offers; inputs are normalised, tensor names are LeRobot's."""
+    """What a policy's `nn.Module` offers; inputs are normalized, tensor names are LeRobot's."""
 
     def __call__(self, batch: Batch, draws: Draws) -> LossTerms: ...
+
+    def entry_counts(self, batch: Batch) -> dict[str, Tensor]:
+        """How many entries each term of the loss sums; depends on the batch alone."""
 
     def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
         """The random numbers one training forward needs, drawn in LeRobot's order."""
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
-        """A normalised action chunk (samples, steps, action)."""
+        """A normalized action chunk (samples, steps, action)."""
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parameters with what differs from the optimizer's own settings."""
@@ -80,6 +80,8 @@ class Environment(Protocol):
 
     fps: int
     num_worlds: int
+    instruction: str
+    """What the robot is asked to do, for policies that read it."""
 
     def reset(self, seeds: list[int]) -> dict[str, np.ndarray]: ...
 

@@ -1,10 +1,10 @@
-"""What a policy reads and writes: features, their kinds, and how each kind is normalised."""
+"""What a policy reads and writes: features, their kinds, and how each kind is normalized."""
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 
-class FeatureType(str, Enum):
+class FeatureType(StrEnum):
     """Kinds of feature, by LeRobot's names."""
 
     STATE = "STATE"
@@ -15,7 +15,7 @@ class FeatureType(str, Enum):
     LANGUAGE = "LANGUAGE"
 
 
-class NormalizationMode(str, Enum):
+class NormalizationMode(StrEnum):
     """Ways to bring a feature to a common scale, by LeRobot's names."""
 
     MIN_MAX = "MIN_MAX"

@@ -104,6 +104,8 @@ class CosineDecayWithWarmupConfig(SchedulerConfig):
     """Learning rate at the end."""
 
 
+SCHEDULE_CURVES = ("cosine", "linear", "constant")
+
 OPTIMIZER_TYPES: dict[str, type[OptimizerConfig]] = {
     config.type: config for config in (AdamConfig, AdamWConfig, SgdConfig)
 }

@@ -1,4 +1,4 @@
-"""Policies by type: every field of LeRobot's `config.json`, under LeRobot's name and in its order."""
+"""Policies by type: every field of LeRobot's `config.json`, under its name and in its order."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,6 +6,9 @@ from typing import ClassVar
 
 from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.config.optim import AdamWConfig, OptimizerConfig, SchedulerConfig
+
+DEFAULT_BACKBONE_WEIGHTS = "ResNet18_Weights.IMAGENET1K_V1"
+BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
 def _mean_std_everywhere() -> dict[str, NormalizationMode]:
@@ -27,11 +30,11 @@ class PolicyConfig:
     device: str | None = None
     """Where to run: cpu, cuda, cuda:N; null takes a GPU where there is one."""
     use_amp: bool = False
-    """Train in bf16 mixed precision unless --accelerator.mixed_precision or the launcher says otherwise."""
+    """Train in bf16 mixed precision where no other precision is chosen."""
     use_peft: bool = False
-    """Fine-tune adapters instead of all weights."""
+    """Kept for LeRobot's files; only false."""
     push_to_hub: bool = False
-    """Upload the trained policy to the Hub when the run ends."""
+    """Kept for LeRobot's files; only false, runs stay local."""
     repo_id: str | None = None
     """Hub name recorded in the checkpoint."""
     private: bool | None = None
@@ -39,7 +42,7 @@ class PolicyConfig:
     tags: list[str] | None = None
     """Hub tags recorded in the checkpoint."""
     license: str | None = None
-    """Licence recorded in the checkpoint."""
+    """License recorded in the checkpoint."""
     pretrained_path: Path | None = None
     """Folder or Hub name whose weights training starts from; set by --policy.path."""
     pretrained_revision: str | None = None
@@ -47,7 +50,7 @@ class PolicyConfig:
 
     @property
     def observation_offsets(self) -> list[int] | None:
-        """Frame offsets of the observations in a sample; None means the current frame, without a time axis."""
+        """Frame offsets of observations; None is the current frame, without a time axis."""
         raise NotImplementedError
 
     @property
@@ -78,16 +81,18 @@ class ActConfig(PolicyConfig):
     """Actions predicted at once."""
     n_action_steps: int = 100
     """Actions executed before the next prediction."""
-    normalization_mapping: dict[str, NormalizationMode] = field(default_factory=_mean_std_everywhere)
-    """How each kind of feature is normalised."""
+    normalization_mapping: dict[str, NormalizationMode] = field(
+        default_factory=_mean_std_everywhere
+    )
+    """How each kind of feature is normalized."""
     vision_backbone: str = "resnet18"
     """Image encoder: resnet18, resnet34, resnet50, resnet101 or resnet152."""
-    pretrained_backbone_weights: str | None = "ResNet18_Weights.IMAGENET1K_V1"
+    pretrained_backbone_weights: str | None = DEFAULT_BACKBONE_WEIGHTS
     """Weights the image encoder starts from; null for random ones."""
     replace_final_stride_with_dilation: int = 0
     """Keep the last stage's resolution by dilation (1), for resnet50 and larger."""
     pre_norm: bool = False
-    """Normalise before each transformer sublayer instead of after."""
+    """Normalize before each transformer sublayer instead of after."""
     dim_model: int = 512
     """Width of the transformer."""
     n_heads: int = 8
@@ -139,47 +144,49 @@ class ActConfig(PolicyConfig):
 
     def faults(self) -> list[str]:
         """Sizes and choices that no ACT network can have."""
-        return [sentence for wrong, sentence in self._rules() if wrong]
+        rules = self._chunk_rules() + self._network_rules()
+        return [sentence for is_wrong, sentence in rules if is_wrong]
 
-    def _rules(self) -> list[tuple[bool, str]]:
-        backbones = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
-        dilated = bool(self.replace_final_stride_with_dilation)
+    def _chunk_rules(self) -> list[tuple[bool, str]]:
+        coefficient, executed = self.temporal_ensemble_coeff, self.n_action_steps
         return [
-            (self.n_obs_steps != 1, f"--policy.n_obs_steps={self.n_obs_steps}: ACT reads one observation; use 1"),
             (
-                self.chunk_size < 1,
-                f"--policy.chunk_size={self.chunk_size} must be at least 1",
+                self.n_obs_steps != 1,
+                f"--policy.n_obs_steps={self.n_obs_steps}: ACT reads one observation; use 1",
             ),
+            (self.chunk_size < 1, f"--policy.chunk_size={self.chunk_size} must be at least 1"),
             (
-                not 1 <= self.n_action_steps <= max(1, self.chunk_size),
-                f"--policy.n_action_steps={self.n_action_steps} must lie between 1 and "
+                not 1 <= executed <= max(1, self.chunk_size),
+                f"--policy.n_action_steps={executed} must lie between 1 and "
                 f"--policy.chunk_size={self.chunk_size}",
             ),
             (
-                self.temporal_ensemble_coeff is not None and self.n_action_steps != 1,
-                f"--policy.temporal_ensemble_coeff needs --policy.n_action_steps=1, not {self.n_action_steps}",
+                coefficient is not None and executed != 1,
+                f"--policy.temporal_ensemble_coeff needs --policy.n_action_steps=1, not {executed}",
+            ),
+        ]
+
+    def _network_rules(self) -> list[tuple[bool, str]]:
+        backbone, width = self.vision_backbone, self.dim_model
+        return [
+            (
+                backbone not in BACKBONES,
+                f"--policy.vision_backbone={backbone} is not one of {', '.join(BACKBONES)}",
             ),
             (
-                self.vision_backbone not in backbones,
-                f"--policy.vision_backbone={self.vision_backbone} is not one of {', '.join(backbones)}",
-            ),
-            (
-                dilated and self.vision_backbone in ("resnet18", "resnet34"),
-                "--policy.replace_final_stride_with_dilation needs resnet50 or larger, "
-                f"not {self.vision_backbone}",
+                bool(self.replace_final_stride_with_dilation) and backbone in BACKBONES[:2],
+                f"--policy.replace_final_stride_with_dilation needs resnet50 or up, not {backbone}",
             ),
             (
                 self.feedforward_activation not in ("relu", "gelu"),
-                f"--policy.feedforward_activation={self.feedforward_activation} is not relu or gelu",
+                f"--policy.feedforward_activation={self.feedforward_activation} is no relu or gelu",
             ),
             (
-                self.dim_model % 4 != 0 or self.dim_model % max(1, self.n_heads) != 0,
-                f"--policy.dim_model={self.dim_model} must be divisible by 4 and by --policy.n_heads={self.n_heads}",
+                width % 4 != 0 or width % max(1, self.n_heads) != 0,
+                f"--policy.dim_model={width} must be divisible by 4 and by --policy.n_heads="
+                f"{self.n_heads}",
             ),
-            (
-                not 0 <= self.dropout < 1,
-                f"--policy.dropout={self.dropout} must lie in [0, 1)",
-            ),
+            (not 0 <= self.dropout < 1, f"--policy.dropout={self.dropout} must lie in [0, 1)"),
         ]
 
 
@@ -188,4 +195,8 @@ POLICY_TYPES: dict[str, type[PolicyConfig]] = {config.type: config for config in
 
 def visual_features(config: PolicyConfig) -> list[str]:
     """Names of the cameras, in the order that numbers them."""
-    return [name for name, feature in config.input_features.items() if feature.type is FeatureType.VISUAL]
+    return [
+        name
+        for name, feature in config.input_features.items()
+        if feature.type is FeatureType.VISUAL
+    ]

@@ -1,0 +1,61 @@
+"""Files, directories and links that appear whole or not at all.
+
+Everything is written beside its place, flushed to the disk and renamed: whoever looks, at any
+moment and after any crash, finds the old thing or the new one, never a part.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """Yield a scratch path that becomes `target` only if the block succeeds."""
+    scratch = target.with_name(f".{target.name}.partial")
+    try:
+        yield scratch
+        flush(scratch)
+        scratch.replace(target)
+        flush(target.parent)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_directory(target: Path) -> Iterator[Path]:
+    """Yield a scratch directory that takes the place of `target` if the block succeeds."""
+    scratch, old = (target.with_name(f".{target.name}.{name}") for name in ("partial", "old"))
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        yield scratch
+        for path in scratch.rglob("*"):
+            flush(path)
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            target.rename(old)
+        scratch.rename(target)
+        flush(target.parent)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def point_link(link: Path, target: str) -> None:
+    """Make a relative symbolic link point at `target`, without a moment in which it is missing."""
+    scratch = link.with_name(f".{link.name}.partial")
+    scratch.unlink(missing_ok=True)
+    scratch.symlink_to(target)
+    scratch.replace(link)
+
+
+def flush(path: Path) -> None:
+    """Bring what was written to a file or directory onto the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,85 @@
+"""The `manyhands` command: one word chooses what to do, flags say how."""
+
+import difflib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from manyhands.errors import Diverged, UserError
+
+USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
+
+  manyhands demo     record, train, score and report on a built-in simulated task
+  manyhands train    train a policy on a LeRobot dataset
+
+`manyhands COMMAND --help` lists the flags of a command."""
+
+COMMANDS = ("demo", "train")
+LAST_WORD_S = 3.0
+
+Command = Callable[[Sequence[str]], int]
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(USAGE)
+        sys.exit(0 if arguments else 2)
+    command = find_command(arguments[0])
+    sys.exit(guarded(command, arguments[1:]) if command else unknown_command(arguments[0]))
+
+
+def train_main() -> None:
+    """The `manyhands-train` script, for launchers that want a file to run."""
+    command = find_command("train")
+    assert command is not None
+    sys.exit(guarded(command, sys.argv[1:]))
+
+
+def find_command(name: str) -> Command | None:
+    """The command of that name; each is imported only when used."""
+    match name:
+        case "train":
+            from manyhands.cli.train import train_command
+
+            return train_command
+        case "demo":
+            from manyhands.cli.demo import demo_command
+
+            return demo_command
+    return None
+
+
+def unknown_command(name: str) -> int:
+    """Say that there is no such command."""
+    alike = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f"; did you mean {alike[0]}?" if alike else f"; known are {', '.join(COMMANDS)}"
+    print(f"manyhands: unknown command {name}{hint}", file=sys.stderr)
+    return UserError.exit_code
+
+
+def guarded(command: Command, arguments: Sequence[str]) -> int:
+    """Run a command; tell the user's mistakes in a few lines and without a traceback."""
+    try:
+        return command(arguments)
+    except (UserError, Diverged) as error:
+        tell(error)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing more may be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def tell(error: Exception) -> None:
+    """Print a mistake once: other ranks than the main one speak only if they outlive it."""
+    rank = os.environ.get("RANK", "0")
+    if rank != "0":
+        time.sleep(LAST_WORD_S)
+    speaker = "manyhands" if rank == "0" else f"manyhands rank {rank}"
+    for line in str(error).splitlines():
+        print(f"{speaker}: {line}", file=sys.stderr)

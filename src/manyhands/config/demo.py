@@ -1,0 +1,21 @@
+"""The demo as the user asked for it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manyhands.config.train import LaunchConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoConfig:
+    """Demo."""
+
+    output_dir: Path = Path("outputs/demo")
+    """Folder for the dataset, the run and the report; each --seed has its own inside."""
+    seed: int = 0
+    """Seed of the recorded episodes and of training; scored episodes are always the same."""
+    fast: bool = False
+    """Record and train just enough to see every part work; the policy learns next to nothing."""
+    json: Path | None = None
+    """File to write the results to."""
+    launch: LaunchConfig = field(default_factory=LaunchConfig)

@@ -1,0 +1,121 @@
+"""From the command line to one frozen TrainConfig: defaults < policy preset < file < flags."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from manyhands.config.check import faults_of
+from manyhands.config.files import find_config_file, read_config_file, read_policy_file
+from manyhands.config.flags import overlay
+from manyhands.config.foreign import drop_foreign
+from manyhands.config.policy import PolicyConfig
+from manyhands.config.schema import Decoder, RawText, Tree, decode_value, encode
+from manyhands.config.train import TrainConfig
+from manyhands.errors import ConfigError
+
+
+def resolve_train_config(flags: Tree) -> TrainConfig:
+    """The run a tree of flags asks for; raises ConfigError with every fault found."""
+    decoder = Decoder(TrainConfig)
+    tree = _with_file(flags)
+    tree = drop_foreign(tree, decoder.faults)
+    tree = _with_pretrained_policy(tree)
+    policy = _policy_of(tree)
+    config = decoder.section(TrainConfig, _with_preset(tree, policy))
+    faults = list(dict.fromkeys([*decoder.faults, *faults_of(config, _named_sections(decoder))]))
+    if faults:
+        raise ConfigError(faults)
+    return config
+
+
+def _with_file(flags: Tree) -> Tree:
+    """Flags over the file they name; --resume names the file of the run it continues."""
+    flags = dict(flags)
+    named = flags.pop("config_path", None)
+    resume = _decoded(flags.get("resume", False))
+    if resume is True:
+        source = named or flags.get("output_dir")
+        if source is None:
+            raise ConfigError(["--resume=true needs --output_dir=RUN or --config_path=CHECKPOINT"])
+        file = find_config_file(str(source))
+        flags["resume"] = str(source if named is None else file.parent.parent)
+        named = str(file)
+    elif isinstance(resume, str):
+        named = str(find_config_file(resume))
+        flags["resume"] = resume
+    if named is None:
+        return flags
+    return overlay(read_config_file(str(named)) | {"resume": False}, flags)
+
+
+def _decoded(value: Any) -> Any:
+    return decode_value(bool | str, value) if isinstance(value, RawText) else value
+
+
+def _with_pretrained_policy(tree: Tree) -> Tree:
+    """The policy section over the config stored with the policy it starts from."""
+    policy = tree.get("policy")
+    if isinstance(policy, str):
+        return tree | {"policy": {"type": policy}}
+    if not isinstance(policy, dict):
+        return tree
+    policy = dict(policy)
+    path = policy.pop("path", None)
+    if path is None and "type" not in policy:
+        path = policy.get("pretrained_path")
+    if path is None:
+        return tree
+    if "type" in policy:
+        raise ConfigError([f"--policy.path={path} already says the type; leave out --policy.type"])
+    revision = policy.get("pretrained_revision")
+    stored = read_policy_file(str(path), revision and str(revision))
+    return tree | {"policy": overlay(stored, policy | {"pretrained_path": str(path)})}
+
+
+def _policy_of(tree: Tree) -> PolicyConfig | None:
+    """The policy alone, for its preset; its faults are told when the whole is decoded."""
+    section = tree.get("policy")
+    if not isinstance(section, dict):
+        return None
+    return Decoder(TrainConfig).choice(PolicyConfig, section, "policy")
+
+
+def _with_preset(tree: Tree, policy: PolicyConfig | None) -> Tree:
+    """Optimizer and schedule of the policy below whatever the tree says of them."""
+    wanted = _decoded(tree.get("use_policy_training_preset", True))
+    if policy is None or wanted is not True:
+        return tree
+    optimizer, scheduler = policy.optimizer_preset(), policy.scheduler_preset()
+    preset: Tree = {"optimizer": encode(optimizer)}
+    if scheduler is not None:
+        preset["scheduler"] = encode(scheduler)
+    return overlay(preset, _without_nulls(tree, "optimizer"))
+
+
+def _without_nulls(tree: Tree, name: str) -> Tree:
+    return {key: value for key, value in tree.items() if key != name or value is not None}
+
+
+def _named_sections(decoder: Decoder) -> set[str]:
+    """Sections some fault already speaks of: missing them is not worth a second sentence."""
+    return {name for name in ("policy", "dataset") if any(f"--{name}" in f for f in decoder.faults)}
+
+
+def output_dir_of(config: TrainConfig, now: str) -> Path:
+    """Where the run lives; `now` is a date and time such as 2026-01-31/17-05-09."""
+    if config.output_dir is not None:
+        return config.output_dir
+    return Path("outputs", "train", f"{now}_{job_name_of(config)}")
+
+
+def job_name_of(config: TrainConfig) -> str:
+    """The name of the run."""
+    assert config.policy is not None
+    return config.job_name or config.policy.type
+
+
+def read_train_config(argv: Sequence[str]) -> TrainConfig:
+    """The run a command line asks for."""
+    from manyhands.config.flags import read_flags
+
+    return resolve_train_config(read_flags(argv).tree)

@@ -1,0 +1,207 @@
+"""Dataclasses as flags: what can be set, and a frozen config from a tree of raw values."""
+
+import ast
+import inspect
+import textwrap
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from pathlib import PurePath
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import draccus
+from draccus.cfgparsing import parse_string
+from draccus.utils import DecodingError
+
+from manyhands.config.decode import nearest
+from manyhands.config.optim import (
+    OPTIMIZER_TYPES,
+    SCHEDULER_TYPES,
+    OptimizerConfig,
+    SchedulerConfig,
+)
+from manyhands.config.policy import POLICY_TYPES, PolicyConfig
+
+Tree = dict[str, Any]
+"""Raw values by name, nested as the dataclasses are."""
+
+Config = TypeVar("Config")
+
+CHOICES: dict[type, Mapping[str, type]] = {
+    PolicyConfig: POLICY_TYPES,
+    OptimizerConfig: OPTIMIZER_TYPES,
+    SchedulerConfig: SCHEDULER_TYPES,
+}
+"""Sections whose dataclass is chosen by a `type` value."""
+
+
+class RawText(str):
+    """A value as typed on the command line, not yet parsed."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One value that can be set."""
+
+    name: str
+    section: str
+    type: Any
+    default: Any
+    help: str
+
+
+def flags_of(config: type, prefix: str = "", section: str = "run") -> Iterator[Flag]:
+    """Every flag of a dataclass, nested ones included, in order of declaration."""
+    hints = get_type_hints(config)
+    for item in fields(config):
+        name, hint = f"{prefix}{item.name}", plain_type(hints[item.name])
+        if hint in CHOICES:
+            yield from _flags_of_choice(hint, name)
+        elif isinstance(hint, type) and is_dataclass(hint):
+            yield from flags_of(hint, f"{name}.", name if not prefix else section)
+        else:
+            yield Flag(
+                name, section, hints[item.name], default_of(item), help_of(config, item.name)
+            )
+
+
+def _flags_of_choice(base: type, name: str) -> Iterator[Flag]:
+    choices = CHOICES[base]
+    yield Flag(f"{name}.type", name, str, None, f"One of {', '.join(choices)}.")
+    if base is PolicyConfig:
+        help_text = "Folder or Hub name of a policy to start from, instead of --policy.type."
+        yield Flag(f"{name}.path", name, str, None, help_text)
+    for kind, config in choices.items():
+        for flag in flags_of(config, f"{name}.", name):
+            yield Flag(flag.name, f"{name} ({kind})", flag.type, flag.default, flag.help)
+
+
+def plain_type(hint: Any) -> Any:
+    """The type inside `X | None`, else the hint itself."""
+    if get_origin(hint) in (Union, types.UnionType):
+        inner = [argument for argument in get_args(hint) if argument is not type(None)]
+        return inner[0] if len(inner) == 1 else hint
+    return hint
+
+
+def default_of(item: Field[Any]) -> Any:
+    """The value a field has when nobody sets it."""
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+@cache
+def _field_docs(config: type) -> dict[str, str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(config))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    return {
+        field.target.id: doc.value.value
+        for field, doc in zip(tree.body, tree.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
+        if isinstance(doc.value.value, str)
+    }
+
+
+def help_of(config: type, name: str) -> str:
+    """The string under a field, also where the field is inherited."""
+    docs = (_field_docs(base).get(name) for base in config.__mro__ if is_dataclass(base))
+    return next((doc for doc in docs if doc), "")
+
+
+class Decoder:
+    """Turns trees into frozen configs and gathers every fault on the way."""
+
+    def __init__(self, root: type) -> None:
+        self.faults: list[str] = []
+        self._flags = [f"--{flag.name}" for flag in flags_of(root)]
+
+    def section(self, config: type[Config], tree: Tree, prefix: str = "") -> Config:
+        """The config a tree describes; values at fault keep their default."""
+        hints = get_type_hints(config)
+        known = {item.name for item in fields(config)}  # type: ignore[arg-type]
+        values: Tree = {}
+        for name, raw in tree.items():
+            if name in known:
+                values[name] = self._value(hints[name], raw, f"{prefix}{name}")
+            elif name != "type":
+                self.unknown(f"{prefix}{name}", raw)
+        return config(**{name: value for name, value in values.items() if value is not MISSING})
+
+    def choice(self, base: type[Config], tree: Tree, name: str) -> Config | None:
+        """The config of the class that the tree's `type` names; None when it names none."""
+        kind, choices = tree.get("type"), CHOICES[base]
+        if kind is not None and str(kind) in choices:
+            return self.section(choices[str(kind)], tree, f"{name}.")
+        if kind is not None:
+            hint = nearest(str(kind), choices)
+            known = ", ".join(choices)
+            self.faults.append(f"--{name}.type={kind} is unknown; known are {known}{hint}")
+        return None
+
+    def unknown(self, name: str, value: Any) -> None:
+        """Note a name nobody declared, a whole section by each of its values."""
+        if isinstance(value, dict) and value:
+            for inner, inner_value in value.items():
+                self.unknown(f"{name}.{inner}", inner_value)
+            return
+        self.faults.append(f"unknown flag --{name}{nearest(f'--{name}', self._flags)}")
+
+    def _value(self, hint: Any, raw: Any, name: str) -> Any:
+        inner = plain_type(hint)
+        if raw is None and inner is not hint:
+            return None
+        if inner in CHOICES:
+            return self.choice(inner, raw, name) if isinstance(raw, dict) else self._ill(raw, name)
+        if is_dataclass(inner) and isinstance(inner, type):
+            if not isinstance(raw, dict):
+                return self._ill(raw, name, "a section of its own values")
+            return self.section(inner, raw, f"{name}.")
+        try:
+            return decode_value(hint, raw)
+        except (DecodingError, TypeError, ValueError, KeyError, AttributeError):
+            # draccus lets errors of its own workings through where a value is far off.
+            return self._ill(raw, name, type_name(hint))
+
+    def _ill(self, raw: Any, name: str, expected: str = "a type and its values") -> Any:
+        self.faults.append(f"--{name}={raw} is not {expected}")
+        return MISSING
+
+
+def decode_value(hint: Any, raw: Any) -> Any:
+    """A leaf value of the hinted type, from text as typed or from a parsed file."""
+    if isinstance(raw, RawText):
+        if plain_type(hint) is str:
+            return None if raw == "null" and hint is not str else str(raw)
+        raw = parse_string(str(raw))
+    if raw is None and type(None) not in get_args(hint):
+        raise TypeError("null where a value is needed")
+    return draccus.decode(hint, raw)
+
+
+def type_name(hint: Any) -> str:
+    """A type in the words of a user."""
+    inner = plain_type(hint)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    name = words.get(inner, str(inner).removeprefix("<class '").removesuffix("'>"))
+    return f"{name} or null" if inner is not hint else name
+
+
+def encode(config: Any) -> Any:
+    """A config as JSON-ready values, sections with their `type`."""
+    if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
+        return {"type": config.type} | _encode_fields(config)
+    if is_dataclass(config):
+        return _encode_fields(config)
+    if isinstance(config, dict):
+        return {key: encode(value) for key, value in config.items()}
+    if isinstance(config, list | tuple):
+        return [encode(value) for value in config]
+    if isinstance(config, Enum):
+        return config.value
+    return str(config) if isinstance(config, PurePath) else config
+
+
+def _encode_fields(config: Any) -> Tree:
+    return {item.name: encode(getattr(config, item.name)) for item in fields(config)}

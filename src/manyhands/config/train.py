@@ -1,0 +1,92 @@
+"""A training run as the user asked for it: frozen data, LeRobot's names."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manyhands.config.optim import OptimizerConfig, SchedulerConfig
+from manyhands.config.policy import PolicyConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetConfig:
+    """Dataset to learn from."""
+
+    repo_id: str | None = None
+    """Hub name, also the folder name under the local LeRobot cache."""
+    root: Path | None = None
+    """Folder of the dataset; wins over the cache and the Hub."""
+    episodes: list[int] | None = None
+    """Episodes to use; null for all."""
+    revision: str | None = None
+    """Hub revision to download."""
+    use_imagenet_stats: bool = True
+    """Normalize cameras with ImageNet's mean and standard deviation instead of the dataset's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientAccumulationConfig:
+    """Several micro-batches per update."""
+
+    steps: int = 1
+    """Micro-batches summed into one optimizer update."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceleratorConfig:
+    """Precision and accumulation."""
+
+    mixed_precision: str | None = None
+    """no, bf16 or fp16; null takes the launcher's choice, else no."""
+    gradient_accumulation: GradientAccumulationConfig = field(
+        default_factory=GradientAccumulationConfig
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchConfig:
+    """Worker processes of this machine."""
+
+    num_processes: int | None = None
+    """Processes to start; null starts one per GPU, or one on a machine without."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Run."""
+
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    policy: PolicyConfig | None = None
+    output_dir: Path | None = None
+    """Run directory; null makes outputs/train/<date>/<time>_<job_name>."""
+    job_name: str | None = None
+    """Name of the run; null takes the policy's type."""
+    resume: bool | str = False
+    """true continues --output_dir, a path continues that run or checkpoint."""
+    seed: int = 1000
+    """Seed of weights, data order and every random draw."""
+    cudnn_deterministic: bool = False
+    """Use deterministic GPU kernels only; slower."""
+    num_workers: int | None = None
+    """Loader processes per rank; null chooses from the cores at hand."""
+    batch_size: int = 8
+    """Samples per process and micro-batch."""
+    prefetch_factor: int = 4
+    """Batches each loader process prepares ahead."""
+    dataloader_multiprocessing_context: str = "spawn"
+    """How loader processes start: spawn, forkserver or fork."""
+    steps: int = 100_000
+    """Optimizer updates to make."""
+    log_freq: int = 200
+    """Updates between log lines; the first and last are always logged."""
+    save_checkpoint: bool = True
+    """Write checkpoints."""
+    save_freq: int = 20_000
+    """Updates between checkpoints; the last is always saved; 0 saves only the last."""
+    use_policy_training_preset: bool = True
+    """Start from the policy's optimizer and schedule; flags still override single values."""
+    optimizer: OptimizerConfig | None = None
+    scheduler: SchedulerConfig | None = None
+    accelerator: AcceleratorConfig = field(default_factory=AcceleratorConfig)
+    launch: LaunchConfig = field(default_factory=LaunchConfig)
+    audit: bool = False
+    """Write the dataset rows of every update to audit/rank-NN.jsonl."""

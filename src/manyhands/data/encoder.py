@@ -1,0 +1,115 @@
+"""Video clips encoded in memory, and files that clips are appended to without encoding again."""
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+
+from manyhands.errors import DatasetError
+
+PIXEL_FORMAT = "yuv420p"
+KEYFRAME_INTERVAL = 2
+"""Short, so that a random frame costs at most two decoded ones."""
+CRF = 30
+AV1_PRESET = 12
+
+_AV1 = "libsvtav1"
+_H264 = "libx264"
+
+
+class ClipEncoder:
+    """One episode of one camera; every clip begins with a keyframe at time zero."""
+
+    def __init__(self, fps: int, height: int, width: int) -> None:
+        # Unless its log is turned low, the AV1 library prints its settings for every clip.
+        os.putenv("SVT_LOG", "1")
+        self.num_frames = 0
+        self._buffer = io.BytesIO()
+        self._container = av.open(self._buffer, "w", format="mp4")
+        options = {"g": str(KEYFRAME_INTERVAL), "crf": str(CRF)}
+        extra = {"preset": str(AV1_PRESET)} if has_av1() else {"bf": "0"}
+        codec = _AV1 if has_av1() else _H264
+        stream: Any = self._container.add_stream(codec, rate=fps, options=options | extra)
+        stream.height, stream.width, stream.pix_fmt = height, width, PIXEL_FORMAT
+        self._stream = stream
+
+    def add(self, pixels: np.ndarray) -> None:
+        """Append a picture (height, width, 3) of uint8."""
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
+        self._encode(frame)
+        self.num_frames += 1
+
+    def finish(self) -> bytes:
+        """The clip as a whole mp4 file."""
+        self._encode(None)
+        self._container.close()
+        return self._buffer.getvalue()
+
+    def _encode(self, frame: av.VideoFrame | None) -> None:
+        try:
+            for packet in self._stream.encode(frame):
+                self._container.mux(packet)
+        except av.FFmpegError as error:
+            size = f"{self._stream.width}x{self._stream.height}"
+            raise DatasetError(f"a video of {size} cannot be encoded: {error.strerror}") from None
+
+
+class ClipFile:
+    """An mp4 file that clips are appended to."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.num_frames = 0
+        self.num_bytes = 0
+        self._container = av.open(str(path), "w", format="mp4")
+        self._stream: Any = None
+
+    def append(self, clip: bytes, num_frames: int) -> None:
+        """Copy a clip's packets behind those already there."""
+        with av.open(io.BytesIO(clip), "r") as source:
+            stream = source.streams.video[0]
+            if self._stream is None:
+                self._stream = self._container.add_stream_from_template(stream, opaque=True)
+                self._stream.time_base = stream.time_base
+            ticks_per_frame = (stream.duration or 0) // num_frames
+            shift = self.num_frames * ticks_per_frame
+            for packet in source.demux(stream):
+                if packet.dts is None or packet.pts is None:
+                    continue
+                packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
+                packet.stream = self._stream
+                self._container.mux(packet)
+        self.num_frames += num_frames
+        self.num_bytes += len(clip)
+
+    def close(self) -> None:
+        """Write the file's index; without it the file cannot be read."""
+        self._container.close()
+
+
+def has_av1() -> bool:
+    """Whether PyAV was built with the AV1 encoder LeRobot uses; otherwise clips are H.264."""
+    return _AV1 in av.codecs_available
+
+
+def stream_facts(fps: int, height: int, width: int) -> dict[str, Any]:
+    """What `meta/info.json` says about a camera's videos."""
+    return {
+        "video.height": height,
+        "video.width": width,
+        "video.codec": "av1" if has_av1() else "h264",
+        "video.pix_fmt": PIXEL_FORMAT,
+        "video.fps": fps,
+        "video.channels": 3,
+        "has_audio": False,
+        "video.g": KEYFRAME_INTERVAL,
+        "video.crf": CRF,
+        "video.preset": AV1_PRESET if has_av1() else None,
+        "video.fast_decode": 0,
+        "video.video_backend": "pyav",
+        "video.extra_options": {},
+        "is_depth_map": False,
+    }

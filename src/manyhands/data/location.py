@@ -1,0 +1,62 @@
+"""Where a dataset lies on this machine, fetched from the Hub if it must be."""
+
+from pathlib import Path
+
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import HFValidationError, RevisionNotFoundError
+
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
+
+_REMEDY = "name the folder of a dataset with --dataset.root=DIR"
+
+
+def locate_dataset(
+    repo_id: str | None,
+    root: Path | None = None,
+    revision: str | None = None,
+    cache_dir: Path | None = None,
+) -> Path:
+    """The folder of a dataset: `root`, else `cache_dir/repo_id`, else a download from the Hub."""
+    if root is not None:
+        if not (root / INFO_FILE).is_file():
+            raise DatasetError(
+                f"{root} holds no LeRobot dataset ({INFO_FILE} is missing); {_REMEDY}"
+            )
+        return root
+    if repo_id is None:
+        raise DatasetError("no dataset was named: use --dataset.repo_id=NAME or --dataset.root=DIR")
+    cache = cache_dir or Path(constants.HF_HOME) / "lerobot"
+    # A recorded dataset is what its owner means, unless a revision of the Hub's copy was asked for.
+    if revision is None and (cache / repo_id / INFO_FILE).is_file():
+        return cache / repo_id
+    return _download(repo_id, revision, cache)
+
+
+def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
+    try:
+        return _snapshot(repo_id, revision or CODEBASE_VERSION, cache)
+    except RevisionNotFoundError as error:
+        if revision is not None:
+            raise _unavailable(repo_id, cache, error) from None
+    except (HFValidationError, OSError) as error:
+        raise _unavailable(repo_id, cache, error) from None
+    # Not every owner tags the format version: the newest files then have to do.
+    try:
+        return _snapshot(repo_id, None, cache)
+    except OSError as error:
+        raise _unavailable(repo_id, cache, error) from None
+
+
+def _snapshot(repo_id: str, revision: str | None, cache: Path) -> Path:
+    folder = snapshot_download(
+        repo_id, repo_type="dataset", revision=revision, cache_dir=cache / "hub"
+    )
+    return Path(folder)
+
+
+def _unavailable(repo_id: str, cache: Path, error: Exception) -> DatasetError:
+    reason = str(error).strip().split("\n")[0]
+    return DatasetError(
+        f"dataset {repo_id} is not in {cache} and could not be downloaded: {reason}\n{_REMEDY}"
+    )

@@ -1,0 +1,116 @@
+"""Data and video files of a dataset being written; a full one is closed and the next begun."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from manyhands.data.encoder import ClipFile
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.episodes import Placement
+
+_MEGABYTE = 1024**2
+
+FileNumber = tuple[int, int]
+"""Chunk and file."""
+
+
+@dataclass(frozen=True)
+class SizeLimits:
+    """When to begin a new file or folder, in the units of `meta/info.json`."""
+
+    chunks_size: int = 1000
+    """Files per chunk folder."""
+    data_files_size_in_mb: int = 100
+    video_files_size_in_mb: int = 200
+
+    def after(self, number: FileNumber | None) -> FileNumber:
+        """The file that follows; the first where there is none yet."""
+        if number is None:
+            return (0, 0)
+        chunk, file = number
+        return (chunk + 1, 0) if file + 1 == self.chunks_size else (chunk, file + 1)
+
+
+class FrameFiles:
+    """The files below `data`; an episode is a row group and never split."""
+
+    def __init__(self, root: Path, limits: SizeLimits) -> None:
+        self._root = root
+        self._limits = limits
+        self._number: FileNumber | None = None
+        self._sink: pa.OSFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._num_rows = 0
+
+    def append(self, episode: pa.Table) -> FileNumber:
+        """Add an episode; returns where it went."""
+        if self._number is None or self._is_full(episode.num_rows):
+            self._begin(episode.schema)
+        assert self._number is not None and self._writer is not None
+        self._writer.write_table(episode, row_group_size=episode.num_rows)
+        self._num_rows += episode.num_rows
+        return self._number
+
+    def close(self) -> None:
+        """Write the footer of the file at hand."""
+        if self._writer is not None and self._sink is not None:
+            self._writer.close()
+            self._sink.close()
+
+    def _is_full(self, num_new_rows: int) -> bool:
+        assert self._sink is not None
+        size = self._sink.tell()
+        expected = size + size / self._num_rows * num_new_rows
+        return bool(expected >= self._limits.data_files_size_in_mb * _MEGABYTE)
+
+    def _begin(self, schema: pa.Schema) -> None:
+        self.close()
+        self._number = self._limits.after(self._number)
+        chunk, file = self._number
+        path = self._root / names.DATA_PATH.format(chunk_index=chunk, file_index=file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pq.ParquetWriter(self._sink, schema, compression="snappy")
+        self._num_rows = 0
+
+
+class ClipFiles:
+    """The video files of one camera; an episode's clip is never split."""
+
+    def __init__(self, root: Path, key: str, fps: int, limits: SizeLimits) -> None:
+        self._root = root
+        self._key = key
+        self._fps = fps
+        self._limits = limits
+        self._number: FileNumber | None = None
+        self._file: ClipFile | None = None
+
+    def append(self, clip: bytes, num_frames: int) -> Placement:
+        """Add an episode's clip; returns where it went."""
+        if self._file is None or self._is_full(len(clip)):
+            self._begin()
+        assert self._number is not None and self._file is not None
+        start = self._file.num_frames
+        self._file.append(clip, num_frames)
+        chunk, file = self._number
+        # Frame counts over the rate, not summed durations, which would drift.
+        return Placement(chunk, file, start / self._fps, (start + num_frames) / self._fps)
+
+    def close(self) -> None:
+        """Write the index of the file at hand."""
+        if self._file is not None:
+            self._file.close()
+
+    def _is_full(self, num_new_bytes: int) -> bool:
+        assert self._file is not None
+        limit = self._limits.video_files_size_in_mb * _MEGABYTE
+        return self._file.num_bytes + num_new_bytes >= limit
+
+    def _begin(self) -> None:
+        self.close()
+        self._number = self._limits.after(self._number)
+        chunk, file = self._number
+        path = names.VIDEO_PATH.format(video_key=self._key, chunk_index=chunk, file_index=file)
+        self._file = ClipFile(self._root / path)

@@ -1,0 +1,61 @@
+"""The episodes a reader was asked for, and the rows they fill."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset import DatasetMeta
+from manyhands.lerobot_format.episodes import EpisodeTable
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Chosen episodes in dataset order; rows count through them without gaps."""
+
+    episodes: np.ndarray
+    """Their numbers in the dataset, rising."""
+    bounds: np.ndarray
+    """First row and end of each, of shape (episodes, 2)."""
+
+    @property
+    def num_rows(self) -> int:
+        """Frames in all chosen episodes together."""
+        return int(self.bounds[-1, 1])
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """For each row, the place of its episode among the chosen ones."""
+        return np.searchsorted(self.bounds[:, 1], rows, side="right")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset folder, what it holds, and what of it is wanted."""
+
+    root: Path
+    meta: DatasetMeta
+    selection: Selection
+
+
+def select_episodes(table: EpisodeTable, wanted: Sequence[int] | None) -> Selection:
+    """The wanted episodes, or all; their order in the list does not matter."""
+    episodes = np.arange(len(table)) if wanted is None else _checked(wanted, len(table))
+    lengths = (table.to_index - table.from_index)[episodes]
+    if lengths.sum() == 0:
+        raise DatasetError(
+            "no frames are selected; name episodes that have some with --dataset.episodes=[...]"
+        )
+    ends = np.cumsum(lengths)
+    return Selection(episodes, np.stack([ends - lengths, ends], axis=1))
+
+
+def _checked(wanted: Sequence[int], num_episodes: int) -> np.ndarray:
+    unknown = [number for number in wanted if not 0 <= number < num_episodes]
+    if unknown:
+        raise DatasetError(
+            f"--dataset.episodes names {', '.join(map(str, unknown[:8]))}, but the dataset has "
+            f"episodes 0 to {num_episodes - 1}"
+        )
+    return np.unique(np.asarray(wanted, dtype=np.int64))

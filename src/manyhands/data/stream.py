@@ -1,0 +1,146 @@
+"""Batches for one rank, from any position of the sample order onward."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from manyhands.data.dataset import Dataset
+from manyhands.data.order import SampleOrder
+from manyhands.errors import UserError
+from manyhands.types import Batch
+
+_MAX_AUTOMATIC_WORKERS = 4
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of every global batch that one rank reads."""
+
+    rank: int
+    num_ranks: int
+    samples_per_rank: int
+
+    @property
+    def samples_per_step(self) -> int:
+        """Samples of a global batch."""
+        return self.samples_per_rank * self.num_ranks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """How batches are prepared; it changes how fast they come, never what they hold."""
+
+    num_workers: int | None = None
+    """Loader processes per rank; None chooses from the cores at hand."""
+    prefetch_factor: int = 4
+    """Batches each loader process prepares ahead."""
+    multiprocessing_context: str = "spawn"
+    pin_memory: bool = False
+    num_ranks_per_node: int = 1
+    """Ranks that share this machine's cores."""
+
+
+@dataclass(frozen=True)
+class SampleStream:
+    """A rank's endless sequence of batches; the same for any number of loader processes."""
+
+    dataset: Dataset
+    order: SampleOrder
+    share: Share
+    loading: Loading
+
+    def starting_at(self, position: int) -> Iterator[Batch]:
+        """Batches from a position of the order, which counts samples of all ranks together."""
+        num_workers = resolve_num_workers(self.loading)
+        reader: Any = _BatchReader(self.dataset)
+        loader: DataLoader[Any] = DataLoader(
+            reader,
+            batch_size=None,
+            sampler=_RowSource(self.order, self.share, position),
+            num_workers=num_workers,
+            collate_fn=_unchanged,
+            pin_memory=self.loading.pin_memory,
+            prefetch_factor=self.loading.prefetch_factor if num_workers else None,
+            multiprocessing_context=self.loading.multiprocessing_context if num_workers else None,
+            worker_init_fn=_leave_signals_to_the_rank,
+            # The loader draws a seed for its processes; not from the generator training draws from.
+            generator=torch.Generator(),
+        )
+        # The processes start here, not at the first batch, and end with the returned iterator.
+        return _raising(iter(loader))
+
+
+def resolve_num_workers(loading: Loading) -> int:
+    """Loader processes per rank; by default each rank keeps a core for training."""
+    if loading.num_workers is not None:
+        return loading.num_workers
+    spare = _num_cores() // loading.num_ranks_per_node - 1
+    return max(0, min(_MAX_AUTOMATIC_WORKERS, spare))
+
+
+def _num_cores() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class _RowSource:
+    """The rows of this rank's batches, one array each."""
+
+    order: SampleOrder
+    share: Share
+    position: int
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        start = self.position + self.share.rank * self.share.samples_per_rank
+        while True:
+            yield self.order.indices(start, start + self.share.samples_per_rank)
+            start += self.share.samples_per_step
+
+
+@dataclass(frozen=True)
+class _BatchReader:
+    """Batches by their rows; a fault travels as a value, so that its message arrives whole."""
+
+    dataset: Dataset
+
+    def __getitem__(self, rows: np.ndarray) -> Batch | UserError:
+        try:
+            return self.dataset.batch(rows)
+        except UserError as error:
+            return error
+
+
+def _raising(results: Iterator[Batch | UserError]) -> Iterator[Batch]:
+    for result in results:
+        if isinstance(result, UserError):
+            raise result
+        yield result
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+def _leave_signals_to_the_rank(_worker: int) -> None:
+    """Outlive signals sent to the whole job: the rank still needs batches until it has saved."""
+    if sys.platform == "linux":
+        for ignored in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(ignored, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_end_when_the_rank_says, daemon=True).start()
+
+
+def _end_when_the_rank_says() -> None:
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
+        pass
+    os._exit(0)

@@ -1,0 +1,136 @@
+"""Video frames by number.
+
+A frame is asked for by its number in the file, never by a time: numbers do not round. The colors
+are those of swscale's plain C path, the same on every processor and in every FFmpeg.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from av.video.reformatter import VideoReformatter
+
+from manyhands.errors import DatasetError
+
+# swscale's POINT | ACCURATE_RND | BITEXACT.
+_SCALER_FLAGS = 0x10 | 0x40000 | 0x80000
+# Loader processes already fill the cores; before release 17 PyAV never used more than one.
+_SCALER_THREADS = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
+_MAX_OPEN_FILES = 64
+
+
+class VideoReader:
+    """Frames of many files; keeps the latest ones open, each process its own."""
+
+    def __init__(self, fps: float) -> None:
+        self._fps = fps
+        self._forget()
+
+    def frames(self, path: Path, numbers: np.ndarray) -> Iterator[np.ndarray]:
+        """RGB frames (height, width, 3) of a file; `numbers` must rise."""
+        video = self._opened(path)
+        for number in numbers.tolist():
+            yield video.frame(number)
+
+    def _opened(self, path: Path) -> "_OpenVideo":
+        # After a fork, parent and child would move the same file position.
+        if self._process != os.getpid():
+            self._forget()
+        video = self._open.pop(path, None) or _OpenVideo(path, self._fps)
+        self._open[path] = video
+        if len(self._open) > _MAX_OPEN_FILES:
+            self._open.popitem(last=False)[1].close()
+        return video
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._open: OrderedDict[Path, _OpenVideo] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_fps": self._fps}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._fps = state["_fps"]
+        self._forget()
+
+
+class _OpenVideo:
+    """One file, the place its decoder has come to, and how far keyframes lie apart."""
+
+    def __init__(self, path: Path, fps: float) -> None:
+        self._path = path
+        try:
+            self._container = av.open(str(path))
+        except FileNotFoundError:
+            raise DatasetError(f"{path} is missing; copy or download the dataset again") from None
+        except (av.FFmpegError, OSError) as error:
+            raise self._damaged(error) from None
+        if not self._container.streams.video:
+            raise DatasetError(f"{path} holds no video; copy or download the dataset again")
+        self._stream = self._container.streams.video[0]
+        self._stream.codec_context.thread_count = 1
+        assert self._stream.time_base is not None
+        self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
+        self._start = self._stream.start_time or 0
+        self._scaler = VideoReformatter()
+        self._decoded: Iterator[tuple[int, av.VideoFrame]] = iter(())
+        self._place: int | None = None
+        self._keyframe_distance = 1
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._container.close()
+
+    def frame(self, number: int) -> np.ndarray:
+        """One frame in RGB."""
+        try:
+            frame = self._reach(number)
+            rgb = self._scaler.reformat(
+                frame, format="rgb24", interpolation=_SCALER_FLAGS, **_SCALER_THREADS
+            )
+        except (av.FFmpegError, OSError) as error:
+            self._place = None
+            raise self._damaged(error, f" at frame {number}") from None
+        pixels: np.ndarray = rgb.to_ndarray()
+        return pixels
+
+    def _reach(self, number: int) -> av.VideoFrame:
+        # Decoding on is cheaper than a jump to a keyframe from where as much must be decoded.
+        if self._place is None or not 0 < number - self._place <= self._keyframe_distance:
+            self._jump(number)
+        first, self._place = self._place, None
+        for place, frame in self._decoded:
+            first = place if first is None else first
+            if place < number:
+                continue
+            if place > number:
+                break
+            self._keyframe_distance = max(self._keyframe_distance, number - first)
+            self._place = number
+            return frame
+        raise DatasetError(
+            f"{self._path} has no frame {number}: it is damaged, or shorter than "
+            "meta/episodes says; copy or download the dataset again"
+        )
+
+    def _jump(self, number: int) -> None:
+        target = self._start + round(number * self._ticks_per_frame)
+        self._container.seek(target, stream=self._stream)
+        self._decoded = self._numbered_frames()
+        self._place = None
+
+    def _numbered_frames(self) -> Iterator[tuple[int, av.VideoFrame]]:
+        for frame in self._container.decode(self._stream):
+            if frame.pts is not None:
+                yield round((frame.pts - self._start) / self._ticks_per_frame), frame
+
+    def _damaged(self, error: av.FFmpegError | OSError, where: str = "") -> DatasetError:
+        reason = error.strerror or error
+        return DatasetError(
+            f"{self._path} is damaged{where}: {reason}; copy or download the dataset again"
+        )

@@ -1,0 +1,106 @@
+"""One process per rank on this machine, watched until all have ended.
+
+The first rank to fail ends the others; its exit code is the answer.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+POLL_S = 0.05
+GRACE_S = 20.0
+STOPPED = 75
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+def run_workers(num_processes: int, command: Sequence[str]) -> int:
+    """Run a command once per rank; return the exit code of the whole."""
+    port = free_port()
+    workers = [_start(rank, num_processes, port, command) for rank in range(num_processes)]
+    with _forwarding_signals(workers):
+        try:
+            return _watch(workers)
+        finally:
+            _end(workers)
+
+
+def free_port() -> int:
+    """A TCP port nobody listens on at the moment."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _start(
+    rank: int, num_processes: int, port: int, command: Sequence[str]
+) -> subprocess.Popen[bytes]:
+    place = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": num_processes,
+        "LOCAL_WORLD_SIZE": num_processes,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or threads_per_worker(num_processes),
+    }
+    environ = os.environ | {name: str(value) for name, value in place.items()}
+    return subprocess.Popen(command, env=environ)
+
+
+def threads_per_worker(num_processes: int) -> int:
+    """Compute threads for each worker so that together they do not crowd the cores."""
+    return max(1, len(os.sched_getaffinity(0)) // num_processes)
+
+
+def _watch(workers: list[subprocess.Popen[bytes]]) -> int:
+    """Wait until every worker has ended or one has failed."""
+    while True:
+        codes = [worker.poll() for worker in workers]
+        failed = [code for code in codes if code not in (None, 0, STOPPED)]
+        if failed:
+            # A rank that fails by itself says why; those it drags down die by signal or exit 1.
+            return _shell_code(max(failed, key=lambda code: (code > 1, code)))
+        if None not in codes:
+            return max(code or 0 for code in codes)
+        time.sleep(POLL_S)
+
+
+def _shell_code(code: int) -> int:
+    return 128 - code if code < 0 else code
+
+
+def _end(workers: list[subprocess.Popen[bytes]]) -> None:
+    """Ask the workers that are left to stop, then make them."""
+    for worker in workers:
+        if worker.poll() is None:
+            worker.terminate()
+    deadline = time.monotonic() + GRACE_S
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+@contextmanager
+def _forwarding_signals(workers: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Hand requests to stop on to every worker and let them end in order."""
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        for worker in workers:
+            if worker.poll() is None:
+                worker.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

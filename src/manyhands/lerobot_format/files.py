@@ -1,0 +1,53 @@
+"""The files of a policy folder, JSON and safetensors: read strictly, written whole."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from manyhands.atomic import whole_file
+from manyhands.errors import CheckpointError
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object a JSON file holds."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise CheckpointError(f"{path} must hold a JSON object, not {document!r:.60}")
+    return document
+
+
+def write_json(path: Path, document: Mapping[str, Any], indent: int) -> None:
+    """Write a document as LeRobot does, without a final newline."""
+    with whole_file(path) as scratch:
+        scratch.write_text(json.dumps(document, indent=indent), encoding="utf-8")
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, on the CPU."""
+    if not path.is_file():
+        raise CheckpointError(f"{path} is missing")
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or no safetensors file ({error}); copy it again from its source"
+        ) from None
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """Write tensors to a safetensors file."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with whole_file(path) as scratch:
+        save_file(plain, scratch, metadata)

@@ -1,0 +1,104 @@
+"""The record of a run, kept by the main rank: console, log.txt, metrics.jsonl and run.json."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from manyhands.atomic import whole_file
+from manyhands.observe.console import Display, Metrics
+from manyhands.observe.rows import RowFile
+
+Facts = dict[str, Any]
+
+
+class Journal:
+    """Tells people and files how a run goes."""
+
+    def __init__(self, run_dir: Path, num_steps: int, step: int) -> None:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        self._run_dir = run_dir
+        self._display = Display(num_steps, step)
+        self._metrics = RowFile(run_dir / "metrics.jsonl", step)
+        self._facts: Facts = {}
+        self._started = time.monotonic()
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Show progress, and note how it ended whatever ends it."""
+        try:
+            with self._display:
+                yield
+        except BaseException as error:
+            self.conclude(f"failed: {type(error).__name__}")
+            raise
+
+    def introduce(self, facts: Facts, banner: list[str]) -> None:
+        """Open the record with what the run is."""
+        self._facts = {"started_at": datetime.now(UTC).isoformat(), "ending": None, **facts}
+        self._write_facts()
+        for line in banner:
+            self.say(line)
+
+    def note(self, facts: Facts) -> None:
+        """Keep further facts about the run."""
+        self._facts |= facts
+        self._write_facts()
+
+    def say(self, text: str) -> None:
+        """Tell something to the console and the log file."""
+        self._display.say(text)
+        self._log(text)
+
+    def advance(self, step: int) -> None:
+        """Note that an update is done."""
+        self._display.advance(step)
+
+    def record(self, step: int, metrics: Metrics) -> None:
+        """Record the measures of the updates since the last record."""
+        self._metrics.append({"step": step, **metrics})
+        self._log(self._display.measure(step, metrics))
+
+    def conclude(self, ending: str) -> None:
+        """Close the record with how the run ended."""
+        self._facts |= {"ending": ending, "wall_s": time.monotonic() - self._started}
+        self._write_facts()
+
+    def _log(self, line: str) -> None:
+        stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        with (self._run_dir / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{stamp}  {line}\n")
+
+    def _write_facts(self) -> None:
+        with whole_file(self._run_dir / "run.json") as scratch:
+            scratch.write_text(json.dumps(self._facts, indent=2, default=str), encoding="utf-8")
+
+
+class SilentJournal:
+    """The journal of every other rank: keeps none."""
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Follow in silence."""
+        yield
+
+    def introduce(self, facts: Facts, banner: list[str]) -> None:
+        """Say nothing."""
+
+    def note(self, facts: Facts) -> None:
+        """Keep none."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def advance(self, step: int) -> None:
+        """Say nothing."""
+
+    def record(self, step: int, metrics: Metrics) -> None:
+        """Record nothing."""
+
+    def conclude(self, ending: str) -> None:
+        """Say nothing."""

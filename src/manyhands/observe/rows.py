@@ -1,0 +1,40 @@
+"""JSON-lines files that continue where a run resumes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from manyhands.atomic import whole_file
+
+
+class RowFile:
+    """One JSON object a line; rows of updates that a resumed run makes again are dropped."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._keep_until(step)
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Add a row at once, so that a crash loses none."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def _keep_until(self, step: int) -> None:
+        if not self._path.exists():
+            return
+        kept = [row for row in read_rows(self._path) if row.get("step", 0) <= step]
+        with whole_file(self._path) as scratch:
+            scratch.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file; a line torn by a crash is left out."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row

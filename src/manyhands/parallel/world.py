@@ -1,0 +1,192 @@
+"""The ranks of a run: who they are, where they compute, and how they agree.
+
+Every method of World that exchanges something is collective: all ranks must call it, in the same
+order. Agreement about host matters (stopping, names, tables) travels over gloo, so that it never
+waits for a GPU.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator, DistributedDataParallelKwargs, InitProcessGroupKwargs
+from torch import Tensor
+
+from manyhands.config.launcher import Launcher, read_launcher
+from manyhands.config.train import TrainConfig
+from manyhands.errors import EnvironmentFault
+
+T = TypeVar("T")
+
+# Ranks may wait this long for one that saves, downloads or evaluates.
+TIMEOUT = timedelta(hours=2)
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where one rank computes."""
+
+    rank: int
+    host: str
+    device: str
+    name: str
+
+
+class World:
+    """All ranks of a run, seen from one of them."""
+
+    def __init__(self, accelerator: Accelerator, launcher: Launcher) -> None:
+        self.accelerator = accelerator
+        self.rank: int = accelerator.process_index
+        self.size: int = accelerator.num_processes
+        self.num_local_ranks = launcher.num_local_ranks
+        self.device: torch.device = accelerator.device
+        self.precision: str = accelerator.mixed_precision
+        self.kind: str = accelerator.distributed_type.value
+        self._host_group = (
+            dist.new_group(backend="gloo", timeout=TIMEOUT) if self.size > 1 else None
+        )
+        self.seats = self.gather(_seat(self.rank, self.device))
+        _refuse_shared_gpus(self.seats)
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this rank speaks and writes for all."""
+        return self.rank == 0
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs that compute in this run."""
+        return sum(seat.device.startswith("cuda") for seat in self.seats)
+
+    def any(self, flag: bool) -> bool:
+        """Collective. Whether any rank says yes."""
+        return any(self.gather(flag))
+
+    def gather(self, value: T) -> list[T]:
+        """Collective. What every rank says, by rank."""
+        if self._host_group is None:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, group=self._host_group)
+        return values
+
+    def share(self, value: T) -> T:
+        """Collective. What the main rank says."""
+        if self._host_group is None:
+            return value
+        values = [value]
+        dist.broadcast_object_list(values, src=0, group=self._host_group)
+        return values[0]
+
+    def barrier(self) -> None:
+        """Collective. Wait until every rank is here."""
+        self.gather(None)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Collective. The element-wise sum over ranks, on the device."""
+        if self.size > 1:
+            values = values.clone()
+            dist.all_reduce(values)
+        return values
+
+
+@contextmanager
+def joined_world(config: TrainConfig) -> Iterator[World]:
+    """Join the ranks the launcher started; leave their group in any case."""
+    launcher = read_launcher(os.environ)
+    device = _device_of(config, launcher)
+    _refuse_missing_gpus(device, launcher)
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+    accelerator = Accelerator(
+        cpu=device.type == "cpu",
+        mixed_precision=precision_of(config, launcher),
+        step_scheduler_with_optimizer=False,
+        kwargs_handlers=[
+            InitProcessGroupKwargs(timeout=TIMEOUT),
+            # Every parameter takes part in every update and no buffer ever changes.
+            DistributedDataParallelKwargs(
+                find_unused_parameters=False, gradient_as_bucket_view=True, broadcast_buffers=False
+            ),
+        ],
+    )
+    try:
+        yield World(accelerator, launcher)
+    finally:
+        accelerator.free_memory()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        accelerator.state._reset_state(reset_partial_state=True)
+
+
+def precision_of(config: TrainConfig, launcher: Launcher) -> str:
+    """Precision asked by flag, else by the launcher, else by --policy.use_amp."""
+    asked = config.accelerator.mixed_precision or launcher.mixed_precision
+    if asked is not None:
+        return asked
+    return "bf16" if config.policy is not None and config.policy.use_amp else "no"
+
+
+def accumulation_of(config: TrainConfig) -> int:
+    """Micro-batches per update, asked by flag or else by the launcher."""
+    asked = config.accelerator.gradient_accumulation.steps
+    return asked if asked > 1 else read_launcher(os.environ).accumulation or 1
+
+
+def num_visible_gpus() -> int:
+    """GPUs this process may use."""
+    return torch.cuda.device_count()
+
+
+def _device_of(config: TrainConfig, launcher: Launcher) -> torch.device:
+    asked = config.policy.device if config.policy is not None else None
+    if launcher.use_cpu or asked == "cpu" or (asked is None and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    return torch.device(asked or "cuda")
+
+
+def _refuse_missing_gpus(device: torch.device, launcher: Launcher) -> None:
+    if device.type != "cuda":
+        return
+    num_gpus = num_visible_gpus()
+    if num_gpus == 0:
+        raise EnvironmentFault(
+            f"--policy.device={device}: no GPU is visible; use --policy.device=cpu"
+        )
+    if device.index is not None and launcher.num_ranks > 1:
+        raise EnvironmentFault(
+            f"--policy.device={device} would put {launcher.num_ranks} processes on one GPU; use "
+            "--policy.device=cuda, and CUDA_VISIBLE_DEVICES to choose GPUs"
+        )
+    if (device.index or 0) >= num_gpus or launcher.local_rank >= num_gpus:
+        raise EnvironmentFault(
+            f"{launcher.num_local_ranks} processes and --policy.device={device}, but {num_gpus} "
+            "GPUs are visible; start one process per GPU"
+        )
+
+
+def _seat(rank: int, device: torch.device) -> Seat:
+    if device.type != "cuda":
+        return Seat(rank, socket.gethostname(), str(device), "CPU")
+    properties = torch.cuda.get_device_properties(device)
+    return Seat(rank, socket.gethostname(), f"{device} {properties.uuid}", properties.name)
+
+
+def _refuse_shared_gpus(seats: list[Seat]) -> None:
+    taken: dict[tuple[str, str], int] = {}
+    for seat in seats:
+        if not seat.device.startswith("cuda"):
+            continue
+        other = taken.setdefault((seat.host, seat.device.split()[-1]), seat.rank)
+        if other != seat.rank:
+            raise EnvironmentFault(
+                f"ranks {other} and {seat.rank} share GPU {seat.device} of {seat.host}; "
+                "the launcher must give each rank its own LOCAL_RANK"
+            )

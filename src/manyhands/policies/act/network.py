@@ -1,0 +1,79 @@
+"""Action Chunking with Transformers as a trainable network.
+
+In training the latent is drawn from the posterior of the true actions and pulled towards a standard
+normal; in evaluation and in use it is zero.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor, nn
+
+from manyhands.config.policy import ActConfig
+from manyhands.policies.act.model import ActModel
+from manyhands.policies.act.transformer import DecoderLayer, EncoderLayer
+from manyhands.types import Batch, Draws, LossTerm, LossTerms
+
+
+class ActNetwork(nn.Module):
+    """ACT's loss and prediction on normalized values."""
+
+    shard_units: ClassVar[tuple[type[nn.Module], ...]] = (EncoderLayer, DecoderLayer)
+    """Layers worth gathering one at a time when weights are sharded."""
+
+    def __init__(self, config: ActConfig) -> None:
+        super().__init__()
+        self._config = config
+        self.model = ActModel(config)
+
+    def forward(self, batch: Batch, draws: Draws) -> LossTerms:
+        """Distance to the true actions and, in training, divergence of the latent."""
+        if not self._draws_latent:
+            return {"l1_loss": LossTerm(_distance(self.model(batch), batch), 1.0)}
+        mean, log_variance = self.model.posterior(batch)
+        latent = mean + torch.exp(log_variance / 2) * draws["latent_noise"]
+        distance = _distance(self.model(batch, latent), batch)
+        divergence = -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum()
+        return {
+            "l1_loss": LossTerm(distance, 1.0),
+            "kld_loss": LossTerm(divergence, self._config.kl_weight),
+        }
+
+    def entry_counts(self, batch: Batch) -> dict[str, Tensor]:
+        """How many entries each term of the loss sums: valid action values, and samples."""
+        is_pad, action = batch["action_is_pad"], batch["action"]
+        counts = {"l1_loss": (~is_pad).sum(dtype=torch.float32) * action.shape[-1]}
+        if self._draws_latent:
+            counts["kld_loss"] = torch.full_like(counts["l1_loss"], len(action))
+        return counts
+
+    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
+        """The latent's noise, on the generator's device or else on the network's own."""
+        if not self._config.use_vae:
+            return {}
+        device = generator.device if generator else self.model.action_head.weight.device
+        shape = (num_samples, self._config.latent_dim)
+        return {"latent_noise": torch.randn(shape, generator=generator, device=device)}
+
+    def predict(self, observation: Batch, draws: Draws) -> Tensor:
+        """The chunk (samples, steps, action) for a zero latent; nothing is drawn."""
+        chunk: Tensor = self.model(observation)
+        return chunk
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """All but the image encoder, and the image encoder with its own learning rate."""
+        named = list(self.named_parameters())
+        backbone = [value for name, value in named if name.startswith("model.backbone.")]
+        others = [value for name, value in named if not name.startswith("model.backbone.")]
+        return [{"params": others}, {"params": backbone, "lr": self._config.optimizer_lr_backbone}]
+
+    @property
+    def _draws_latent(self) -> bool:
+        return self.training and self._config.use_vae
+
+
+def _distance(actions: Tensor, batch: Batch) -> Tensor:
+    """The absolute error summed over the steps that are not padding."""
+    is_pad: Tensor = batch["action_is_pad"]
+    error = torch.abs(actions.float() - batch["action"])
+    return error.masked_fill(is_pad[..., None], 0).sum()

@@ -1,0 +1,69 @@
+"""From chunks of actions to one action per control tick."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+Predict = Callable[[], Tensor]
+"""Makes a new chunk (samples, steps, action) from the current observation."""
+
+
+class ActionPlan(Protocol):
+    """What to do next, kept between control ticks."""
+
+    def next_action(self, predict: Predict) -> Tensor:
+        """The action (samples, action) of this tick."""
+
+    def reset(self) -> None:
+        """Forget everything; a new episode begins."""
+
+
+class ActionQueue:
+    """Plays the first actions of a chunk before it asks for the next chunk."""
+
+    def __init__(self, num_steps: int) -> None:
+        self._num_steps = num_steps
+        self._queue: deque[Tensor] = deque()
+
+    def next_action(self, predict: Predict) -> Tensor:
+        """The oldest action in the queue; an empty queue is filled from a new chunk."""
+        if not self._queue:
+            self._queue.extend(predict()[:, : self._num_steps].unbind(dim=1))
+        return self._queue.popleft()
+
+    def reset(self) -> None:
+        """Empty the queue."""
+        self._queue.clear()
+
+
+class TemporalEnsemble:
+    """Averages what all chunks say about a tick; the i-th oldest weighs exp(-coeff * i)."""
+
+    def __init__(self, coeff: float, chunk_size: int) -> None:
+        self._weights = torch.exp(-coeff * torch.arange(chunk_size))
+        self._sums = self._weights.cumsum(dim=0)
+        self._average: Tensor | None = None
+        self._num_ticks = 0
+
+    def next_action(self, predict: Predict) -> Tensor:
+        """Take a new chunk into the average and give its first action."""
+        chunk = predict()
+        blended = chunk if self._average is None else self._blend(self._average, chunk)
+        self._average = blended[:, 1:]
+        self._num_ticks += 1
+        return blended[:, 0]
+
+    def reset(self) -> None:
+        """Forget all chunks."""
+        self._average = None
+        self._num_ticks = 0
+
+    def _blend(self, average: Tensor, chunk: Tensor) -> Tensor:
+        # A step that lies i ticks ahead was reached by all earlier chunks but the oldest ones.
+        num_seen = torch.arange(chunk.shape[1] - 1, 0, -1).clamp(max=self._num_ticks)
+        kept = (self._sums[num_seen - 1] / self._sums[num_seen])[:, None].to(chunk)
+        added = (self._weights[num_seen] / self._sums[num_seen])[:, None].to(chunk)
+        return torch.cat([average * kept + chunk[:, :-1] * added, chunk[:, -1:]], dim=1)

@@ -1,0 +1,126 @@
+"""Raw values to a common scale and back, by the statistics of a dataset.
+
+Every mode is one affine map per feature, `(x - shift) * scale + bias`, prepared once in double
+precision. The shift is taken first because a feature far from zero would lose its digits otherwise.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.errors import UserError
+from manyhands.lerobot_format.processor import Scaling
+from manyhands.types import Batch
+
+STATISTICS: dict[NormalizationMode, tuple[str, ...]] = {
+    NormalizationMode.IDENTITY: (),
+    NormalizationMode.MEAN_STD: ("mean", "std"),
+    NormalizationMode.MIN_MAX: ("min", "max"),
+    NormalizationMode.QUANTILES: ("q01", "q99"),
+    NormalizationMode.QUANTILE10: ("q10", "q90"),
+}
+"""Statistics each mode needs."""
+
+
+class AffineMap(NamedTuple):
+    """`(x - shift) * scale + bias`; the way back multiplies by `span`, LeRobot's own inverse."""
+
+    shift: Tensor
+    scale: Tensor
+    bias: Tensor
+    span: Tensor
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Normalize."""
+        return torch.addcmul(self.bias, value - self.shift, self.scale)
+
+    def inverse(self, value: Tensor) -> Tensor:
+        """Undo the normalization."""
+        return torch.addcmul(self.shift, value - self.bias, self.span)
+
+    def of_bytes(self) -> "AffineMap":
+        """The map for images that count from 0 to 255 instead of 0 to 1."""
+        return self._replace(shift=self.shift * 255, scale=self.scale / 255)
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "AffineMap":
+        """The map with its tensors moved and cast."""
+        return AffineMap(*(tensor.to(device, dtype) for tensor in self))
+
+
+class Normalizer:
+    """Normalizes the features of a batch; images come as bytes or as floats from 0 to 1."""
+
+    def __init__(self, scaling: Scaling) -> None:
+        self._scaling = scaling
+        self.to(torch.device("cpu"))
+
+    def to(self, device: torch.device) -> "Normalizer":
+        """Move the prepared maps to a device."""
+        maps = affine_maps(self._scaling)
+        self._maps = {name: map_.to(device, torch.float32) for name, map_ in maps.items()}
+        self._byte_maps = {
+            name: map_.of_bytes().to(device, torch.float32) for name, map_ in maps.items()
+        }
+        return self
+
+    def forward(self, batch: Batch) -> Batch:
+        """The batch with every known feature as normalized floats; all else as it is."""
+        known = {name: batch[name] for name in self._scaling.features if name in batch}
+        return batch | {name: self._forward(name, value) for name, value in known.items()}
+
+    def inverse(self, name: str, value: Tensor) -> Tensor:
+        """A feature's raw values from its normalized ones."""
+        return self._maps[name].inverse(value.float()) if name in self._maps else value.float()
+
+    def _forward(self, name: str, value: Tensor) -> Tensor:
+        is_image = self._scaling.features[name].type is FeatureType.VISUAL
+        if not is_image or value.dtype != torch.uint8:
+            value = value.float()
+            return self._maps[name].forward(value) if name in self._maps else value
+        # Subtracting a float tensor casts the bytes within the same kernel.
+        return self._byte_maps[name].forward(value) if name in self._byte_maps else value / 255
+
+
+def affine_maps(scaling: Scaling) -> dict[str, AffineMap]:
+    """The map of every feature that is to be scaled, in double precision.
+
+    As in LeRobot, a kind of feature that the map does not mention (`ENV` by default) and a feature
+    without any statistics stay raw.
+    """
+    maps = {}
+    for name, feature in scaling.features.items():
+        mode = scaling.norm_map.get(feature.type.value, NormalizationMode.IDENTITY)
+        if mode is not NormalizationMode.IDENTITY and _is_scaled(scaling, name, feature):
+            maps[name] = _affine_map(*_statistics(scaling, name, mode), mode, scaling.eps)
+    return maps
+
+
+def _is_scaled(scaling: Scaling, name: str, feature: PolicyFeature) -> bool:
+    keys = scaling.observation_keys
+    is_chosen = keys is None or name in keys or feature.type is FeatureType.ACTION
+    return is_chosen and bool(scaling.stats.get(name))
+
+
+def _statistics(scaling: Scaling, name: str, mode: NormalizationMode) -> tuple[Tensor, Tensor]:
+    stats, is_image = scaling.stats[name], scaling.features[name].type is FeatureType.VISUAL
+    for statistic in STATISTICS[mode]:
+        if statistic not in stats:
+            raise UserError(
+                f"{name} has no statistic {statistic}, which {mode.value} needs; recompute the "
+                "dataset's statistics or choose another mode in --policy.normalization_mapping"
+            )
+    first, second = (torch.from_numpy(np.array(stats[key], np.float64)) for key in STATISTICS[mode])
+    if is_image and first.ndim == 1:
+        return first.view(-1, 1, 1), second.view(-1, 1, 1)
+    return first, second
+
+
+def _affine_map(first: Tensor, second: Tensor, mode: NormalizationMode, eps: float) -> AffineMap:
+    if mode is NormalizationMode.MEAN_STD:
+        return AffineMap(first, 1 / (second + eps), torch.zeros_like(first), second)
+    width = second - first
+    width = torch.where(width == 0, eps, width)
+    return AffineMap(first, 2 / width, torch.full_like(first, -1.0), width / 2)

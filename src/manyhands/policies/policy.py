@@ -1,0 +1,166 @@
+"""A network with its processors: raw values in, raw values out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from manyhands.config.policy import PolicyConfig
+from manyhands.errors import UserError
+from manyhands.lerobot_format.policy import write_policy
+from manyhands.lerobot_format.processor import Processors
+from manyhands.policies.actions import ActionPlan
+from manyhands.policies.loss import loss_of
+from manyhands.policies.normalize import Normalizer
+from manyhands.types import Batch, Draws, Network
+
+
+class Policy:
+    """What users hold: losses of raw batches, raw actions for raw observations, a way to disk."""
+
+    def __init__(
+        self, config: PolicyConfig, network: nn.Module, processors: Processors, plan: ActionPlan
+    ) -> None:
+        self.config = config
+        self.network = network
+        self.processors = processors
+        self._plan = plan
+        self._normalizer = Normalizer(processors.inputs)
+        self._unnormalizer = Normalizer(processors.outputs)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.network.parameters()).device
+
+    def to(self, device: torch.device | str) -> "Policy":
+        """Move the network and its processors."""
+        self.network.to(device)
+        self._normalizer.to(self.device)
+        self._unnormalizer.to(self.device)
+        return self
+
+    def train(self) -> "Policy":
+        """Switch the network to training mode."""
+        self.network.train()
+        return self
+
+    def eval(self) -> "Policy":
+        """Switch the network to evaluation mode."""
+        self.network.eval()
+        return self
+
+    def training_loss(
+        self, batch: Batch, draws: Draws | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a raw batch in the network's current mode, and its terms by name."""
+        prepared = self.prepare(batch)
+        drawn = self._network.draw(len(prepared["action"])) | dict(draws or {})
+        terms = self._network(prepared, self._on_device(drawn))
+        return loss_of(terms, self._network.entry_counts(prepared))
+
+    def predict_action_chunk(self, observation: Batch, draws: Draws | None = None) -> Tensor:
+        """The raw actions (samples, steps, action) that follow an observation, on the CPU."""
+        return self._raw_actions(self._predict(observation, draws)).cpu()
+
+    def select_action(self, observation: Batch) -> Tensor:
+        """The raw action (samples, action) of this control tick, on the CPU."""
+        action = self._plan.next_action(lambda: self._predict(observation))
+        return self._raw_actions(action).cpu()
+
+    def reset(self) -> None:
+        """Forget the actions planned so far; call it when an episode begins."""
+        self._plan.reset()
+
+    def save(self, folder: Path | str) -> None:
+        """Write the policy as a folder that LeRobot loads."""
+        config = replace(self.config, device=self.device.type)
+        write_policy(Path(folder), config, self.processors, self.network.state_dict())
+
+    def prepare(self, batch: Batch) -> Batch:
+        """A raw training batch as the network reads it."""
+        return self._prepare(batch, self._observation_shapes() | self._action_shapes())
+
+    def prepare_observation(self, observation: Batch) -> Batch:
+        """A raw observation as the network reads it."""
+        return self._prepare(observation, self._observation_shapes())
+
+    def _prepare(self, batch: Batch, shapes: dict[str, tuple[int, ...]]) -> Batch:
+        renamed = {self._renamed(key): value for key, value in batch.items() if value is not None}
+        check_shapes(renamed, shapes)
+        return self._normalizer.forward(self._on_device(renamed))
+
+    def _predict(self, observation: Batch, draws: Draws | None = None) -> Tensor:
+        with evaluating(self.network):
+            prepared = self.prepare_observation(observation)
+            return self._network.predict(prepared, self._on_device(dict(draws or {})))
+
+    def _raw_actions(self, normalized: Tensor) -> Tensor:
+        return self._unnormalizer.inverse("action", normalized)
+
+    @property
+    def _network(self) -> Network:
+        return cast(Network, self.network)
+
+    def _renamed(self, key: str) -> str:
+        name = key.removesuffix("_is_pad")
+        return self.processors.rename_map.get(name, name) + key[len(name) :]
+
+    def _on_device(self, values: Batch) -> Batch:
+        device = self.device
+        return {
+            key: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+            for key, value in values.items()
+        }
+
+    def _observation_shapes(self) -> dict[str, tuple[int, ...]]:
+        offsets = self.config.observation_offsets
+        time = () if offsets is None else (len(offsets),)
+        return {name: time + item.shape for name, item in self.config.input_features.items()}
+
+    def _action_shapes(self) -> dict[str, tuple[int, ...]]:
+        num_steps = len(self.config.action_offsets)
+        action_shape = self.config.output_features["action"].shape
+        return {"action": (num_steps, *action_shape), "action_is_pad": (num_steps,)}
+
+
+def check_shapes(batch: Batch, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Refuse a batch that lacks a feature or has it in a shape that the policy was not made for.
+
+    `shapes` are without the leading sample axis.
+    """
+    missing = [name for name in shapes if name not in batch]
+    if missing:
+        raise UserError(
+            f"the batch lacks {', '.join(missing)}; it has {', '.join(sorted(batch)) or 'nothing'}"
+        )
+    for name, shape in shapes.items():
+        _check_shape(name, batch[name], shape)
+
+
+def _check_shape(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    if not isinstance(value, Tensor):
+        raise UserError(f"{name} must be a tensor, not {type(value).__name__}")
+    seen = tuple(value.shape)
+    if seen[1:] != shape or not seen:
+        expected = ", ".join(map(str, ("samples", *shape)))
+        hint = "; add a leading sample axis" if seen == shape else ""
+        raise UserError(f"{name} has shape {seen}, but the policy reads ({expected}){hint}")
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Run a block without gradients in evaluation mode, then restore the mode."""
+    was_training = network.training
+    if was_training:
+        network.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if was_training:
+            network.train()

@@ -1,0 +1,118 @@
+"""What `run.json` says, as groups of labeled facts and small tables."""
+
+import math
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manyhands.units import duration, num_bytes
+
+SAID_ELSEWHERE = ("command", "ending")
+UNIT = re.compile(r"(_bytes|_share|(?<!_per)_s)$")
+
+
+@dataclass(frozen=True)
+class FactGroup:
+    """Facts that belong together."""
+
+    title: str
+    facts: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class FactTable:
+    """Facts about several things of one kind, one row each."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def fact_groups(run: Mapping[str, Any]) -> list[FactGroup]:
+    """Single values first, then one group per nested dictionary."""
+    nested = {key: value for key, value in run.items() if isinstance(value, dict)}
+    known = {*nested, *SAID_ELSEWHERE}
+    single = {key: value for key, value in run.items() if key not in known and not _is_rows(value)}
+    groups = [("Run", single), *((_words(key).capitalize(), nested[key]) for key in nested)]
+    return [FactGroup(title, list(_facts(values))) for title, values in groups if values]
+
+
+def fact_tables(run: Mapping[str, Any]) -> list[FactTable]:
+    """One table per list of dictionaries, such as the ranks."""
+    return [_table(key, value) for key, value in run.items() if _is_rows(value)]
+
+
+def command_line(run: Mapping[str, Any]) -> str:
+    """The command as a shell would take it, one flag per line; empty when the run does not say."""
+    command = run.get("command") or ""
+    if not isinstance(command, list):
+        return str(command)
+    words = [shlex.quote(str(word)) for word in command]
+    return "".join(
+        word if index == 0 else f" \\\n    {word}" if "--" in word[:3] else f" {word}"
+        for index, word in enumerate(words)
+    )
+
+
+def fact(key: str, value: Any) -> str:
+    """A value as people read it, by the unit its name ends in."""
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int() | float():
+            return _number(key, value)
+        case list():
+            return ", ".join(fact(key, item) for item in _counted(value))
+        case dict():
+            return ", ".join(f"{name} {text}" for name, text in _facts(value))
+    return str(value)
+
+
+def _number(key: str, value: float) -> str:
+    if not abs(value) < math.inf:
+        return str(value)
+    if key.endswith("_bytes"):
+        return num_bytes(value)
+    if key.endswith("_share"):
+        return f"{value:.1%}"
+    if key.endswith("_s") and not key.endswith("_per_s"):
+        return duration(value)
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return f"{value:.6g}"
+
+
+def _counted(items: list[Any]) -> list[Any]:
+    """Names that repeat, each once with its count; anything else as it is."""
+    if not all(isinstance(item, str) for item in items) or len(set(items)) == len(items):
+        return items
+    return [f"{times} × {name}" for name, times in Counter(items).items()]
+
+
+def _facts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Labels and texts; what is nested deeper carries its parent's name."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from ((f"{_words(key)} {label}", text) for label, text in _facts(value))
+        else:
+            yield _words(key), fact(key, value)
+
+
+def _table(key: str, rows: list[dict[str, Any]]) -> FactTable:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[fact(name, row[name]) if name in row else "" for name in columns] for row in rows]
+    return FactTable(_words(key).capitalize(), [_words(name) for name in columns], cells)
+
+
+def _is_rows(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _words(key: str) -> str:
+    """A key as a label: the unit is told by the value, `num_` by its being a number."""
+    return UNIT.sub("", key).removeprefix("num_").replace("_", " ")

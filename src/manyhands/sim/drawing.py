@@ -1,0 +1,152 @@
+"""Pictures of the table from above, at any square size: a tray, a block and a robot arm."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from manyhands.sim.canvas import Canvas, Color, RoundedBox, Scalar, disk, pixel_centers
+from manyhands.sim.scene import BLOCK_HALF, TRAY_RADIUS, Scene
+
+SHOULDER = np.array([0.0, -1.6])
+"""Where the arm is mounted, outside the picture."""
+LIGHT = np.array([0.5, -0.7])
+"""Direction in which shadows fall."""
+
+SHADOW: Color = (0.16, 0.10, 0.07)
+WOOD: Color = (0.90, 0.80, 0.66)
+GLAZE: Color = (0.11, 0.42, 0.47)
+BLOCK: Color = (0.93, 0.32, 0.22)
+SHELL: Color = (0.96, 0.96, 0.95)
+STEEL: Color = (0.66, 0.70, 0.74)
+GRAPHITE: Color = (0.19, 0.22, 0.27)
+SIGNAL: Color = (1.00, 0.70, 0.16)
+WHITE: Color = (1.0, 1.0, 1.0)
+
+
+def draw_scene(scene: Scene, size: int) -> np.ndarray:
+    """The tables as the camera sees them: (worlds, size, size, 3) bytes."""
+    canvas = Canvas(_table(size), len(scene.gripper))
+    _draw_tray(canvas, scene.tray)
+    _shade_block(canvas, scene)
+    _shade_arm(canvas, scene)
+    _draw_block(canvas, scene)
+    _draw_arm(canvas, scene)
+    return canvas.frames()
+
+
+def _draw_tray(canvas: Canvas, center: np.ndarray) -> None:
+    """A glazed dish with a bright rim; its wall towards the light lies in shade."""
+    canvas.paint(disk(center + 0.06 * LIGHT, TRAY_RADIUS), SHADOW, 0.45, blur=0.10)
+    canvas.paint(disk(center, TRAY_RADIUS), _mix(GLAZE, SHELL, 0.75))
+    canvas.paint(disk(center, TRAY_RADIUS - 0.022), _mix(GLAZE, SHADOW, 0.45))
+    canvas.paint(disk(center + 0.022 * LIGHT, TRAY_RADIUS - 0.05), GLAZE, blur=0.07)
+    canvas.paint(disk(center + 0.022 * LIGHT, 0.13), _mix(GLAZE, SHELL, 0.22), 0.7, blur=0.20)
+
+
+def _shade_block(canvas: Canvas, scene: Scene) -> None:
+    """The block's shadow, farther away and softer while it is carried."""
+    shape = _block_shape(scene, (0.05 + 0.10 * scene.lift[:, None]) * LIGHT, BLOCK_HALF)
+    canvas.paint(shape, SHADOW, 0.5 - 0.15 * scene.lift, blur=0.05 + 0.05 * scene.lift)
+
+
+def _draw_block(canvas: Canvas, scene: Scene) -> None:
+    """A cube from above: a darker side under a top face with a lighter middle."""
+    half = BLOCK_HALF * (1 + 0.06 * scene.lift)
+    canvas.paint(_block_shape(scene, 0.02 * LIGHT, half), _mix(BLOCK, SHADOW, 0.45))
+    canvas.paint(_block_shape(scene, -0.008 * LIGHT, half), BLOCK)
+    middle = _block_shape(scene, -0.008 * LIGHT, 0.62 * half)
+    canvas.paint(middle, _mix(BLOCK, SHELL, 0.3), 0.8, blur=0.04)
+
+
+def _shade_arm(canvas: Canvas, scene: Scene) -> None:
+    """The soft shadow of the arm, which hangs above the table."""
+    for bar in _arm(scene):
+        fallen = RoundedBox(
+            bar.center + 0.16 * LIGHT, bar.half_length, bar.half_width, bar.corner, bar.axis
+        )
+        canvas.paint(fallen, SHADOW, 0.28, blur=0.14)
+
+
+def _draw_arm(canvas: Canvas, scene: Scene) -> None:
+    """A telescope arm with a graphite hand; a bright middle makes each bar look round."""
+    rod, sleeve, palm = _arm(scene)
+    for finger in _fingers(scene):
+        canvas.paint(finger, GRAPHITE)
+        canvas.paint(_narrowed(finger, 0.35), _mix(GRAPHITE, SHELL, 0.35), 0.8, blur=0.02)
+    for bar, color in ((rod, STEEL), (sleeve, SHELL)):
+        canvas.paint(bar, _mix(color, SHADOW, 0.35))
+        canvas.paint(_narrowed(bar, 0.8), color, blur=0.03)
+        canvas.paint(_narrowed(bar, 0.25), WHITE, 0.8, blur=0.04)
+    canvas.paint(palm, GRAPHITE)
+    canvas.paint(_narrowed(palm, 0.4), _mix(GRAPHITE, SHELL, 0.25), 0.8, blur=0.03)
+    canvas.paint(disk(palm.center, 0.062), SIGNAL)
+    canvas.paint(disk(palm.center, 0.034), GRAPHITE)
+
+
+def _arm(scene: Scene) -> tuple[RoundedBox, RoundedBox, RoundedBox]:
+    """Rod, sleeve and palm."""
+    axis = _axis(scene.gripper)
+    wrist = scene.gripper - 0.17 * axis
+    length = np.sqrt(np.square(wrist - SHOULDER).sum(axis=1))
+    rod = RoundedBox(wrist - 0.5 * length[:, None] * axis, 0.5 * length, 0.045, 0.045, axis)
+    sleeve = RoundedBox(wrist - 0.66 * length[:, None] * axis, 0.34 * length, 0.075, 0.075, axis)
+    return rod, sleeve, RoundedBox(wrist, 0.055, 0.21, 0.05, axis)
+
+
+def _fingers(scene: Scene) -> list[RoundedBox]:
+    """Two bars whose inner sides touch a block between them at `BLOCK_OPENING`."""
+    axis = _axis(scene.gripper)
+    across = np.column_stack([-axis[:, 1], axis[:, 0]])
+    half_width = 0.026
+    gap = 2 * BLOCK_HALF * scene.opening[:, None] + half_width
+    return [
+        RoundedBox(
+            scene.gripper - 0.05 * axis + side * gap * across, 0.115, half_width, half_width, axis
+        )
+        for side in (-1, 1)
+    ]
+
+
+def _block_shape(scene: Scene, offset: np.ndarray, half: Scalar) -> RoundedBox:
+    """The block faces the arm, so that the fingers meet its sides flat."""
+    return RoundedBox(scene.block + offset, half, half, 0.25 * half, _axis(scene.block))
+
+
+def _axis(place: np.ndarray) -> np.ndarray:
+    """Direction of the arm when its gripper is at a place."""
+    way = place - SHOULDER
+    direction: np.ndarray = way / np.sqrt(np.square(way).sum(axis=1, keepdims=True))
+    return direction
+
+
+def _narrowed(bar: RoundedBox, share: float) -> RoundedBox:
+    """The same bar with less width, and less length by as much, for its bright middle."""
+    half_width = share * bar.half_width
+    half_length = bar.half_length - np.minimum(bar.half_width - half_width, 0.6 * bar.half_length)
+    corner = np.minimum(half_length, np.minimum(half_width, bar.corner))
+    return RoundedBox(bar.center, half_length, half_width, corner, bar.axis)
+
+
+@lru_cache(maxsize=8)
+def _table(size: int) -> np.ndarray:
+    """Wooden boards with a faint grain, darker towards the corners."""
+    centers = pixel_centers(size)
+    x, y = centers[None, :], -centers[:, None]
+    place = (x + 1) * 2.5
+    tone = np.array([0.0, 0.7, 0.25, 0.95, 0.4], dtype=np.float32)[place.astype(int)]
+    coarse = np.sin(38 * x + 9 * tone + 1.3 * np.sin(2.1 * y + 5 * tone))
+    fine = np.sin(91 * x + 2.0 * np.sin(1.7 * y + 11 * tone))
+    # A seam is thinner than a pixel of a small picture, and then as much fainter.
+    seam_width = max(0.012, 2 / size)
+    seam = np.maximum(1 - np.abs(place - np.round(place)) / 2.5 * 2 / seam_width, 0)
+    seam *= 0.012 / seam_width
+    shade = 1.0 - 0.035 * tone + 0.010 * coarse + 0.006 * fine - 0.16 * seam
+    shade = shade - 0.06 * (x * x + y * y)
+    table: np.ndarray = shade[:, :, None] * np.array(WOOD, dtype=np.float32)
+    return table
+
+
+def _mix(color: Color, other: Color, share: float) -> Color:
+    """A color with a share of another one in it."""
+    red, green, blue = (a + share * (b - a) for a, b in zip(color, other, strict=True))
+    return red, green, blue

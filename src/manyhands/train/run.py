@@ -1,0 +1,50 @@
+"""The parts of a run, named."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from manyhands.checkpoint.store import CheckpointStore, Position
+from manyhands.config.train import TrainConfig
+from manyhands.observe.audit import Audit, NoAudit
+from manyhands.observe.clock import Clock
+from manyhands.observe.journal import Journal, SilentJournal
+from manyhands.parallel.world import World
+from manyhands.train.due import Due
+from manyhands.train.learner import Learner
+from manyhands.train.meter import Meter
+from manyhands.types import Batch
+
+
+class Ending(Enum):
+    """Why train() returned."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+
+class Stream(Protocol):
+    """Batches of this rank from any position of the data order on."""
+
+    def starting_at(self, position: int) -> Iterator[Batch]: ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything the loop needs; collective where ranks must agree."""
+
+    config: TrainConfig
+    run_dir: Path
+    start: Position
+    """Where training begins: zero, or where the resumed run stood."""
+    world: World
+    learner: Learner
+    stream: Stream
+    checkpoints: CheckpointStore
+    journal: Journal | SilentJournal
+    audit: Audit | NoAudit
+    clock: Clock
+    meter: Meter
+    due: Due

@@ -1,0 +1,37 @@
+"""A whole run, from joining the other ranks to leaving them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from manyhands.config.resolve import output_dir_of
+from manyhands.config.train import TrainConfig
+from manyhands.errors import UserError
+from manyhands.parallel.world import World, joined_world
+from manyhands.train.assemble import assemble
+from manyhands.train.kernels import chosen_kernels
+from manyhands.train.loop import train
+from manyhands.train.run import Ending
+
+
+def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
+    """Collective over the ranks a launcher started. Train as a config says."""
+    with chosen_kernels(config.cudnn_deterministic), joined_world(config) as world:
+        run_dir = agree_on_run_dir(config, world)
+        run = assemble(config, run_dir, world)
+        run.journal.note({"command": list(command)})
+        ending = train(run)
+        run.journal.conclude(ending.value)
+        return ending
+
+
+def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
+    """Collective. One run directory for all ranks; a fresh run never writes into an old one."""
+    now = datetime.now().strftime("%Y-%m-%d/%H-%M-%S")
+    run_dir = world.share(output_dir_of(config, now))
+    taken = world.share(run_dir.is_file() or (run_dir.is_dir() and any(run_dir.iterdir())))
+    if taken and config.resume is False:
+        raise UserError(
+            f"--output_dir={run_dir} exists; continue it with --resume={run_dir}, or choose another"
+        )
+    return run_dir

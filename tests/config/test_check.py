@@ -1,0 +1,71 @@
+"""What cannot work is said before anything starts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from manyhands.config.check import faults_of
+from manyhands.config.optim import AdamWConfig, ConstantWithWarmupConfig, DiffuserSchedulerConfig
+from manyhands.config.policy import ActConfig
+from manyhands.config.train import (
+    AcceleratorConfig,
+    DatasetConfig,
+    GradientAccumulationConfig,
+    LaunchConfig,
+    TrainConfig,
+)
+
+GOOD = TrainConfig(
+    dataset=DatasetConfig(root=Path("data")), policy=ActConfig(), optimizer=AdamWConfig()
+)
+ZERO_PARTS = AcceleratorConfig(gradient_accumulation=GradientAccumulationConfig(steps=0))
+
+
+def test_a_sound_config_has_no_fault():
+    assert list(faults_of(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"dataset": DatasetConfig()}, "--dataset.root"),
+        ({"dataset": DatasetConfig(root=Path("d"), episodes=[1, 1])}, "--dataset.episodes"),
+        ({"dataset": DatasetConfig(root=Path("d"), episodes=[])}, "--dataset.episodes"),
+        ({"policy": None}, "--policy.type"),
+        ({"policy": ActConfig(push_to_hub=True)}, "--policy.push_to_hub"),
+        ({"policy": ActConfig(use_peft=True)}, "--policy.use_peft"),
+        ({"policy": ActConfig(device="tpu")}, "--policy.device"),
+        ({"batch_size": 0}, "--batch_size"),
+        ({"steps": 0}, "--steps"),
+        ({"log_freq": 0}, "--log_freq"),
+        ({"save_freq": -1}, "--save_freq"),
+        ({"num_workers": -1}, "--num_workers"),
+        ({"prefetch_factor": 0}, "--prefetch_factor"),
+        ({"seed": -1}, "--seed"),
+        ({"launch": LaunchConfig(num_processes=0)}, "--launch.num_processes"),
+        ({"accelerator": ZERO_PARTS}, "--accelerator.gradient_accumulation.steps"),
+        ({"accelerator": AcceleratorConfig(mixed_precision="fp8")}, "mixed_precision"),
+        ({"dataloader_multiprocessing_context": "thread"}, "multiprocessing_context"),
+        ({"optimizer": AdamWConfig(lr=0.0)}, "--optimizer.lr"),
+        ({"scheduler": DiffuserSchedulerConfig(name="sine")}, "--scheduler.name"),
+        ({"scheduler": ConstantWithWarmupConfig(num_warmup_steps=-1)}, "num_warmup_steps"),
+    ],
+)
+def test_each_fault_is_found_and_names_its_flag(change, named):
+    (fault,) = faults_of(replace(GOOD, **change))
+    assert named in fault
+
+
+def test_half_precision_on_the_cpu_is_refused():
+    config = replace(
+        GOOD,
+        policy=ActConfig(device="cpu"),
+        accelerator=AcceleratorConfig(mixed_precision="fp16"),
+    )
+    (fault,) = faults_of(config)
+    assert "fp16" in fault
+
+
+def test_sections_already_spoken_of_are_not_called_missing_again():
+    assert list(faults_of(TrainConfig(optimizer=AdamWConfig()), {"dataset", "policy"})) == []

@@ -1,0 +1,44 @@
+"""LeRobot's own settings: nothing asked passes, anything asked is refused by name."""
+
+import pytest
+
+from manyhands.config.flags import read_flags
+from manyhands.config.foreign import AT_DEFAULT, drop_foreign
+from manyhands.config.resolve import read_train_config
+from manyhands.errors import ConfigError
+
+BASE = ["--dataset.root=data", "--policy.type=act"]
+
+
+def test_lerobot_defaults_pass():
+    argv = ["--wandb.enable=false", "--wandb.project=x", "--eval_freq=20000", "--tolerance_s=1e-4"]
+    assert read_train_config([*BASE, *argv]) == read_train_config(BASE)
+
+
+@pytest.mark.parametrize("name", sorted(AT_DEFAULT))
+def test_each_setting_is_refused_by_name_when_it_asks_for_something(name):
+    with pytest.raises(ConfigError) as caught:
+        read_train_config([*BASE, f"--{name}=something"])
+    assert caught.value.faults == [
+        f"--{name}=something is a LeRobot setting that does not exist here"
+    ]
+
+
+def test_defaults_as_lerobot_writes_them_to_a_file_pass():
+    faults: list[str] = []
+    tree = {
+        "env": None,
+        "rename_map": {},
+        "tolerance_s": 0.0001,
+        "wandb": {"enable": False, "project": "lerobot"},
+        "parallelism": {"dp_replicate": 1, "dp_shard": 1},
+        "steps": 5,
+    }
+    assert drop_foreign(tree, faults) == {"steps": 5}
+    assert faults == []
+
+
+def test_unknown_names_are_left_for_others_to_refuse():
+    faults: list[str] = []
+    tree = read_flags(["--wandbx.enable=true", "--batchsize=3"]).tree
+    assert drop_foreign(tree, faults) == tree

@@ -1,0 +1,139 @@
+"""Precedence: defaults < policy preset < file < flags."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from manyhands.config.files import to_json, to_yaml
+from manyhands.config.optim import AdamWConfig, SgdConfig
+from manyhands.config.resolve import job_name_of, output_dir_of, read_train_config
+from manyhands.errors import ConfigError
+
+BASE = ["--dataset.root=data", "--policy.type=act"]
+
+
+def faults_of(*argv: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        read_train_config(argv)
+    return caught.value.faults
+
+
+def test_the_preset_stands_over_the_optimizer_defaults():
+    assert read_train_config(BASE).optimizer == AdamWConfig(lr=1e-5, weight_decay=1e-4)
+
+
+def test_policy_fields_feed_the_preset():
+    assert read_train_config([*BASE, "--policy.optimizer_lr=3e-4"]).optimizer.lr == 3e-4
+
+
+def test_a_single_optimizer_flag_changes_that_value_only():
+    optimizer = read_train_config([*BASE, "--optimizer.lr=2e-4"]).optimizer
+    assert optimizer == AdamWConfig(lr=2e-4, weight_decay=1e-4)
+
+
+def test_another_optimizer_type_starts_from_its_own_defaults():
+    optimizer = read_train_config(
+        [*BASE, "--optimizer.type=sgd", "--optimizer.momentum=0.9"]
+    ).optimizer
+    assert optimizer == SgdConfig(momentum=0.9)
+
+
+def test_without_the_preset_an_optimizer_must_be_named():
+    faults = faults_of(*BASE, "--use_policy_training_preset=false")
+    assert faults == [
+        "--use_policy_training_preset=false needs --optimizer.type=adam, adamw or sgd"
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+def test_a_file_stands_over_the_preset_and_under_the_flags(tmp_path: Path, suffix: str):
+    file = tmp_path / f"run{suffix}"
+    tree = {
+        "dataset": {"root": "data"},
+        "policy": {"type": "act", "chunk_size": 10, "n_action_steps": 5},
+        "optimizer": {"lr": 3e-3},
+        "steps": 7,
+    }
+    file.write_text(json.dumps(tree) if suffix == ".json" else yaml.safe_dump(tree))
+    config = read_train_config([f"--config={file}", "--steps=9", "--policy.chunk_size=20"])
+    assert (config.steps, config.policy.chunk_size, config.policy.n_action_steps) == (9, 20, 5)
+    assert config.optimizer == AdamWConfig(lr=3e-3, weight_decay=1e-4)
+
+
+def test_print_config_can_be_read_back(tmp_path: Path):
+    config = read_train_config([*BASE, "--seed=3", "--dataset.episodes=[1,2]"])
+    file = tmp_path / "run.yaml"
+    file.write_text(to_yaml(config))
+    assert read_train_config([f"--config_path={file}"]) == config
+
+
+def checkpoint_of(run: Path, *argv: str) -> Path:
+    folder = run / "checkpoints" / "000010" / "pretrained_model"
+    folder.mkdir(parents=True)
+    (folder / "train_config.json").write_text(to_json(read_train_config(argv)))
+    (run / "checkpoints" / "last").symlink_to("000010")
+    return folder
+
+
+def test_a_run_directory_is_a_config_file(tmp_path: Path):
+    checkpoint_of(tmp_path, *BASE, "--steps=11")
+    assert read_train_config([f"--config_path={tmp_path}"]).steps == 11
+
+
+@pytest.mark.parametrize("form", ["true", "run", "config_path"])
+def test_resume_takes_the_saved_config_and_flags_over_it(tmp_path: Path, form: str):
+    folder = checkpoint_of(tmp_path, *BASE, "--steps=11", "--seed=4", f"--output_dir={tmp_path}")
+    argv = {
+        "true": ["--resume=true", f"--output_dir={tmp_path}"],
+        "run": [f"--resume={tmp_path}"],
+        "config_path": ["--resume=true", f"--config_path={folder / 'train_config.json'}"],
+    }[form]
+    config = read_train_config([*argv, "--steps=20"])
+    assert (config.steps, config.seed, config.output_dir) == (20, 4, tmp_path)
+    assert Path(str(config.resume)).resolve() in (tmp_path, folder.parent.resolve())
+
+
+def test_resume_needs_something_to_resume(tmp_path: Path):
+    assert "--output_dir" in faults_of("--resume=true")[0]
+    assert str(tmp_path) in faults_of(f"--resume={tmp_path}")[0]
+
+
+def test_a_pretrained_policy_brings_its_config_and_keeps_it_local(tmp_path: Path):
+    stored = {"type": "act", "chunk_size": 12, "n_action_steps": 12, "push_to_hub": True}
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    config = read_train_config(
+        ["--dataset.root=data", f"--policy.path={tmp_path}", "--policy.dropout=0.3"]
+    )
+    assert (config.policy.chunk_size, config.policy.dropout) == (12, 0.3)
+    assert config.policy.pretrained_path == tmp_path
+    assert config.policy.push_to_hub is False
+    spelt = read_train_config(["dataset.root=data", f"policy.pretrained_path={tmp_path}"])
+    assert spelt.policy.chunk_size == 12
+
+
+def test_path_and_type_together_are_refused(tmp_path: Path):
+    (tmp_path / "config.json").write_text('{"type": "act"}')
+    assert "leave out --policy.type" in faults_of(*BASE, f"--policy.path={tmp_path}")[0]
+
+
+def test_all_faults_are_told_together():
+    faults = faults_of("--batchsize=8", "--polcy.type=act", "--steps=many", "--log_freq=0")
+    assert faults == [
+        "unknown flag --batchsize; did you mean --batch_size?",
+        "unknown flag --polcy.type; did you mean --policy.type?",
+        "--steps=many is not a whole number",
+        "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME",
+        "--log_freq=0 must be at least 1",
+    ]
+
+
+def test_the_run_directory_is_named_after_the_job():
+    config = read_train_config(BASE)
+    assert job_name_of(config) == "act"
+    assert output_dir_of(config, "2026-01-31/17-05-09") == Path(
+        "outputs/train/2026-01-31/17-05-09_act"
+    )
+    named = read_train_config([*BASE, "--output_dir=x", "--job_name=j"])
+    assert (output_dir_of(named, ""), job_name_of(named)) == (Path("x"), "j")

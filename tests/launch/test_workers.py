@@ -1,0 +1,82 @@
+"""Worker processes are started, watched and ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from manyhands.launch.workers import free_port, run_workers, threads_per_worker
+
+
+def command_of(script: str) -> list[str]:
+    return [sys.executable, "-c", f"import os, sys, time, signal\n{script}", "word"]
+
+
+def test_each_rank_gets_its_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (
+        "names = ('RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'LOCAL_WORLD_SIZE', 'MASTER_ADDR')\n"
+        "text = ' '.join(os.environ[name] for name in names) + ' ' + sys.argv[1]\n"
+        "open(f'rank-{os.environ[\"RANK\"]}', 'w').write(text)\n"
+    )
+    assert run_workers(2, command_of(script)) == 0
+    seen = [(tmp_path / f"rank-{rank}").read_text() for rank in range(2)]
+    assert seen == [f"{rank} {rank} 2 2 127.0.0.1 word" for rank in range(2)]
+
+
+@pytest.mark.parametrize(("code", "expected"), [(2, 2), (3, 3), (1, 1)])
+def test_the_failing_rank_ends_the_others_and_gives_the_exit_code(code, expected):
+    start = time.monotonic()
+    script = f"time.sleep(60) if os.environ['RANK'] == '1' else sys.exit({code})"
+    assert run_workers(2, command_of(script)) == expected
+    assert time.monotonic() - start < 15
+
+
+def test_a_killed_rank_counts_as_failed():
+    script = "os.kill(os.getpid(), 9) if os.environ['RANK'] == '1' else time.sleep(60)"
+    assert run_workers(2, command_of(script)) == 128 + 9
+
+
+def test_a_requested_stop_waits_for_every_rank(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (
+        "if os.environ['RANK'] == '0':\n"
+        "    time.sleep(1)\n"
+        "    open('main-is-done', 'w')\n"
+        "sys.exit(75)\n"
+    )
+    assert run_workers(2, command_of(script)) == 75
+    assert (tmp_path / "main-is-done").exists()
+
+
+def test_signals_reach_the_workers_and_none_is_left(tmp_path):
+    worker = (
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n"
+        "open(f'up-{os.environ[\"RANK\"]}', 'w')\n"
+        "time.sleep(60)\n"
+    )
+    starter = (
+        "import sys; from manyhands.launch.workers import run_workers; "
+        f"sys.exit(run_workers(2, {command_of(worker)!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", starter], cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while not all((tmp_path / f"up-{rank}").exists() for rank in range(2)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    children = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(30) == 75
+    assert not any(child.is_running() for child in children)
+
+
+def test_a_free_port_can_be_taken():
+    assert 1024 < free_port() < 65536
+
+
+def test_threads_never_drop_to_zero():
+    assert threads_per_worker(10_000) == 1

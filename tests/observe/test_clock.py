@@ -1,0 +1,23 @@
+"""Time by phase."""
+
+import time
+
+from manyhands.observe.clock import Clock
+
+
+def test_a_lap_holds_each_phase_and_the_whole():
+    clock = Clock()
+    for _ in range(2):
+        with clock.timing("data"):
+            time.sleep(0.02)
+    time.sleep(0.02)
+    lap = clock.lap()
+    assert 0.04 <= lap["data"] <= lap["wall"] - 0.02
+
+
+def test_a_lap_starts_the_next_one():
+    clock = Clock()
+    with clock.timing("data"):
+        time.sleep(0.02)
+    clock.lap()
+    assert "data" not in clock.lap()

@@ -1,0 +1,40 @@
+"""A bar on a terminal, lines elsewhere."""
+
+import io
+
+from rich.console import Console
+
+from manyhands.observe.console import Display
+
+METRICS = {
+    "loss": 1.5,
+    "lr": 1e-5,
+    "grad_norm": 3.25,
+    "samples_per_s": 120.0,
+    "data_wait_share": 0.25,
+    "step_s": 0.5,
+}
+
+
+def shown(is_terminal: bool) -> str:
+    file = io.StringIO()
+    display = Display(100, 0, Console(file=file, force_terminal=is_terminal, width=160))
+    with display:
+        display.say("hello")
+        display.advance(40)
+        display.measure(40, METRICS)
+    return file.getvalue()
+
+
+def test_plain_output_holds_the_measures_and_no_control_codes():
+    text = shown(is_terminal=False)
+    assert "\x1b" not in text
+    line = "step 40/100  loss 1.5  lr 1e-05  grad 3.25  120 samples/s  data wait 25%  ETA 30 s"
+    assert text.splitlines() == ["hello", line]
+
+
+def test_a_terminal_sees_a_bar_with_the_measures():
+    text = shown(is_terminal=True)
+    assert "40/100" in text
+    assert "loss 1.5" in text
+    assert "ETA" in text

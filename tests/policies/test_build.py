@@ -1,0 +1,128 @@
+"""Policies from configurations, and configurations that make none."""
+
+import numpy as np
+import pytest
+import torch
+
+from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.policy import PolicyConfig
+from manyhands.errors import ConfigError, UserError
+from manyhands.policies.build import build_policy
+
+STATE, ENV = "observation.state", "observation.environment_state"
+
+
+def stats_of(config):
+    features = config.input_features | config.output_features
+    return {
+        name: {"mean": np.full(feature.shape[0], 2.0), "std": np.full(feature.shape[0], 4.0)}
+        for name, feature in features.items()
+    }
+
+
+def test_a_built_policy_scales_by_the_statistics_but_not_the_environment(golden):
+    config = golden.act_config()
+    policy, batch = build_policy(config, stats_of(config)), golden.batch_of(config)
+    prepared = policy.prepare(batch)
+    for name in (STATE, "action"):
+        torch.testing.assert_close(prepared[name], (batch[name] - 2) / 4)
+    assert torch.equal(prepared[ENV], batch[ENV])
+
+
+def test_raw_actions_are_the_unscaled_chunk(golden):
+    config = golden.act_config()
+    policy, batch = build_policy(config, stats_of(config)).eval(), golden.batch_of(config)
+    with torch.no_grad():
+        chunk = policy.network.predict(policy.prepare_observation(batch), {})
+    torch.testing.assert_close(policy.predict_action_chunk(batch), chunk * 4 + 2)
+
+
+def test_a_saved_policy_comes_back_bit_for_bit(golden, tmp_path):
+    from manyhands.policies.load import load_policy
+
+    config = golden.act_config(temporal_ensemble_coeff=0.1, n_action_steps=1)
+    policy, batch = build_policy(config, stats_of(config)), golden.batch_of(config)
+    policy.save(tmp_path / "first")
+    loaded = load_policy(tmp_path / "first")
+    loaded.save(tmp_path / "second")
+    names = sorted(path.name for path in (tmp_path / "first").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "second").iterdir())
+    for name in names:
+        first, second = (tmp_path / folder / name for folder in ("first", "second"))
+        assert first.read_bytes() == second.read_bytes()
+    assert torch.equal(policy.predict_action_chunk(batch), loaded.predict_action_chunk(batch))
+
+
+def without(features, name):
+    return {key: feature for key, feature in features.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"input_features": {}}, r"needs the feature observation\.state"),
+        ({"input_features": {}}, "needs a camera or"),
+        ({"output_features": {}}, "needs the feature action"),
+        (
+            {"input_features": {STATE: PolicyFeature(FeatureType.STATE, (6,))}},
+            r"needs a camera or observation\.environment_state",
+        ),
+        (
+            {"input_features": {ENV: PolicyFeature(FeatureType.ENV, (5,))}},
+            r"needs the feature observation\.state",
+        ),
+        (
+            {
+                "input_features": {
+                    STATE: PolicyFeature(FeatureType.STATE, (6,)),
+                    "observation.image": PolicyFeature(FeatureType.VISUAL, (64, 96, 3)),
+                }
+            },
+            r"observation\.image must have shape \(3, height, width\), not \(64, 96, 3\)",
+        ),
+        ({"n_heads": 5}, "must be divisible"),
+    ],
+)
+def test_what_cannot_be_built_is_told(golden, changes, words):
+    with pytest.raises(ConfigError, match=words):
+        build_policy(golden.act_config(**changes), stats={})
+
+
+def test_all_faults_are_told_at_once(golden):
+    with pytest.raises(ConfigError) as caught:
+        build_policy(golden.act_config(input_features={}, dropout=2.0), stats={})
+    assert len(caught.value.faults) == 3
+
+
+def test_a_dataset_without_a_needed_statistic_is_refused(golden):
+    config = golden.act_config()
+    with pytest.raises(
+        UserError, match=r"no statistics of action, but MEAN_STD needs its mean and"
+    ):
+        build_policy(config, without(stats_of(config), "action"))
+    quantiles = dict.fromkeys(("STATE", "ACTION"), NormalizationMode.QUANTILES)
+    with pytest.raises(UserError, match=r"observation\.state has no statistic q01"):
+        build_policy(golden.act_config(normalization_mapping=quantiles), stats_of(config))
+
+
+def test_pretrained_weights_are_asked_for_only_with_cameras(golden):
+    config = golden.act_config(pretrained_backbone_weights="ResNet50_Weights.IMAGENET1K_V1")
+    build_policy(config, stats={})
+    config = golden.act_config(
+        cameras=True, pretrained_backbone_weights="ResNet50_Weights.IMAGENET1K_V1"
+    )
+    with pytest.raises(UserError, match=r"does not fit --policy\.vision_backbone=resnet18"):
+        build_policy(config, stats={})
+
+
+def test_a_configuration_of_no_known_policy_is_refused(golden):
+    class Foreign(PolicyConfig):
+        type = "foreign"
+
+        def faults(self):
+            return []
+
+    config = golden.act_config()
+    foreign = Foreign(input_features=config.input_features, output_features=config.output_features)
+    with pytest.raises(ConfigError, match="type=foreign has no network"):
+        build_policy(foreign, stats={})

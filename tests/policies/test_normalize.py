@@ -1,0 +1,129 @@
+"""Normalization by its definition, both ways, in every mode."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.errors import UserError
+from manyhands.lerobot_format.processor import Scaling
+from manyhands.policies.normalize import STATISTICS, Normalizer
+
+STATE, IMAGE, ENV = "observation.state", "observation.image", "observation.environment_state"
+MODES = list(NormalizationMode)
+SCALING_MODES = [mode for mode in MODES if mode is not NormalizationMode.IDENTITY]
+EPS = 1e-8
+
+values = arrays(np.float32, 4, elements=st.floats(-100, 100, width=32))
+widths = arrays(np.float32, 4, elements=st.floats(0.125, 100, width=32))
+
+
+def normalizer(mode, first, second, name=STATE, type=FeatureType.STATE, **changes):
+    keys = STATISTICS[mode] or ("mean", "std")
+    stats = {name: dict(zip(keys, (np.asarray(first), np.asarray(second)), strict=True))}
+    features = {name: PolicyFeature(type, (len(np.atleast_1d(first)),))}
+    return Normalizer(Scaling(features, {type.value: mode}, stats, **changes))
+
+
+def by_definition(mode, x, first, second):
+    x, first, second = (np.asarray(part, np.float64) for part in (x, first, second))
+    if mode is NormalizationMode.IDENTITY:
+        return x
+    if mode is NormalizationMode.MEAN_STD:
+        return (x - first) / (second + EPS)
+    width = np.where(second == first, EPS, second - first)
+    return 2 * (x - first) / width - 1
+
+
+@given(mode=st.sampled_from(MODES), x=values, first=values, width=widths)
+def test_forward_is_the_definition_and_inverse_undoes_it(mode, x, first, width):
+    second = width if mode is NormalizationMode.MEAN_STD else first + width
+    module = normalizer(mode, first, second)
+    batch = {STATE: torch.from_numpy(np.stack([x, x]))}
+    normalized = module.forward(batch)[STATE]
+    expected = by_definition(mode, x, first, second)
+    np.testing.assert_allclose(normalized[0].numpy(), expected, rtol=1e-5, atol=1e-6)
+    restored = module.inverse(STATE, normalized)
+    torch.testing.assert_close(restored, batch[STATE], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", SCALING_MODES)
+def test_a_constant_feature_maps_to_one_value_and_back(mode):
+    second = [0.0] if mode is NormalizationMode.MEAN_STD else [3.0]
+    module = normalizer(mode, [3.0], second)
+    normalized = module.forward({STATE: torch.tensor([[3.0]])})[STATE]
+    assert normalized.item() == (0 if mode is NormalizationMode.MEAN_STD else -1)
+    assert module.inverse(STATE, normalized).item() == 3
+
+
+def test_a_feature_far_from_zero_keeps_its_digits():
+    module = normalizer(NormalizationMode.MEAN_STD, [1000.0], [0.01])
+    normalized = module.forward({STATE: torch.tensor([[1000.0078125]])})[STATE]
+    assert normalized.item() == pytest.approx(0.78125, rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape", [(3,), (3, 1, 1), ()])
+def test_bytes_and_floats_of_an_image_give_the_same(mode, shape):
+    first, second = np.full(shape, 0.4), np.full(shape, 0.7)
+    module = normalizer(mode, first, second, IMAGE, FeatureType.VISUAL)
+    pixels = torch.randint(0, 256, (2, 3, 5, 4), dtype=torch.uint8)
+    from_bytes = module.forward({IMAGE: pixels})[IMAGE]
+    from_floats = module.forward({IMAGE: pixels / 255})[IMAGE]
+    expected = by_definition(mode, pixels.numpy() / 255, 0.4, 0.7)
+    assert from_bytes.dtype == torch.float32
+    np.testing.assert_allclose(from_bytes.numpy(), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(from_bytes, from_floats, rtol=0, atol=1e-6)
+
+
+def test_statistics_of_channels_apply_to_channels():
+    mean, std = np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 4.0])
+    module = normalizer(NormalizationMode.MEAN_STD, mean, std, IMAGE, FeatureType.VISUAL)
+    image = module.forward({IMAGE: torch.zeros(1, 2, 3, 2, 2)})[IMAGE]
+    torch.testing.assert_close(image[0, 1, :, 1, 1], torch.tensor([-0.1, -0.1, -0.075]))
+
+
+def test_kinds_without_a_mode_stay_raw():
+    features = {ENV: PolicyFeature(FeatureType.ENV, (1,))}
+    stats = {ENV: {"mean": np.array([5.0]), "std": np.array([2.0])}}
+    module = Normalizer(Scaling(features, {"STATE": NormalizationMode.MEAN_STD}, stats))
+    assert module.forward({ENV: torch.tensor([[7.0]])})[ENV].item() == 7
+
+
+def test_features_without_statistics_stay_raw():
+    features = {STATE: PolicyFeature(FeatureType.STATE, (1,))}
+    module = Normalizer(Scaling(features, {"STATE": NormalizationMode.MEAN_STD}, {}))
+    assert module.forward({STATE: torch.tensor([[7.0]])})[STATE].item() == 7
+    assert module.inverse(STATE, torch.tensor([7.0])).item() == 7
+
+
+def test_observations_outside_the_given_list_stay_raw():
+    module = normalizer(NormalizationMode.MEAN_STD, [5.0], [2.0], observation_keys=[IMAGE])
+    assert module.forward({STATE: torch.tensor([[7.0]])})[STATE].item() == 7
+
+
+def test_unknown_values_pass_and_the_batch_given_is_untouched():
+    module = normalizer(NormalizationMode.MEAN_STD, [5.0], [2.0])
+    batch = {STATE: torch.tensor([[7.0]]), "task": ["push"]}
+    assert module.forward(batch)["task"] == ["push"]
+    assert batch[STATE].item() == 7
+
+
+@pytest.mark.parametrize("mode", SCALING_MODES)
+def test_a_missing_statistic_is_named_with_its_feature(mode):
+    lacking = STATISTICS[mode][1]
+    features = {STATE: PolicyFeature(FeatureType.STATE, (1,))}
+    stats = {STATE: {STATISTICS[mode][0]: np.array([1.0])}}
+    with pytest.raises(UserError, match=rf"observation\.state has no statistic {lacking}"):
+        Normalizer(Scaling(features, {"STATE": mode}, stats))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8])
+def test_every_number_becomes_float32(dtype):
+    module = normalizer(NormalizationMode.MEAN_STD, [5.0], [2.0])
+    normalized = module.forward({STATE: torch.tensor([[7]], dtype=dtype)})[STATE]
+    assert normalized.dtype == torch.float32
+    assert normalized.item() == 1

@@ -1,0 +1,74 @@
+"""Whole or not at all."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from manyhands.atomic import point_link, whole_directory, whole_file
+
+
+def test_a_file_appears_only_when_its_block_succeeds(tmp_path: Path):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(RuntimeError), whole_file(target) as scratch:
+        scratch.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+    with whole_file(target) as scratch:
+        scratch.write_text("new")
+    assert target.read_text() == "new"
+
+
+def test_a_directory_appears_only_when_its_block_succeeds(tmp_path: Path):
+    target = tmp_path / "d"
+    for content in ("one", "two"):
+        with whole_directory(target) as scratch:
+            (scratch / "sub").mkdir()
+            (scratch / "sub" / "f").write_text(content)
+        assert (target / "sub" / "f").read_text() == content
+    with pytest.raises(RuntimeError), whole_directory(target) as scratch:
+        (scratch / "other").write_text("half")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["d"]
+    assert (target / "sub" / "f").read_text() == "two"
+
+
+def test_a_link_is_replaced_without_a_gap(tmp_path: Path):
+    link = tmp_path / "last"
+    for name in ("1", "2"):
+        (tmp_path / name).mkdir()
+        point_link(link, name)
+        assert os.readlink(link) == name
+
+
+def test_a_reader_never_sees_a_part_while_a_writer_is_killed(tmp_path: Path):
+    writer = (
+        "import sys, pathlib\n"
+        "from manyhands.atomic import whole_directory, point_link\n"
+        "root = pathlib.Path(sys.argv[1])\n"
+        "for number in range(10**6):\n"
+        "    with whole_directory(root / str(number)) as scratch:\n"
+        "        for name in 'abc':\n"
+        "            (scratch / name).write_text('x' * 10000)\n"
+        "    point_link(root / 'last', str(number))\n"
+    )
+    for delay in (0.05, 0.11, 0.17):
+        root = tmp_path / str(delay)
+        root.mkdir()
+        process = subprocess.Popen([sys.executable, "-c", writer, str(root)])
+        deadline = time.monotonic() + 60
+        while not (root / "last").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+        whole = [path for path in root.iterdir() if path.name.isdecimal()]
+        assert whole
+        for folder in whole:
+            assert sorted(path.stat().st_size for path in folder.iterdir()) == [10000] * 3
+        assert (root / "last" / "a").exists()
