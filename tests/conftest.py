@@ -1,8 +1,34 @@
 """Fixtures every test may use."""
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+
+from manyhands.data.writer import DatasetWriter
+
+DEADLINE_S = 200
+
+TINY_ACT = (
+    "--policy.type=act",
+    "--policy.dim_model=16",
+    "--policy.n_heads=2",
+    "--policy.dim_feedforward=32",
+    "--policy.n_encoder_layers=1",
+    "--policy.n_vae_encoder_layers=1",
+    "--policy.latent_dim=4",
+    "--policy.chunk_size=6",
+    "--policy.n_action_steps=6",
+    "--policy.optimizer_lr=1e-3",
+    "--policy.device=cpu",
+    "--num_workers=0",
+)
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +38,96 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("reference files are not beside the repository")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four short episodes with states and actions, and no camera."""
+    root = tmp_path_factory.mktemp("data") / "tiny"
+    names = {
+        "observation.state": 3,
+        "observation.environment_state": 4,
+        "observation.velocity": 2,
+        "action": 2,
+    }
+    features = {
+        name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in names.items()
+    }
+    random = np.random.default_rng(0)
+    with DatasetWriter.create(root, 10, features) as writer:
+        for length in (9, 12, 7, 11):
+            for _ in range(length):
+                frame = {
+                    name: random.normal(size=size).astype("f4") for name, size in names.items()
+                }
+                writer.add_frame({**frame, "task": "reach"})
+            writer.save_episode()
+    return root
+
+
+@pytest.fixture(scope="session")
+def tiny_act() -> tuple[str, ...]:
+    """Flags of an ACT without cameras that makes an update in milliseconds."""
+    return TINY_ACT
+
+
+class Command:
+    """Runs `manyhands train` as a user does, in processes of its own."""
+
+    def __init__(self, dataset: Path) -> None:
+        self._dataset = dataset
+
+    def argv(self, output_dir: Path, *flags: str) -> list[str]:
+        """The flags of a tiny run."""
+        return [f"--dataset.root={self._dataset}", *TINY_ACT, f"--output_dir={output_dir}", *flags]
+
+    def train(
+        self, output_dir: Path, *flags: str, launcher: Sequence[str] = (), code: int = 0
+    ) -> str:
+        """Train to the end and return all that was printed; other exit codes must be expected."""
+        program = [*launcher, str(Path(sys.executable).with_name("manyhands-train"))]
+        return self.run([*program, *self.argv(output_dir, *flags)], code)
+
+    def run(self, command: Sequence[str], code: int = 0) -> str:
+        """Run a command under a deadline; on any other exit code show everything it printed."""
+        environ = {name: value for name, value in os.environ.items() if name != "RANK"}
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DEADLINE_S,
+            env=environ | {"OMP_NUM_THREADS": "1"},
+            check=False,
+        )
+        assert done.returncode == code, f"exit {done.returncode}, expected {code}:\n{done.stdout}"
+        return done.stdout
+
+
+@pytest.fixture
+def command(tiny_dataset: Path) -> Command:
+    """`manyhands train` on the tiny dataset."""
+    return Command(tiny_dataset)
+
+
+def metrics_of(run_dir: Path) -> dict[int, dict[str, Any]]:
+    """The rows of a run's metrics.jsonl by step."""
+    rows = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
+    return {row["step"]: row for row in rows}
+
+
+@pytest.fixture(scope="session")
+def metrics() -> Any:
+    """Reads the rows of a run's metrics.jsonl by step."""
+    return metrics_of
+
+
+@pytest.fixture(scope="session")
+def weights() -> Any:
+    """Reads the weights of a run's last checkpoint."""
+    from safetensors.torch import load_file
+
+    def read(run_dir: Path) -> dict[str, Any]:
+        return load_file(run_dir / "checkpoints/last/pretrained_model/model.safetensors")
+
+    return read

@@ -263,15 +263,15 @@ def test_an_unlisted_package_is_caught(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "import manyhands.train.loop",
-        "from manyhands.train import loop",
-        "from manyhands.train.loop import train",
+        "import manyhands.training.loop",
+        "from manyhands.training import loop",
+        "from manyhands.training.loop import train",
         "from manyhands import train",
         "from ..train import loop",
         "from .. import train",
-        "def late():\n    from manyhands.train.loop import train",
-        "def late():\n    importlib.import_module('manyhands.train.loop')",
-        "if TYPE_CHECKING:\n    from manyhands.train import loop",
+        "def late():\n    from manyhands.training.loop import train",
+        "def late():\n    importlib.import_module('manyhands.training.loop')",
+        "if TYPE_CHECKING:\n    from manyhands.training import loop",
     ],
 )
 def test_an_upward_import_is_caught_however_it_is_written(tmp_path: Path, line: str) -> None:

@@ -27,6 +27,11 @@ def test_a_folder_without_a_policy_is_named(tmp_path: Path):
         read_policy_file(str(tmp_path))
 
 
+def test_a_policy_that_neither_the_disk_nor_the_hub_has_is_named():
+    with pytest.raises(ConfigError, match="me/none"):
+        read_policy_file("me/none", "a-pretrained_revision")
+
+
 def test_numbers_survive_a_json_file(tmp_path: Path):
     file = tmp_path / "c.json"
     file.write_text(to_json(TrainConfig(steps=3)))

@@ -84,7 +84,7 @@ def plain_root(record: Record, tmp_path_factory: pytest.TempPathFactory) -> Path
 def damaged_root(record: Record, tmp_path: Path) -> Path:
     """A dataset of two episodes in two data files each, to be damaged."""
     root = tmp_path / "dataset"
-    record(root, (3, 2), limits=SizeLimits(chunks_size=1))
+    record(root, (3, 2), limits=SizeLimits(1, 1, 1))
     return root
 
 

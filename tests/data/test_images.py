@@ -36,7 +36,7 @@ def damaged_pngs() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("damage", damaged_pngs())
 def test_bytes_that_hold_no_picture_are_refused(damage):
-    with pytest.raises(ValueError, match="PNG|nvalid|end before"):
+    with pytest.raises(ValueError, match=r"PNG|nvalid|end before"):
         decode_image(damaged_pngs()[damage], 3)
 
 

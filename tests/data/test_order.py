@@ -44,7 +44,7 @@ def test_dropped_frames_and_short_episodes_are_never_drawn():
 
 
 def test_nothing_left_to_draw_is_an_error():
-    with pytest.raises(DatasetError, match="last 7 frames .* the longest has 6"):
+    with pytest.raises(DatasetError, match=r"last 7 frames .* the longest has 6"):
         SampleOrder(bounds_of([5, 6]), seed=0, drop_n_last_frames=7)
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from manyhands.sim.drawing import BLOCK, GLAZE, draw_scene
-from manyhands.sim.scene import Scene
+from manyhands.sim.drawing import BLOCK, GLAZE, Scene, draw_scene
 
 
 def a_scene(**changes) -> Scene:
@@ -13,7 +12,7 @@ def a_scene(**changes) -> Scene:
         "opening": np.array([1.0]),
         "block": np.array([[0.5, 0.4]]),
         "tray": np.array([[-0.4, 0.3]]),
-        "lift": np.array([0.0]),
+        "height": np.array([0.0]),
     }
     return Scene(**(parts | changes))
 
@@ -38,7 +37,7 @@ def test_block_and_tray_are_seen_in_their_places(size):
         {"opening": np.array([0.5])},
         {"block": np.array([[0.45, 0.4]])},
         {"tray": np.array([[-0.4, 0.25]])},
-        {"lift": np.array([1.0])},
+        {"height": np.array([1.0])},
     ],
 )
 def test_every_part_of_a_scene_shows_in_the_smallest_picture(changes):

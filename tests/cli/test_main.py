@@ -1,0 +1,63 @@
+"""The command line as a whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from manyhands.cli.main import guarded, main, unknown_command
+from manyhands.errors import Diverged, UserError
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "manyhands", *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_without_a_command_the_usage_is_shown():
+    done = run()
+    assert done.returncode == 2
+    assert "manyhands train" in done.stdout
+
+
+def test_help_is_an_answer_not_a_mistake():
+    done = run("--help")
+    assert done.returncode == 0
+    assert "manyhands demo" in done.stdout
+
+
+def test_an_unknown_command_is_named_with_the_nearest(capsys):
+    assert unknown_command("trian") == 2
+    assert "did you mean train?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("error", "code"), [(UserError("a\nb"), 2), (Diverged("a\nb"), 3)])
+def test_a_mistake_is_told_line_by_line_with_its_exit_code(error, code, capsys):
+    def command(_arguments):
+        raise error
+
+    assert guarded(command, []) == code
+    assert capsys.readouterr().err == "manyhands: a\nmanyhands: b\n"
+
+
+def test_our_own_bugs_keep_their_traceback():
+    def command(_arguments):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        guarded(command, [])
+
+
+def test_a_reader_that_leaves_early_is_no_fault():
+    script = f"{Path(sys.executable).with_name('manyhands')} train --help | head -1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_main_leaves_with_the_commands_exit_code(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["manyhands", "train", "--steps=x"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "--steps=x" in capsys.readouterr().err

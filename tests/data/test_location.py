@@ -1,0 +1,69 @@
+"""Finding datasets."""
+
+import pytest
+from huggingface_hub import constants
+
+from manyhands.data.dataset import open_dataset
+from manyhands.data.location import locate_dataset
+from manyhands.errors import DatasetError
+
+
+@pytest.fixture
+def cache(plain_root, tmp_path):
+    """A cache that holds the dataset me/plain."""
+    (tmp_path / "me").mkdir()
+    (tmp_path / "me" / "plain").symlink_to(plain_root)
+    return tmp_path
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def test_an_explicit_folder_wins(plain_root, cache):
+    assert locate_dataset("me/plain", root=plain_root, cache_dir=cache) == plain_root
+
+
+def test_a_recorded_dataset_is_found_in_the_cache(cache):
+    assert locate_dataset("me/plain", cache_dir=cache) == cache / "me" / "plain"
+
+
+def test_the_cache_is_in_the_hubs_home_by_default(cache, monkeypatch):
+    (cache / "lerobot").symlink_to(cache)
+    monkeypatch.setattr(constants, "HF_HOME", str(cache))
+    assert locate_dataset("me/plain") == cache / "lerobot" / "me" / "plain"
+    assert len(open_dataset("me/plain")) == 14
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_downloaded_snapshot_is_found_without_a_network(plain_root, tmp_path):
+    repo = tmp_path / "hub" / "datasets--me--hub"
+    (repo / "refs").mkdir(parents=True)
+    (repo / "refs" / "v3.0").write_text("abc")
+    (repo / "snapshots").mkdir()
+    (repo / "snapshots" / "abc").symlink_to(plain_root)
+    assert locate_dataset("me/hub", cache_dir=tmp_path) == repo / "snapshots" / "abc"
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize("revision", [None, "v3.1"])
+def test_a_dataset_that_is_nowhere_comes_with_a_remedy(tmp_path, revision):
+    with pytest.raises(DatasetError, match=r"me/absent( at v3\.1)? is not in .*\n.*--dataset\.root=DIR"):
+        locate_dataset("me/absent", revision=revision, cache_dir=tmp_path)
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_name_the_hub_could_not_have_is_refused(tmp_path):
+    with pytest.raises(DatasetError, match="a/b/c"):
+        locate_dataset("a/b/c", cache_dir=tmp_path)
+
+
+def test_a_folder_without_a_dataset_is_named(tmp_path):
+    with pytest.raises(DatasetError, match=r"holds no LeRobot dataset .*--dataset\.root=DIR"):
+        locate_dataset(None, root=tmp_path)
+
+
+def test_naming_nothing_is_refused():
+    with pytest.raises(DatasetError, match="no dataset was named"):
+        open_dataset()

@@ -1,0 +1,50 @@
+"""The engine of single-process and DDP runs."""
+
+import torch
+from torch import nn
+
+from manyhands.config.policy import ActConfig
+from manyhands.config.train import TrainConfig
+from manyhands.parallel.accelerated import AcceleratedEngine, part_of
+from manyhands.parallel.world import joined_world
+
+CPU = TrainConfig(policy=ActConfig(device="cpu"))
+
+
+def test_parts_hold_every_sample_once_in_order():
+    batch = {"x": torch.arange(6), "task": list("abcdef"), "draws": {"n": torch.arange(6) * 2}}
+    parts = [part_of(batch, number, 3) for number in range(3)]
+    assert torch.cat([part["x"] for part in parts]).tolist() == list(range(6))
+    assert sum((part["task"] for part in parts), []) == list("abcdef")
+    assert torch.cat([part["draws"]["n"] for part in parts]).tolist() == list(range(0, 12, 2))
+
+
+def test_micro_batches_add_up_to_the_gradient_of_the_whole():
+    gradients = []
+    for num_parts in (1, 3):
+        with joined_world(CPU) as world:
+            engine = AcceleratedEngine(world, num_parts)
+            torch.manual_seed(0)
+            network = nn.Linear(4, 1)
+            wrapped, _ = engine.prepare(network, torch.optim.SGD(network.parameters()))
+            batch = {"x": torch.arange(24.0).view(6, 4)}
+            for part in engine.micro_batches(batch):
+                engine.backward(wrapped(part["x"]).sum())
+            gradients.append(network.weight.grad.clone())
+    assert torch.equal(*gradients)
+
+
+def test_clipping_limits_the_norm_and_tells_what_it_was():
+    with joined_world(CPU) as world:
+        engine = AcceleratedEngine(world, 1)
+        network = nn.Linear(3, 1, bias=False)
+        wrapped, _ = engine.prepare(network, torch.optim.SGD(network.parameters()))
+        engine.backward(wrapped(torch.tensor([[3.0, 0.0, 4.0]])).sum())
+        assert engine.clip_gradients(0.0) == 5.0
+        assert engine.clip_gradients(1.0) == 5.0
+        torch.testing.assert_close(network.weight.grad.norm(), torch.tensor(1.0))
+
+
+def test_the_loss_scale_exists_for_half_precision_only():
+    with joined_world(CPU) as world:
+        assert AcceleratedEngine(world, 1).scaler_state() == {}

@@ -1,0 +1,135 @@
+"""Ranks agree, and refuse what cannot work."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from manyhands.config.launcher import Launcher
+from manyhands.config.policy import ActConfig
+from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig, TrainConfig
+from manyhands.errors import EnvironmentFault
+from manyhands.launch.workers import run_workers
+from manyhands.parallel.world import (
+    Seat,
+    accumulation_of,
+    joined_world,
+    precision_of,
+    refuse_shared_gpus,
+)
+
+CPU = TrainConfig(policy=ActConfig(device="cpu"))
+
+TALK = """
+import json, sys, torch
+from pathlib import Path
+from manyhands.config.policy import ActConfig
+from manyhands.config.train import TrainConfig
+from manyhands.parallel.world import joined_world
+
+with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
+    said = {
+        "rank": world.rank,
+        "size": world.size,
+        "kind": world.kind,
+        "main": world.is_main,
+        "seats": [seat.rank for seat in world.seats],
+        "any": [world.any(world.rank == 1), world.any(False)],
+        "gather": world.gather(world.rank * 10),
+        "share": world.share(f"from {world.rank}"),
+        "sum": world.sum(torch.tensor([1.0, world.rank])).tolist(),
+    }
+    world.barrier()
+Path(sys.argv[1], f"{said['rank']}.json").write_text(json.dumps(said))
+assert not torch.distributed.is_initialized()
+"""
+
+
+@pytest.mark.process
+def test_two_ranks_agree(tmp_path: Path):
+    assert run_workers(2, [sys.executable, "-c", TALK, str(tmp_path)]) == 0
+    for rank in range(2):
+        assert json.loads((tmp_path / f"{rank}.json").read_text()) == {
+            "rank": rank,
+            "size": 2,
+            "kind": "MULTI_CPU",
+            "main": rank == 0,
+            "seats": [0, 1],
+            "any": [True, False],
+            "gather": [0, 10],
+            "share": "from 0",
+            "sum": [2.0, 1.0],
+        }
+
+
+def test_one_rank_agrees_with_itself():
+    with joined_world(CPU) as world:
+        assert (world.size, world.kind, world.num_gpus) == (1, "NO", 0)
+        assert world.any(True)
+        assert not world.any(False)
+        assert world.share("x") == "x"
+        assert world.sum(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_worlds_can_follow_each_other_with_other_settings():
+    with joined_world(CPU) as world:
+        assert world.precision == "no"
+    half = TrainConfig(
+        policy=ActConfig(device="cpu"), accelerator=AcceleratorConfig(mixed_precision="bf16")
+    )
+    with joined_world(half) as world:
+        assert world.precision == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("flag", "launcher", "use_amp", "expected"),
+    [
+        (None, None, False, "no"),
+        (None, "bf16", False, "bf16"),
+        ("no", "bf16", True, "no"),
+        ("fp16", "bf16", False, "fp16"),
+        (None, None, True, "bf16"),
+    ],
+)
+def test_precision_is_the_flags_else_the_launchers_else_the_policys(
+    flag, launcher, use_amp, expected
+):
+    config = TrainConfig(
+        policy=ActConfig(use_amp=use_amp), accelerator=AcceleratorConfig(mixed_precision=flag)
+    )
+    assert precision_of(config, Launcher(mixed_precision=launcher)) == expected
+
+
+def test_accumulation_is_the_flags_else_the_launchers(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
+    assert accumulation_of(TrainConfig()) == 4
+    parts = GradientAccumulationConfig(steps=2)
+    asked = TrainConfig(accelerator=AcceleratorConfig(gradient_accumulation=parts))
+    assert accumulation_of(asked) == 2
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_gpu_that_is_not_there_is_refused():
+    config = TrainConfig(policy=ActConfig(device="cuda"))
+    with pytest.raises(EnvironmentFault, match="no GPU is visible"), joined_world(config):
+        pass
+
+
+def test_two_ranks_on_one_gpu_are_refused_by_name():
+    seats = [Seat(rank, "host", "cuda:0 uuid", "H200") for rank in range(2)]
+    with pytest.raises(EnvironmentFault, match="ranks 0 and 1 share GPU"):
+        refuse_shared_gpus(seats)
+
+
+def test_ranks_on_their_own_gpus_or_other_hosts_pass():
+    refuse_shared_gpus(
+        [
+            Seat(0, "a", "cuda:0 one", "H200"),
+            Seat(1, "a", "cuda:1 two", "H200"),
+            Seat(2, "b", "cuda:0 one", "H200"),
+            Seat(3, "b", "cpu", "CPU"),
+            Seat(4, "b", "cpu", "CPU"),
+        ]
+    )

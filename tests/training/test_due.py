@@ -1,0 +1,30 @@
+"""Periods counted in updates."""
+
+from manyhands.config.resolve import read_train_config
+from manyhands.training.due import Due
+
+
+def steps(happens, num_steps: int) -> list[int]:
+    return [step for step in range(1, num_steps + 1) if happens(step)]
+
+
+def test_the_first_and_last_updates_are_always_logged():
+    assert steps(Due(10, 4, 0).log, 10) == [1, 4, 8, 10]
+
+
+def test_the_last_update_is_always_saved():
+    assert steps(Due(10, 1, 4).save, 10) == [4, 8, 10]
+    assert steps(Due(10, 1, 0).save, 10) == [10]
+
+
+def test_nothing_is_saved_when_saving_is_off():
+    assert steps(Due(10, 1, 4, saves=False).save, 10) == []
+
+
+def test_ranks_ask_about_stopping_now_and_then():
+    assert steps(Due(30, 1, 1).poll, 30) == [10, 20, 30]
+
+
+def test_periods_come_from_the_config():
+    flags = ["--policy=act", "--dataset.root=x", "--steps=7", "--log_freq=3", "--save_freq=2"]
+    assert Due.from_config(read_train_config(flags)) == Due(7, 3, 2)

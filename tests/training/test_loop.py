@@ -1,0 +1,107 @@
+"""An interrupted run equals an uninterrupted one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from manyhands.config.resolve import read_train_config
+from manyhands.errors import Diverged
+from manyhands.training.run import Ending
+from manyhands.training.start import run_training
+
+DEADLINE_S = 120
+STEPS = ("--steps=120", "--batch_size=4", "--log_freq=5", "--save_freq=20", "--audit")
+
+
+def start_and_signal(argv: list[str], run_dir: Path, step: int, number: int) -> int:
+    """Start a run, send it a signal once it has passed a step, and return its exit code."""
+    program = [sys.executable, "-m", "manyhands", "train", *argv]
+    log = run_dir.with_suffix(".log")
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            program, stdout=output, stderr=output, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        )
+    deadline = time.monotonic() + DEADLINE_S
+    while last_step(run_dir) < step:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.02)
+    process.send_signal(number)
+    return process.wait(DEADLINE_S)
+
+
+def last_step(run_dir: Path) -> int:
+    file = run_dir / "metrics.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return json.loads(lines[-1])["step"] if lines else 0
+
+
+def last_checkpoint(run_dir: Path) -> int:
+    return int((run_dir / "checkpoints" / "last").readlink().name)
+
+
+def assert_same_run(one: Path, other: Path, metrics, weights) -> None:
+    for key, value in weights(one).items():
+        assert torch.equal(value, weights(other)[key]), key
+    losses = {step: row["loss"] for step, row in metrics(one).items() if step > 1}
+    again = {step: row["loss"] for step, row in metrics(other).items()}
+    assert {step: again[step] for step in losses} == losses
+    for file in (one / "audit").iterdir():
+        assert (other / "audit" / file.name).read_text() == file.read_text()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_run_asked_to_stop_saves_leaves_with_75_and_continues_exactly(
+    command, tmp_path, metrics, weights, processes
+):
+    flags = (*STEPS, f"--launch.num_processes={processes}")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    command.train(whole, *flags)
+    assert start_and_signal(command.argv(parts, *flags), parts, 30, signal.SIGTERM) == 75
+    assert json.loads((parts / "run.json").read_text())["ending"] == "stopped"
+    assert 30 <= last_checkpoint(parts) < 120
+    command.run([sys.executable, "-m", "manyhands", "train", f"--resume={parts}"])
+    assert_same_run(whole, parts, metrics, weights)
+
+
+@pytest.mark.process
+def test_a_killed_run_continues_exactly_from_its_last_checkpoint(
+    command, tmp_path, metrics, weights
+):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    command.train(whole, *STEPS)
+    assert start_and_signal(command.argv(parts, *STEPS), parts, 50, signal.SIGKILL) == -9
+    assert last_checkpoint(parts) % 20 == 0
+    command.run(
+        [sys.executable, "-m", "manyhands", "train", "--resume=true", f"--output_dir={parts}"]
+    )
+    assert_same_run(whole, parts, metrics, weights)
+
+
+def test_a_run_that_is_at_its_end_has_nothing_to_do(command, tmp_path):
+    run_dir = tmp_path / "run"
+    config = read_train_config(command.argv(run_dir, "--steps=2"))
+    assert run_training(config) is Ending.FINISHED
+    resumed = read_train_config([f"--resume={run_dir}"])
+    assert run_training(resumed) is Ending.FINISHED
+    longer = read_train_config([f"--resume={run_dir}", "--steps=4"])
+    assert run_training(longer) is Ending.FINISHED
+    assert last_checkpoint(run_dir) == 4
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_without_a_checkpoint(command, tmp_path):
+    run_dir = tmp_path / "run"
+    flags = ("--steps=200", "--log_freq=5", "--save_freq=0", "--optimizer.grad_clip_norm=0")
+    config = read_train_config(command.argv(run_dir, *flags, "--optimizer.lr=1e30"))
+    with pytest.raises(Diverged, match="not finite"):
+        run_training(config)
+    assert not (run_dir / "checkpoints").exists()
+    assert json.loads((run_dir / "run.json").read_text())["ending"] == "failed: Diverged"

@@ -1,0 +1,30 @@
+"""A whole run."""
+
+import json
+
+import pytest
+
+from manyhands.config.resolve import read_train_config
+from manyhands.errors import UserError
+from manyhands.training.start import run_training
+
+
+def test_a_fresh_run_never_writes_into_an_old_one(command, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "precious").write_text("x")
+    with pytest.raises(UserError, match=r"--output_dir=.*exists"):
+        run_training(read_train_config(command.argv(tmp_path / "run", "--steps=1")))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
+
+
+def test_without_output_dir_the_run_is_named_by_time_and_job(
+    tiny_act, tiny_dataset, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    flags = [f"--dataset.root={tiny_dataset}", *tiny_act, "--steps=1", "--job_name=reach"]
+    run_training(read_train_config(flags), ["manyhands", "train", "--steps=1"])
+    (run_dir,) = tmp_path.glob("outputs/train/*/*_reach")
+    facts = json.loads((run_dir / "run.json").read_text())
+    assert facts["command"] == ["manyhands", "train", "--steps=1"]
+    assert facts["ending"] == "finished"
+    assert len(facts["dataset"]["fingerprint"]) >= 8
