@@ -100,9 +100,12 @@ def test_a_video_shorter_than_the_table_is_named_with_the_frame(damaged_root):
 
 def test_a_flipped_bit_in_a_table_is_noticed(damaged_root):
     path = damaged_root / DATA
-    whole = path.read_bytes()
-    for place in range(60, len(whole) // 2, 997):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    content, group = path.read_bytes(), pq.read_metadata(path).row_group(0)
+    for index in range(group.num_columns):
+        column = group.column(index)
+        start = column.dictionary_page_offset or column.data_page_offset
+        last = start + column.total_compressed_size - 1
+        path.write_bytes(content[:last] + bytes([content[last] ^ 1]) + content[last + 1 :])
         with pytest.raises(DatasetError, match=re.escape(str(path))):
             read_all(damaged_root)
 

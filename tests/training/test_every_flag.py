@@ -1,0 +1,219 @@
+"""Each flag of `manyhands train`, set on the command line, changes something one can see.
+
+What is seen is taken from a real run of a few updates wherever the flag acts on a run, and from the
+refusal where this machine or this policy can meet only one value.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from manyhands.config.resolve import read_train_config
+from manyhands.config.schema import flags_of
+from manyhands.config.train import TrainConfig
+from manyhands.errors import UserError
+from manyhands.policies.load import load_policy
+from manyhands.training.start import run_training
+
+SGD = "--optimizer.type=sgd --optimizer.lr=0.01"
+COSINE = "--scheduler.type=cosine_decay_with_warmup --scheduler.num_warmup_steps=0"
+
+
+class Run:
+    """A finished run and what it left behind."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.dir = run_dir
+        self.rows = [json.loads(row) for row in (run_dir / "metrics.jsonl").open()]
+        self.facts = json.loads((run_dir / "run.json").read_text())
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.dir / "checkpoints" / "last"
+
+    def policy_config(self) -> dict[str, Any]:
+        return json.loads((self.checkpoint / "pretrained_model" / "config.json").read_text())
+
+    def losses(self) -> list[float]:
+        return [row["loss"] for row in self.rows]
+
+    def rates(self) -> list[float]:
+        return [row["lr"] for row in self.rows]
+
+    def weights(self) -> dict[str, list[float]]:
+        tensors = load_file(self.checkpoint / "pretrained_model" / "model.safetensors")
+        return {name: tensor.flatten().tolist() for name, tensor in tensors.items()}
+
+    def shapes(self) -> dict[str, int]:
+        return {name: len(values) for name, values in self.weights().items()}
+
+    def groups(self) -> list[dict[str, Any]]:
+        file = self.checkpoint / "training_state" / "optimizer_param_groups.json"
+        return json.loads(file.read_text())
+
+    def actions(self) -> list[float]:
+        policy = load_policy(self.checkpoint)
+        features = policy.config.input_features.items()
+        return [
+            float(
+                policy.select_action(
+                    {name: torch.full((1, *each.shape), tick / 2) for name, each in features}
+                ).sum()
+            )
+            for tick in range(4)
+        ]
+
+    def checkpoints(self) -> list[str]:
+        return sorted(path.name for path in (self.dir / "checkpoints").iterdir())
+
+
+Look = Callable[[Run], object]
+
+
+def look_at_config(name: str) -> Look:
+    return lambda run: run.policy_config()[name]
+
+
+EFFECTS: dict[str, tuple[str, str, Look]] = {
+    # flag: (value, other flags that both runs have, what must differ)
+    "accelerator.gradient_accumulation.steps": ("2", "", lambda run: run.facts["batch"]),
+    "accelerator.mixed_precision": ("bf16", "", lambda run: run.facts["precision"]),
+    "audit": ("true", "", lambda run: (run.dir / "audit").exists()),
+    "batch_size": ("3", "", lambda run: run.facts["batch"]),
+    "cudnn_deterministic": ("true", "", lambda run: run.facts["precision"]),
+    "dataset.episodes": ("[0, 2]", "", lambda run: run.facts["dataset"]["num_frames"]),
+    "job_name": ("grasp", "", lambda run: run.facts["job_name"]),
+    "log_freq": ("1", "--steps=3", lambda run: [row["step"] for row in run.rows]),
+    "optimizer.betas": ("[0.5, 0.5]", "", Run.weights),
+    "optimizer.dampening": ("0.5", f"{SGD} --optimizer.momentum=0.9", Run.weights),
+    "optimizer.eps": ("0.1", "", Run.weights),
+    "optimizer.grad_clip_norm": ("0.01", SGD, Run.weights),
+    "optimizer.lr": ("0.1", "", Run.rates),
+    "optimizer.momentum": ("0.9", SGD, Run.weights),
+    "optimizer.nesterov": ("true", f"{SGD} --optimizer.momentum=0.9", Run.weights),
+    "optimizer.type": ("adam", "", lambda run: run.groups()[0]["decoupled_weight_decay"]),
+    "optimizer.weight_decay": ("0.5", "", Run.weights),
+    "policy.chunk_size": ("8", "", Run.shapes),
+    "policy.dim_feedforward": ("48", "", Run.shapes),
+    "policy.dim_model": ("32", "", Run.shapes),
+    "policy.dropout": ("0.5", "", Run.losses),
+    "policy.feedforward_activation": ("gelu", "", Run.losses),
+    "policy.input_features": (
+        '{"observation.state": {"type": "STATE", "shape": [3]}, '
+        '"observation.environment_state": {"type": "ENV", "shape": [4]}}',
+        "",
+        lambda run: list(run.policy_config()["input_features"]),
+    ),
+    "policy.kl_weight": ("1", "", Run.losses),
+    "policy.latent_dim": ("8", "", Run.shapes),
+    "policy.license": ("mit", "", look_at_config("license")),
+    "policy.n_action_steps": ("2", "", Run.actions),
+    "policy.n_decoder_layers": ("2", "", Run.shapes),
+    "policy.n_encoder_layers": ("2", "", Run.shapes),
+    "policy.n_heads": ("4", "", Run.losses),
+    "policy.n_vae_encoder_layers": ("2", "", Run.shapes),
+    "policy.normalization_mapping": ('{"ENV": "MEAN_STD"}', "", Run.losses),
+    "policy.optimizer_lr": ("0.5", "", Run.rates),
+    "policy.optimizer_lr_backbone": ("0.5", "", lambda run: run.groups()[1]["lr"]),
+    "policy.optimizer_weight_decay": ("0.5", "", Run.weights),
+    "policy.pre_norm": ("true", "", Run.shapes),
+    "policy.private": ("true", "", look_at_config("private")),
+    "policy.repo_id": ("me/mine", "", look_at_config("repo_id")),
+    "policy.tags": ('["a"]', "", look_at_config("tags")),
+    "policy.temporal_ensemble_coeff": ("0.5", "--policy.n_action_steps=1", Run.actions),
+    "policy.use_amp": ("true", "", lambda run: run.facts["precision"]),
+    "policy.use_vae": ("false", "", Run.shapes),
+    "save_checkpoint": ("false", "", lambda run: (run.dir / "checkpoints").exists()),
+    "save_freq": ("1", "", Run.checkpoints),
+    "scheduler.decay_lr": ("0.5", COSINE, Run.rates),
+    "scheduler.name": ("linear", "--scheduler.type=diffuser --steps=4 --log_freq=1", Run.rates),
+    "scheduler.num_decay_steps": ("3", f"{COSINE} --steps=5 --log_freq=1", Run.rates),
+    "scheduler.num_warmup_steps": ("10", "--scheduler.type=constant_with_warmup", Run.rates),
+    "scheduler.peak_lr": ("0.5", COSINE, Run.rates),
+    "scheduler.type": ("diffuser", "", Run.rates),
+    "seed": ("5", "", Run.losses),
+    "steps": ("3", "", lambda run: run.rows[-1]["step"]),
+    "use_policy_training_preset": (
+        "false",
+        "--optimizer.type=adamw",
+        lambda run: run.groups()[0]["weight_decay"],
+    ),
+}
+
+REFUSALS = {
+    "dataset.repo_id": ("me/none", "me/none"),
+    "dataset.revision": ("v9", "v9"),
+    "policy.device": ("cuda:99", "cuda:99"),
+    "policy.n_obs_steps": ("2", "one observation"),
+    "policy.push_to_hub": ("true", "push_to_hub"),
+    "policy.replace_final_stride_with_dilation": ("1", "resnet50"),
+    "policy.type": ("atc", "did you mean act"),
+    "policy.use_peft": ("true", "use_peft"),
+    "policy.vision_backbone": ("vgg", "resnet18"),
+}
+"""Values whose visible effect is a refusal that names the fault."""
+
+ELSEWHERE = {
+    "dataloader_multiprocessing_context": "training/test_assemble.py",
+    "dataset.root": "training/test_assemble.py",
+    "dataset.use_imagenet_stats": "training/test_assemble.py",
+    "launch.num_processes": "cli/test_train.py",
+    "num_workers": "training/test_assemble.py",
+    "output_dir": "training/test_start.py",
+    "policy.output_features": "training/test_assemble.py",
+    "policy.path": "training/test_assemble.py",
+    "policy.pretrained_backbone_weights": "training/test_assemble.py",
+    "policy.pretrained_path": "config/test_resolve.py",
+    "policy.pretrained_revision": "config/test_files.py",
+    "prefetch_factor": "training/test_assemble.py",
+    "resume": "training/test_loop.py",
+}
+"""Flags whose effect has a test of its own."""
+
+
+@pytest.fixture(scope="module")
+def run_with(tmp_path_factory, tiny_act, tiny_dataset) -> Callable[..., Run]:
+    """Runs two updates with some flags, once for each set of flags."""
+    folder = tmp_path_factory.mktemp("flags")
+    runs: dict[tuple[str, ...], Run] = {}
+
+    def run(*flags: str) -> Run:
+        if flags not in runs:
+            run_dir = folder / str(len(runs))
+            base = [f"--dataset.root={tiny_dataset}", f"--output_dir={run_dir}", "--steps=2"]
+            run_training(read_train_config([*base, *tiny_act, *flags]))
+            runs[flags] = Run(run_dir)
+        return runs[flags]
+
+    return run
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_flag_has_a_visible_effect(run_with, name):
+    value, others, look = EFFECTS[name]
+    without = run_with(*others.split())
+    with_flag = run_with(*others.split(), f"--{name}={value}")
+    assert look(with_flag) != look(without)
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_flag_that_cannot_be_met_is_refused_by_name(tmp_path, tiny_act, tiny_dataset, name):
+    value, words = REFUSALS[name]
+    source = [] if name.startswith("dataset.") else [f"--dataset.root={tiny_dataset}"]
+    source += ["--dataset.repo_id=me/none"] if name == "dataset.revision" else []
+    argv = [*source, *tiny_act, f"--output_dir={tmp_path / 'run'}", f"--{name}={value}"]
+    with pytest.raises(UserError, match=words):
+        run_training(read_train_config(argv))
+
+
+def test_no_flag_is_left_out():
+    covered = EFFECTS.keys() | REFUSALS.keys() | ELSEWHERE.keys()
+    assert covered == {flag.name for flag in flags_of(TrainConfig)}
+    tests = Path(__file__).parents[1]
+    for name, file in ELSEWHERE.items():
+        assert name.rpartition(".")[2] in (tests / file).read_text(), f"{file} does not test {name}"
