@@ -20,7 +20,7 @@ MAX_LINE = 100
 MEDIAN_FUNCTION_LINES = 12
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 WAITING_CALLS = {"item", "cpu", "tolist"}
-HOT_PATHS = ("policies/", "train/learner.py")
+HOT_PATHS = ("policies/", "training/learner.py")
 MAY_WAIT = {"policies/load.py"}
 MAY_WAIT_WHEN_ACTING = {"policies/policy.py"}
 """Files whose methods named predict* and select* hand actions to a robot, and so must wait."""
@@ -385,7 +385,7 @@ def test_what_keeps_the_rules_is_left_alone(tmp_path: Path, check: Check, text: 
         ("policies/policy.py", "training_loss", True),
         ("policies/load.py", "load", False),
         ("policies/act/network.py", "predict", True),
-        ("train/learner.py", "predict", True),
+        ("training/learner.py", "predict", True),
         ("train/validate.py", "loss", False),
     ],
 )

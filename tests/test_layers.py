@@ -16,7 +16,7 @@ LAYERS = [
     "lerobot_format parallel observe launch",
     "data policies sim",
     "checkpoint",
-    "train plan report",
+    "training plan report",
     "demo doctor",
     "cli",
     "__main__",
@@ -31,7 +31,7 @@ ONLY_IN = {
     "gymnasium": {"sim"},
 }
 NEVER_IN = {"torch": {"config", "launch", "errors", "units", "rng", "atomic"}}
-READS_ENVIRONMENT = ("cli/", "launch/", "parallel/world.py")
+READS_ENVIRONMENT = ("cli/", "launch/", "parallel/world.py", "data/location.py")
 ENVIRONMENT = {"os": {"environ", "environb", "getenv", "getenvb"}, "sys": {"argv"}}
 
 
@@ -266,9 +266,9 @@ def test_an_unlisted_package_is_caught(tmp_path: Path) -> None:
         "import manyhands.training.loop",
         "from manyhands.training import loop",
         "from manyhands.training.loop import train",
-        "from manyhands import train",
-        "from ..train import loop",
-        "from .. import train",
+        "from manyhands import training",
+        "from ..training import loop",
+        "from .. import training",
         "def late():\n    from manyhands.training.loop import train",
         "def late():\n    importlib.import_module('manyhands.training.loop')",
         "if TYPE_CHECKING:\n    from manyhands.training import loop",

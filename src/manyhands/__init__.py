@@ -1,0 +1,27 @@
+"""Train robot policies on one GPU, many GPUs or many nodes, with LeRobot's flags, data and files."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from manyhands.config.train import TrainConfig as TrainConfig
+    from manyhands.data.dataset import open_dataset as open_dataset
+    from manyhands.policies.load import load_policy as load_policy
+    from manyhands.training.processes import train as train
+
+__version__ = "0.1.0"
+__all__ = ["TrainConfig", "load_policy", "open_dataset", "train"]
+
+# Found on first use, so that `import manyhands` and the command line do not wait for torch.
+_HOMES = {
+    "TrainConfig": "manyhands.config.train",
+    "load_policy": "manyhands.policies.load",
+    "open_dataset": "manyhands.data.dataset",
+    "train": "manyhands.training.processes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'manyhands' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

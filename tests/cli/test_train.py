@@ -9,11 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyhands.cli.train import num_processes_of
-from manyhands.config.launcher import Launcher
-from manyhands.config.resolve import read_train_config
-from manyhands.errors import EnvironmentFault
-
 BIN = Path(sys.executable).parent
 LAUNCHERS = {
     "accelerate": (str(BIN / "accelerate"), "launch", "--cpu", "--num_processes=2"),
@@ -107,16 +102,3 @@ def test_help_and_print_config_answer_without_torch():
         assert done.returncode == 0, done.stderr
         assert "batch_size" in done.stdout
         assert time.monotonic() - start < 10
-
-
-def test_a_launchers_processes_stand_and_a_contradiction_is_refused():
-    config = read_train_config(["--policy=act", "--dataset.root=x", "--launch.num_processes=3"])
-    started = Launcher(num_ranks=2, num_local_ranks=2, started_ranks=True)
-    assert num_processes_of(config, Launcher()) == 3
-    with pytest.raises(EnvironmentFault, match="num_processes=3"):
-        num_processes_of(config, started)
-
-
-def test_one_process_is_enough_without_a_gpu():
-    config = read_train_config(["--policy=act", "--dataset.root=x", "--policy.device=cpu"])
-    assert num_processes_of(config, Launcher()) == 1

@@ -76,6 +76,25 @@ def test_arrays_of_a_registered_extension_type_are_read(damaged_root):
     assert np.array_equal(before, after)
 
 
+def test_files_need_not_be_numbered_in_the_order_of_their_episodes(damaged_root):
+    before = open_dataset(root=damaged_root)
+    expected = before.batch(range(5))
+    file = damaged_root / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    table = pq.read_table(file)
+    for column in ("data/chunk_index", "videos/observation.images.top/chunk_index"):
+        index = table.column_names.index(column)
+        table = table.set_column(index, column, pa.array([1, 0]))
+    pq.write_table(table, file)
+    for folder in ("data", "videos/observation.images.top"):
+        first, second = (damaged_root / folder / f"chunk-00{number}" for number in (0, 1))
+        first.rename(damaged_root / "moved")
+        second.rename(first)
+        (damaged_root / "moved").rename(second)
+    after = open_dataset(root=damaged_root).batch(range(5))
+    for key, value in expected.items():
+        assert np.array_equal(after[key], value), key
+
+
 def test_only_files_of_chosen_episodes_are_needed(damaged_root):
     (damaged_root / "data" / "chunk-001" / "file-000.parquet").unlink()
     assert len(open_dataset(root=damaged_root, episodes=[0])) == 3

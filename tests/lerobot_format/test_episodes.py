@@ -52,6 +52,12 @@ def test_episodes_come_back_as_they_were_written(root):
     assert episodes.video_starts_s["top"].tolist() == [0, 0.4, 0.7]
 
 
+def test_episodes_follow_each_other_in_their_files(root):
+    assert read_episodes(root, INFO).first_rows_in_file().tolist() == [0, 4, 0]
+    edit(root, "data/file_index", [1, 0, 1])
+    assert read_episodes(root, INFO).first_rows_in_file().tolist() == [0, 0, 4]
+
+
 def test_statistics_are_nested_lists_of_doubles_and_counts_integers(root):
     schema = pq.read_schema(root / FILE)
     nested = pa.list_(pa.list_(pa.list_(pa.float64())))

@@ -13,7 +13,7 @@ import torch
 
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import Diverged
-from manyhands.training.run import Ending
+from manyhands.training.ending import Ending
 from manyhands.training.start import run_training
 
 DEADLINE_S = 120

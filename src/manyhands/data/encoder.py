@@ -25,7 +25,7 @@ class ClipEncoder:
 
     def __init__(self, fps: int, height: int, width: int) -> None:
         # Unless its log is turned low, the AV1 library prints its settings for every clip.
-        os.putenv("SVT_LOG", "1")
+        os.putenv("SVT_LOG", "0")
         self.num_frames = 0
         self._buffer = io.BytesIO()
         self._container = av.open(self._buffer, "w", format="mp4")

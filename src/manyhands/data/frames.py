@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,35 +39,59 @@ def load_frames(source: Source, keys: Sequence[str]) -> FrameTable:
     objects: dict[str, list[pa.ChunkedArray]] = {
         key: [] for key in in_memory if not features[key].is_number
     }
-    filled = 0
-    for path, indices, kept in _chosen_files(source):
-        read_footer(path, keys)
-        table = read_columns(path, in_memory)
-        _check_indices(path, table, indices)
-        stop = filled + int(kept.sum())
+    places = []
+    for part in _chosen_parts(source):
+        read_footer(part.path, keys)
+        table = read_columns(part.path, in_memory)
+        _check_indices(part.path, table, part.indices)
         for key, values in numbers.items():
-            values[filled:stop] = _numbers(table[key], features[key], f"{path}, {key}")[kept]
-        for key, parts in objects.items():
-            parts.append(table[key].filter(pa.array(kept)))
-        filled = stop
-    joined = {
-        key: pa.chunked_array([chunk for part in parts for chunk in part.chunks])
-        for key, parts in objects.items()
-    }
-    return FrameTable(numbers, joined)
+            where = f"{part.path}, {key}"
+            values[part.rows] = _numbers(table[key], features[key], where)[part.is_chosen]
+        for key, found in objects.items():
+            found.append(table[key].filter(pa.array(part.is_chosen)))
+        places.append(part.rows)
+    return FrameTable(numbers, _in_order(objects, np.concatenate(places)))
 
 
-def _chosen_files(source: Source) -> Iterator[tuple[Path, np.ndarray, np.ndarray]]:
-    """Files with chosen episodes: path, the frame indices it must hold, and which are chosen."""
-    episodes, wanted = source.meta.episodes, source.selection.episodes
+class _Part(NamedTuple):
+    """A file with chosen episodes."""
+
+    path: Path
+    indices: np.ndarray
+    """Frame indices it must hold."""
+    is_chosen: np.ndarray
+    """Which of its frames belong to chosen episodes."""
+    rows: np.ndarray
+    """The rows those fill."""
+
+
+def _chosen_parts(source: Source) -> Iterator[_Part]:
+    episodes, selection = source.meta.episodes, source.selection
     files = episodes.data_files
     chosen = np.zeros(len(episodes), dtype=bool)
-    chosen[wanted] = True
-    for file in np.unique(files.of_episode[wanted]):
+    chosen[selection.episodes] = True
+    for file in np.unique(files.of_episode[selection.episodes]):
         members = np.flatnonzero(files.of_episode == file)
-        starts, ends = episodes.from_index[members], episodes.to_index[members]
-        kept = np.repeat(chosen[members], ends - starts)
-        yield source.root / files.paths[file], np.arange(starts[0], ends[-1]), kept
+        yield _Part(
+            path=source.root / files.paths[file],
+            indices=_ranges(episodes.from_index[members], episodes.to_index[members]),
+            is_chosen=np.repeat(chosen[members], episodes.lengths[members]),
+            rows=_ranges(*selection.bounds[files.of_episode[selection.episodes] == file].T),
+        )
+
+
+def _ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.arange(*pair) for pair in zip(starts, ends, strict=True)])
+
+
+def _in_order(
+    objects: dict[str, list[pa.ChunkedArray]], places: np.ndarray
+) -> dict[str, pa.ChunkedArray]:
+    order = pa.array(np.argsort(places))
+    return {
+        key: pa.chunked_array([chunk for part in parts for chunk in part.chunks]).take(order)
+        for key, parts in objects.items()
+    }
 
 
 def _check_indices(path: Path, table: pa.Table, expected: np.ndarray) -> None:

@@ -1,5 +1,6 @@
 """Where a dataset lies on this machine, fetched from the Hub if it must be."""
 
+import os
 from pathlib import Path
 
 from huggingface_hub import constants, snapshot_download
@@ -26,11 +27,17 @@ def locate_dataset(
         return root
     if repo_id is None:
         raise DatasetError("no dataset was named: use --dataset.repo_id=NAME or --dataset.root=DIR")
-    cache = cache_dir or Path(constants.HF_HOME) / "lerobot"
+    cache = cache_dir or lerobot_home()
     # A recorded dataset is what its owner means, unless a revision of the Hub's copy was asked for.
     if revision is None and (cache / repo_id / INFO_FILE).is_file():
         return cache / repo_id
     return _download(repo_id, revision, cache)
+
+
+def lerobot_home() -> Path:
+    """The folder LeRobot keeps its datasets in."""
+    home = os.environ.get("HF_LEROBOT_HOME")
+    return Path(home).expanduser() if home else Path(constants.HF_HOME) / "lerobot"
 
 
 def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
@@ -38,9 +45,10 @@ def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
         return _snapshot(repo_id, revision or CODEBASE_VERSION, cache)
     except RevisionNotFoundError as error:
         if revision is not None:
-            raise _unavailable(repo_id, cache, error) from None
+            raise _unavailable(f"{repo_id} at {revision}", cache, error) from None
     except (HFValidationError, OSError) as error:
-        raise _unavailable(repo_id, cache, error) from None
+        name = repo_id if revision is None else f"{repo_id} at {revision}"
+        raise _unavailable(name, cache, error) from None
     # Not every owner tags the format version: the newest files then have to do.
     try:
         return _snapshot(repo_id, None, cache)
@@ -55,8 +63,8 @@ def _snapshot(repo_id: str, revision: str | None, cache: Path) -> Path:
     return Path(folder)
 
 
-def _unavailable(repo_id: str, cache: Path, error: Exception) -> DatasetError:
+def _unavailable(name: str, cache: Path, error: Exception) -> DatasetError:
     reason = str(error).strip().split("\n")[0]
     return DatasetError(
-        f"dataset {repo_id} is not in {cache} and could not be downloaded: {reason}\n{_REMEDY}"
+        f"dataset {name} is not in {cache} and could not be downloaded: {reason}\n{_REMEDY}"
     )

@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 from manyhands.data.encoder import ClipFile
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.episodes import Placement
+from manyhands.lerobot_format.tables import WRITING
 
-_MEGABYTE = 1024**2
+MEGABYTE = 1024**2
 
 FileNumber = tuple[int, int]
 """Chunk and file."""
@@ -18,19 +19,18 @@ FileNumber = tuple[int, int]
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """When to begin a new file or folder, in the units of `meta/info.json`."""
+    """When to begin a new file or folder."""
 
-    chunks_size: int = 1000
-    """Files per chunk folder."""
-    data_files_size_in_mb: int = 100
-    video_files_size_in_mb: int = 200
+    files_per_chunk: int = 1000
+    data_file_bytes: int = 100 * MEGABYTE
+    video_file_bytes: int = 200 * MEGABYTE
 
     def after(self, number: FileNumber | None) -> FileNumber:
         """The file that follows; the first where there is none yet."""
         if number is None:
             return (0, 0)
         chunk, file = number
-        return (chunk + 1, 0) if file + 1 == self.chunks_size else (chunk, file + 1)
+        return (chunk + 1, 0) if file + 1 == self.files_per_chunk else (chunk, file + 1)
 
 
 class FrameFiles:
@@ -63,7 +63,7 @@ class FrameFiles:
         assert self._sink is not None
         size = self._sink.tell()
         expected = size + size / self._num_rows * num_new_rows
-        return bool(expected >= self._limits.data_files_size_in_mb * _MEGABYTE)
+        return bool(expected >= self._limits.data_file_bytes)
 
     def _begin(self, schema: pa.Schema) -> None:
         self.close()
@@ -72,7 +72,7 @@ class FrameFiles:
         path = self._root / names.DATA_PATH.format(chunk_index=chunk, file_index=file)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._sink = pa.OSFile(str(path), "wb")
-        self._writer = pq.ParquetWriter(self._sink, schema, compression="snappy")
+        self._writer = pq.ParquetWriter(self._sink, schema, **WRITING)
         self._num_rows = 0
 
 
@@ -105,8 +105,7 @@ class ClipFiles:
 
     def _is_full(self, num_new_bytes: int) -> bool:
         assert self._file is not None
-        limit = self._limits.video_files_size_in_mb * _MEGABYTE
-        return self._file.num_bytes + num_new_bytes >= limit
+        return self._file.num_bytes + num_new_bytes >= self._limits.video_file_bytes
 
     def _begin(self) -> None:
         self.close()

@@ -42,7 +42,7 @@ class Source:
 def select_episodes(table: EpisodeTable, wanted: Sequence[int] | None) -> Selection:
     """The wanted episodes, or all; their order in the list does not matter."""
     episodes = np.arange(len(table)) if wanted is None else _checked(wanted, len(table))
-    lengths = (table.to_index - table.from_index)[episodes]
+    lengths = table.lengths[episodes]
     if lengths.sum() == 0:
         raise DatasetError(
             "no frames are selected; name episodes that have some with --dataset.episodes=[...]"

@@ -25,11 +25,8 @@ class StoredBytes:
         self._paths = [source.root / path for path in files.paths]
         self._selection = selection
         self._files = files.of_episode[chosen]
-        _, first_members = np.unique(files.of_episode, return_index=True)
-        first_rows = episodes.from_index[first_members]
         # What to add to a row of the selection to get its row in the file.
-        starts_in_file = episodes.from_index[chosen] - first_rows[self._files]
-        self._shifts = starts_in_file - selection.bounds[:, 0]
+        self._shifts = episodes.first_rows_in_file()[chosen] - selection.bounds[:, 0]
         self._footers: dict[int, tuple[pq.FileMetaData, np.ndarray]] = {}
         self._held: OrderedDict[tuple[str, int, int], pa.ChunkedArray] = OrderedDict()
         self._held_bytes = 0

@@ -121,10 +121,13 @@ class _BatchReader:
 
 
 def _raising(results: Iterator[Batch | UserError]) -> Iterator[Batch]:
-    for result in results:
-        if isinstance(result, UserError):
-            raise result
+    result = next(results)
+    while not isinstance(result, UserError):
         yield result
+        result = next(results)
+    # The processes end here; the error's traceback would keep them waiting for more work.
+    del results
+    raise result
 
 
 def _unchanged(batch: Any) -> Any:

@@ -19,7 +19,7 @@ from manyhands.errors import DatasetError
 
 # swscale's POINT | ACCURATE_RND | BITEXACT.
 _SCALER_FLAGS = 0x10 | 0x40000 | 0x80000
-# Loader processes already fill the cores; before release 17 PyAV never used more than one.
+# Loader processes already fill the cores; PyAV takes the number of threads since release 17.
 _SCALER_THREADS = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
 _MAX_OPEN_FILES = 64
 
@@ -65,14 +65,15 @@ class _OpenVideo:
     def __init__(self, path: Path, fps: float) -> None:
         self._path = path
         try:
-            self._container = av.open(str(path))
+            self._container = av.open(str(path), metadata_errors="ignore")
         except FileNotFoundError:
             raise DatasetError(f"{path} is missing; copy or download the dataset again") from None
         except (av.FFmpegError, OSError) as error:
             raise self._damaged(error) from None
-        if not self._container.streams.video:
-            raise DatasetError(f"{path} holds no video; copy or download the dataset again")
-        self._stream = self._container.streams.video[0]
+        streams = self._container.streams.video
+        if not streams or streams[0].codec_context is None:
+            raise DatasetError(f"{path} holds no video of a known codec")
+        self._stream = streams[0]
         self._stream.codec_context.thread_count = 1
         assert self._stream.time_base is not None
         self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)

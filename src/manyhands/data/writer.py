@@ -11,7 +11,7 @@ import numpy as np
 
 from manyhands.atomic import flush
 from manyhands.data.encoder import stream_facts
-from manyhands.data.output_files import ClipFiles, FrameFiles, SizeLimits
+from manyhands.data.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
 from manyhands.data.recording import EpisodeRecording
 from manyhands.data.stats import aggregate_stats
 from manyhands.errors import DatasetError
@@ -49,7 +49,9 @@ class DatasetWriter:
             features=all_features,
             video_path=names.VIDEO_PATH if has_video else None,
             robot_type=robot_type,
-            **vars(limits),
+            chunks_size=limits.files_per_chunk,
+            data_files_size_in_mb=max(1, limits.data_file_bytes // MEGABYTE),
+            video_files_size_in_mb=max(1, limits.video_file_bytes // MEGABYTE),
         )
         return cls(root, fps, info, limits)
 

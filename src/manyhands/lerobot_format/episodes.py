@@ -42,6 +42,23 @@ class EpisodeTable:
     def __len__(self) -> int:
         return len(self.from_index)
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """Frames of each episode."""
+        lengths: np.ndarray = self.to_index - self.from_index
+        return lengths
+
+    def first_rows_in_file(self) -> np.ndarray:
+        """Where each episode begins in its data file, which holds its episodes in order."""
+        files = self.data_files.of_episode
+        order = np.argsort(files, kind="stable")
+        ends = np.cumsum(self.lengths[order])
+        starts = ends - self.lengths[order]
+        _, first_of_file = np.unique(files[order], return_index=True)
+        first_rows: np.ndarray = np.empty_like(starts)
+        first_rows[order] = starts - starts[first_of_file][files[order]]
+        return first_rows
+
 
 @dataclass(frozen=True)
 class Placement:

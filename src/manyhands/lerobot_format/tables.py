@@ -10,6 +10,11 @@ import pyarrow.parquet as pq
 
 from manyhands.errors import DatasetError
 
+WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
+"""How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
+
+_FAULTS = (pa.ArrowException, OSError, ValueError)
+
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """The object a JSON file holds."""
@@ -36,9 +41,9 @@ def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
         raise DatasetError(f"{path} is missing; copy or download the dataset again")
     try:
         footer = pq.read_metadata(path)
-    except (pa.ArrowException, OSError) as error:
+        present = footer.schema.to_arrow_schema().names
+    except _FAULTS as error:
         raise damaged(path, error) from None
-    present = footer.schema.to_arrow_schema().names
     absent = [name for name in columns if name not in present]
     if absent:
         raise DatasetError(f"{path} has no column {', '.join(absent)}")
@@ -49,25 +54,29 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
     """The named columns of a parquet file."""
     footer = read_footer(path, columns)
     try:
-        with pq.ParquetFile(path, metadata=footer) as file:
-            return file.read(columns=list(columns))
-    except (pa.ArrowException, OSError) as error:
+        with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
+            table = file.read(columns=list(columns))
+        table.validate(full=True)
+    except _FAULTS as error:
         raise damaged(path, error) from None
+    return table
 
 
 def read_row_group(path: Path, footer: pq.FileMetaData, group: int, column: str) -> pa.ChunkedArray:
     """One column of one row group of a parquet file whose footer is known."""
     try:
-        with pq.ParquetFile(path, metadata=footer) as file:
-            return file.read_row_group(group, columns=[column])[column]
-    except (pa.ArrowException, OSError) as error:
+        with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
+            values = file.read_row_group(group, columns=[column])[column]
+        values.validate(full=True)
+    except _FAULTS as error:
         raise damaged(path, error) from None
+    return values
 
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a table as one parquet file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="snappy")
+    pq.write_table(table, path, **WRITING)
 
 
 def damaged(path: Path, error: Exception) -> DatasetError:

@@ -53,7 +53,7 @@ class World:
             dist.new_group(backend="gloo", timeout=TIMEOUT) if self.size > 1 else None
         )
         self.seats = self.gather(_seat(self.rank, self.device))
-        _refuse_shared_gpus(self.seats)
+        refuse_shared_gpus(self.seats)
 
     @property
     def is_main(self) -> bool:
@@ -179,7 +179,8 @@ def _seat(rank: int, device: torch.device) -> Seat:
     return Seat(rank, socket.gethostname(), f"{device} {properties.uuid}", properties.name)
 
 
-def _refuse_shared_gpus(seats: list[Seat]) -> None:
+def refuse_shared_gpus(seats: list[Seat]) -> None:
+    """Refuse ranks that a launcher put onto the same GPU; they would only slow each other down."""
     taken: dict[tuple[str, str], int] = {}
     for seat in seats:
         if not seat.device.startswith("cuda"):

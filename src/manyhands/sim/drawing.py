@@ -1,12 +1,18 @@
 """Pictures of the table from above, at any square size: a tray, a block and a robot arm."""
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from manyhands.sim.canvas import Canvas, Color, RoundedBox, Scalar, disk, pixel_centers
-from manyhands.sim.scene import BLOCK_HALF, TRAY_RADIUS, Scene
 
+BLOCK_HALF = 0.085
+"""Half the side of the block."""
+TRAY_RADIUS = 0.27
+"""Radius of the tray."""
+BLOCK_OPENING = 0.5
+"""Opening of the gripper at which its fingers touch the sides of a block between them."""
 SHOULDER = np.array([0.0, -1.6])
 """Where the arm is mounted, outside the picture."""
 LIGHT = np.array([0.5, -0.7])
@@ -21,6 +27,18 @@ STEEL: Color = (0.66, 0.70, 0.74)
 GRAPHITE: Color = (0.19, 0.22, 0.27)
 SIGNAL: Color = (1.00, 0.70, 0.16)
 WHITE: Color = (1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Positions (worlds, 2) in table units, openings and heights (worlds,) from 0 to 1."""
+
+    gripper: np.ndarray
+    opening: np.ndarray
+    block: np.ndarray
+    tray: np.ndarray
+    height: np.ndarray
+    """Of the block: 0 on the table, 1 carried."""
 
 
 def draw_scene(scene: Scene, size: int) -> np.ndarray:
@@ -45,13 +63,13 @@ def _draw_tray(canvas: Canvas, center: np.ndarray) -> None:
 
 def _shade_block(canvas: Canvas, scene: Scene) -> None:
     """The block's shadow, farther away and softer while it is carried."""
-    shape = _block_shape(scene, (0.05 + 0.10 * scene.lift[:, None]) * LIGHT, BLOCK_HALF)
-    canvas.paint(shape, SHADOW, 0.5 - 0.15 * scene.lift, blur=0.05 + 0.05 * scene.lift)
+    shape = _block_shape(scene, (0.05 + 0.10 * scene.height[:, None]) * LIGHT, BLOCK_HALF)
+    canvas.paint(shape, SHADOW, 0.5 - 0.15 * scene.height, blur=0.05 + 0.05 * scene.height)
 
 
 def _draw_block(canvas: Canvas, scene: Scene) -> None:
     """A cube from above: a darker side under a top face with a lighter middle."""
-    half = BLOCK_HALF * (1 + 0.06 * scene.lift)
+    half = BLOCK_HALF * (1 + 0.06 * scene.height)
     canvas.paint(_block_shape(scene, 0.02 * LIGHT, half), _mix(BLOCK, SHADOW, 0.45))
     canvas.paint(_block_shape(scene, -0.008 * LIGHT, half), BLOCK)
     middle = _block_shape(scene, -0.008 * LIGHT, 0.62 * half)
@@ -86,7 +104,7 @@ def _draw_arm(canvas: Canvas, scene: Scene) -> None:
 def _arm(scene: Scene) -> tuple[RoundedBox, RoundedBox, RoundedBox]:
     """Rod, sleeve and palm."""
     axis = _axis(scene.gripper)
-    wrist = scene.gripper - 0.17 * axis
+    wrist = scene.gripper - 0.18 * axis
     length = np.sqrt(np.square(wrist - SHOULDER).sum(axis=1))
     rod = RoundedBox(wrist - 0.5 * length[:, None] * axis, 0.5 * length, 0.045, 0.045, axis)
     sleeve = RoundedBox(wrist - 0.66 * length[:, None] * axis, 0.34 * length, 0.075, 0.075, axis)

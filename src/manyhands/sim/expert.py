@@ -7,13 +7,19 @@ import numpy as np
 
 from manyhands.rng import derive_seed
 from manyhands.sim import task
-from manyhands.sim.scene import BLOCK_OPENING
+from manyhands.sim.drawing import BLOCK_OPENING
 from manyhands.sim.task import TrayTask, distance
 
 ON_BLOCK = 0.025
+"""The fingers close when the gripper is this near to the block."""
 OVER_TRAY = 0.05
+"""They open when it is this near to its spot in the tray."""
+CARRIED = 0.7
+"""Height at which a block is carried away; waiting for it makes a late grasp harmless."""
 MISPLACEMENT = 0.04
+"""How far an operator's spot lies from the middle of the tray, along each axis."""
 EPISODES_AT_ONCE = 32
+"""Drawing many worlds together is several times faster than one by one."""
 
 Frame = dict[str, Any]
 """One row of a dataset: numpy values by LeRobot key, and the task as a string."""
@@ -30,14 +36,15 @@ class Expert:
         """The next action of every world, from what a policy could observe too."""
         state = observation[task.STATE].astype(np.float64)
         places = observation[task.ENVIRONMENT_STATE].astype(np.float64)
-        gripper, opening = state[:, :2], state[:, 2]
+        gripper, height, opening = state[:, :2], state[:, 2], state[:, 3]
         block, tray = places[:, :2], places[:, 2:]
 
         held = (distance(gripper, block) < 1e-3) & (opening <= task.RELEASE_OPENING)
         placed = ~held & (distance(block, tray) <= task.INSIDE_RADIUS)
         goal = np.where(held[:, None], tray + self._spot, block)
-        goal = np.where(placed[:, None], gripper, goal)
         arrived = distance(gripper, goal) < np.where(held, OVER_TRAY, ON_BLOCK)
+        waiting = placed | (held & (height < CARRIED))
+        goal = np.where(waiting[:, None], gripper, goal)
         # Fingers that shut on nothing must open again before they can close around the block.
         missed = ~held & (opening < BLOCK_OPENING)
         close = np.where(held, ~arrived, arrived & ~missed & ~placed)

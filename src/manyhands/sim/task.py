@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from manyhands.rng import derive_seed
-from manyhands.sim.drawing import draw_scene
-from manyhands.sim.scene import BLOCK_HALF, BLOCK_OPENING, TRAY_RADIUS, Scene
+from manyhands.sim.drawing import BLOCK_HALF, BLOCK_OPENING, TRAY_RADIUS, Scene, draw_scene
 
 FPS = 10
-MAX_STEPS = 80
+MAX_STEPS = 90
 INSTRUCTION = "Put the block into the tray."
 
 STATE = "observation.state"
@@ -77,8 +76,9 @@ class TrayTask:
 
     def _observation(self) -> dict[str, np.ndarray]:
         worlds = self._worlds
+        state = np.column_stack([worlds.gripper, worlds.height, worlds.opening])
         observation = {
-            STATE: np.column_stack([worlds.gripper, worlds.opening]).astype(np.float32),
+            STATE: state.astype(np.float32),
             ENVIRONMENT_STATE: np.hstack([worlds.block, worlds.tray]).astype(np.float32),
         }
         if self.frame_size is not None:
@@ -88,17 +88,16 @@ class TrayTask:
 
 def features(frame_size: int, video: bool = True) -> dict[str, dict[str, Any]]:
     """What a dataset of this task holds, in LeRobot's form."""
-    axes = ["x", "y", "opening"]
     places = ["block_x", "block_y", "tray_x", "tray_y"]
     return {
-        STATE: {"dtype": "float32", "shape": (3,), "names": axes},
+        STATE: {"dtype": "float32", "shape": (4,), "names": ["x", "y", "height", "opening"]},
         ENVIRONMENT_STATE: {"dtype": "float32", "shape": (4,), "names": places},
         CAMERA: {
             "dtype": "video" if video else "image",
             "shape": (frame_size, frame_size, 3),
             "names": ["height", "width", "channels"],
         },
-        ACTION: {"dtype": "float32", "shape": (3,), "names": axes},
+        ACTION: {"dtype": "float32", "shape": (3,), "names": ["x", "y", "opening"]},
         "next.reward": {"dtype": "float32", "shape": (1,), "names": None},
         "next.done": {"dtype": "bool", "shape": (1,), "names": None},
         "next.success": {"dtype": "bool", "shape": (1,), "names": None},
@@ -114,19 +113,20 @@ class _Worlds:
     block: np.ndarray
     tray: np.ndarray
     held: np.ndarray
-    lift: np.ndarray
+    height: np.ndarray
+    """The hand rises by itself with a held block: 0 low, 1 high."""
 
     @classmethod
     def from_seeds(cls, seeds: Sequence[int]) -> "_Worlds":
-        layouts = np.array([_layout(seed) for seed in seeds]).reshape(-1, 3, 2)
+        layouts = np.array([_layout(seed) for seed in seeds]).reshape(-1, 7)
         num_worlds = len(seeds)
         return cls(
-            gripper=layouts[:, 0],
-            opening=np.ones(num_worlds),
-            block=layouts[:, 1],
-            tray=layouts[:, 2],
+            gripper=layouts[:, 0:2],
+            opening=layouts[:, 6],
+            block=layouts[:, 2:4],
+            tray=layouts[:, 4:6],
             held=np.zeros(num_worlds, dtype=bool),
-            lift=np.zeros(num_worlds),
+            height=np.zeros(num_worlds),
         )
 
     def move(self, target: np.ndarray) -> None:
@@ -135,7 +135,7 @@ class _Worlds:
         length = np.maximum(distance(way, np.zeros(2)), 1e-12)
         self.gripper = self.gripper + way * np.minimum(1.0, MAX_TRAVEL / length)[:, None]
         self.block = np.where(self.held[:, None], self.gripper, self.block)
-        self.lift = self.lift + 0.5 * (self.held - self.lift)
+        self.height = self.height + 0.5 * (self.held - self.height)
 
     def turn_fingers(self, target: np.ndarray) -> None:
         """Open or close the fingers; closing around a block holds it, opening lets it go."""
@@ -161,7 +161,7 @@ class _Worlds:
             opening=self.opening[chosen],
             block=self.block[chosen],
             tray=self.tray[chosen],
-            lift=self.lift[chosen],
+            height=self.height[chosen],
         )
 
 
@@ -173,10 +173,10 @@ def distance(points: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _layout(seed: int) -> np.ndarray:
-    """Where a world's gripper, block and tray begin; block and tray never overlap."""
+    """How a world begins: gripper, block and tray, which lie apart, and opening."""
     random = np.random.default_rng(derive_seed(seed, "tray layout"))
     gripper = random.uniform((-0.5, -0.75), (0.5, -0.5))
     while True:
         block, tray = random.uniform((-0.7, -0.35), (0.7, 0.7), size=(2, 2))
         if distance(block, tray) > 0.55:
-            return np.stack([gripper, block, tray])
+            return np.concatenate([gripper, block, tray, random.uniform(0, 1, size=1)])

@@ -27,11 +27,11 @@ from manyhands.policies.build import build_policy
 from manyhands.policies.load import load_pretrained
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
-from manyhands.train.banner import banner_of, facts_of
-from manyhands.train.due import Due
-from manyhands.train.learner import Learner
-from manyhands.train.meter import Meter
-from manyhands.train.run import Run
+from manyhands.training.banner import banner_of, facts_of
+from manyhands.training.due import Due
+from manyhands.training.learner import Learner
+from manyhands.training.meter import Meter
+from manyhands.training.run import Run
 from manyhands.types import Stats
 
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}

@@ -10,7 +10,7 @@ from manyhands.config.schema import encode
 from manyhands.data.dataset import Dataset
 from manyhands.observe.machine import hardware, software_versions
 from manyhands.parallel.world import World
-from manyhands.train.run import Run
+from manyhands.training.run import Run
 
 
 def banner_of(run: Run, dataset: Dataset, num_samples: int) -> list[str]:
@@ -86,7 +86,9 @@ def precision_in_use(world: World) -> str:
     probe = torch.ones(8, 8, device=world.device)
     with world.accelerator.autocast():
         product = (probe @ probe).dtype
+    strict = ", deterministic kernels" if torch.backends.cudnn.deterministic else ""
     if product != torch.float32:
-        return f"{product} autocast, weights and optimizer in float32"
+        kind = str(product).removeprefix("torch.")
+        return f"{kind} autocast, weights and optimizer in float32{strict}"
     tf32 = world.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
-    return "float32 with TF32 products" if tf32 else "float32"
+    return f"float32{' with TF32 products' if tf32 else ''}{strict}"

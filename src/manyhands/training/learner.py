@@ -23,7 +23,7 @@ from manyhands.parallel.world import World
 from manyhands.policies.loss import loss_of
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
-from manyhands.train.optim import Schedule, build_optimizer, schedule_factor
+from manyhands.training.optim import Schedule, build_optimizer, schedule_factor
 from manyhands.types import Batch, Network
 
 
@@ -73,7 +73,7 @@ class Learner:
         counts = self._global_counts(inputs)
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step, self.share.rank))
         measured: list[dict[str, Tensor]] = []
-        for part in self._engine.micro_batches({"inputs": inputs, "draws": self._draws(step)}):
+        for part in self._engine.micro_batches({"inputs": inputs, "draws": self.draws(step)}):
             loss, means = loss_of(self._network(part["inputs"], part["draws"]), counts)
             # DDP averages gradients over ranks; the gradient of the global mean is their sum.
             self._engine.backward(loss * self.share.num_ranks)
@@ -88,7 +88,8 @@ class Learner:
         totals = self._world.sum(torch.stack(list(counts.values())))
         return dict(zip(counts, totals.unbind(), strict=True))
 
-    def _draws(self, step: int) -> dict[str, Tensor]:
+    def draws(self, step: int) -> dict[str, Tensor]:
+        """This rank's part of the random numbers that the global batch of an update uses."""
         generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "draws", step))
         draws = self._bare_network.draw(self.share.samples_per_step, generator)
         first = self.share.rank * self.share.samples_per_rank

@@ -4,8 +4,9 @@ One step is: data, update, log, save. A checkpoint taken after step N followed b
 exactly as if the run had never stopped.
 """
 
-from manyhands.train.run import Ending, Run
-from manyhands.train.stop import StopSignal
+from manyhands.training.ending import Ending
+from manyhands.training.run import Run
+from manyhands.training.stop import StopSignal
 
 
 def train(run: Run) -> Ending:

@@ -8,7 +8,7 @@ from torch import Tensor
 from manyhands.errors import Diverged
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import World
-from manyhands.train.learner import UpdateResult
+from manyhands.training.learner import UpdateResult
 
 
 class Meter:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
@@ -12,17 +11,10 @@ from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.journal import Journal, SilentJournal
 from manyhands.parallel.world import World
-from manyhands.train.due import Due
-from manyhands.train.learner import Learner
-from manyhands.train.meter import Meter
+from manyhands.training.due import Due
+from manyhands.training.learner import Learner
+from manyhands.training.meter import Meter
 from manyhands.types import Batch
-
-
-class Ending(Enum):
-    """Why train() returned."""
-
-    FINISHED = "finished"
-    STOPPED = "stopped"
 
 
 class Stream(Protocol):

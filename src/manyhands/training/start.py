@@ -8,10 +8,10 @@ from manyhands.config.resolve import output_dir_of
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.parallel.world import World, joined_world
-from manyhands.train.assemble import assemble
-from manyhands.train.kernels import chosen_kernels
-from manyhands.train.loop import train
-from manyhands.train.run import Ending
+from manyhands.training.assemble import assemble
+from manyhands.training.ending import Ending
+from manyhands.training.kernels import chosen_kernels
+from manyhands.training.loop import train
 
 
 def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:

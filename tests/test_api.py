@@ -1,0 +1,26 @@
+"""What `import manyhands` offers."""
+
+import subprocess
+import sys
+
+import pytest
+
+import manyhands
+
+
+def test_the_names_are_there():
+    for name in manyhands.__all__:
+        assert callable(getattr(manyhands, name)), name
+    with pytest.raises(AttributeError):
+        _ = manyhands.nothing
+
+
+def test_train_stays_a_function_whatever_is_imported():
+    import manyhands.training.loop
+
+    assert manyhands.train.__name__ == "train"
+
+
+def test_importing_does_not_wait_for_torch():
+    program = "import sys, manyhands; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
