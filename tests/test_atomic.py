@@ -1,6 +1,5 @@
 """Whole or not at all."""
 
-import os
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ def test_a_file_appears_only_when_its_block_succeeds(tmp_path: Path):
         scratch.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old"
-    assert os.listdir(tmp_path) == ["a.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     with whole_file(target) as scratch:
         scratch.write_text("new")
     assert target.read_text() == "new"
@@ -34,7 +33,7 @@ def test_a_directory_appears_only_when_its_block_succeeds(tmp_path: Path):
     with pytest.raises(RuntimeError), whole_directory(target) as scratch:
         (scratch / "other").write_text("half")
         raise RuntimeError
-    assert os.listdir(tmp_path) == ["d"]
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
     assert (target / "sub" / "f").read_text() == "two"
 
 
@@ -43,7 +42,7 @@ def test_a_link_is_replaced_without_a_gap(tmp_path: Path):
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
         point_link(link, name)
-        assert os.readlink(link) == name
+        assert link.readlink() == Path(name)
 
 
 def test_a_reader_never_sees_a_part_while_a_writer_is_killed(tmp_path: Path):

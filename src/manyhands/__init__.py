@@ -1,4 +1,4 @@
-"""Train robot policies on one GPU, many GPUs or many nodes, with LeRobot's flags, data and files."""
+"""Train robot policies on any number of GPUs with LeRobot's flags, datasets and checkpoints."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
