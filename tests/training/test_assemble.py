@@ -162,6 +162,6 @@ def test_training_starts_from_the_weights_of_policy_path(command, tmp_path, tiny
     flags = [f"--dataset.root={tiny_dataset}", f"--policy.path={first}"]
     dataset, config = open_training_data(read_train_config(flags))
     with joined_world(config) as world:
-        policy, _ = make_policy(config, dataset, world)
+        policy, _ = make_policy(config, dataset, world.device)
     for name, value in load_policy(first).network.state_dict().items():
         assert torch.equal(value, policy.network.state_dict()[name]), name

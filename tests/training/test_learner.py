@@ -22,7 +22,7 @@ def learner_of(command, tmp_path, *flags):
     config = read_train_config(command.argv(tmp_path / "run", "--batch_size=4", *flags))
     dataset, config = open_training_data(config)
     with joined_world(config) as world:
-        policy, _ = make_policy(config, dataset, world)
+        policy, _ = make_policy(config, dataset, world.device)
         share = Share(0, 1, config.batch_size)
         yield Learner(policy, config, AcceleratedEngine(world, 1), world, share), dataset
 

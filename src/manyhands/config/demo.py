@@ -10,8 +10,8 @@ from manyhands.config.train import LaunchConfig
 class DemoConfig:
     """Demo."""
 
-    output_dir: Path = Path("outputs/demo")
-    """Folder for the dataset, the run and the report; each --seed has its own inside."""
+    output_dir: Path | None = None
+    """Folder for the dataset, the run and the report; null makes outputs/demo/<time>_seed<seed>."""
     seed: int = 0
     """Seed of the recorded episodes and of training; scored episodes are always the same."""
     fast: bool = False

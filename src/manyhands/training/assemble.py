@@ -40,7 +40,7 @@ IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     """Collective. Everything a run needs, restored to where it stands."""
     dataset, config = open_training_data(config)
-    policy, notes = make_policy(config, dataset, world)
+    policy, notes = make_policy(config, dataset, world.device)
     num_parts = accumulation_of(config)
     share = Share(world.rank, world.size, config.batch_size * num_parts)
     learner = Learner(policy, config, AcceleratedEngine(world, num_parts), world, share)
@@ -139,18 +139,20 @@ def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
     return windows
 
 
-def make_policy(config: TrainConfig, dataset: Dataset, world: World) -> tuple[Policy, list[str]]:
-    """The policy on this rank's device, the same on every rank, and what must be said of it."""
+def make_policy(
+    config: TrainConfig, dataset: Dataset, device: torch.device
+) -> tuple[Policy, list[str]]:
+    """The policy on a device, the same on every rank, and what must be said of it."""
     assert config.policy is not None
-    policy_config = replace(config.policy, device=world.device.type)
+    policy_config = replace(config.policy, device=device.type)
     stats = statistics_of(config.dataset, policy_config, dataset)
     torch.manual_seed(derive_seed(config.seed, "weights"))
     if config.resume is not False:
-        return build_policy(self_contained(policy_config), stats).to(world.device), []
+        return build_policy(self_contained(policy_config), stats).to(device), []
     policy, notes = fresh_policy(policy_config, stats)
     if policy_config.pretrained_path is not None:
         load_pretrained(policy, policy_config)
-    return policy.to(world.device), notes
+    return policy.to(device), notes
 
 
 def fresh_policy(config: PolicyConfig, stats: Stats) -> tuple[Policy, list[str]]:
