@@ -65,7 +65,7 @@ class _OpenVideo:
     def __init__(self, path: Path, fps: float) -> None:
         self._path = path
         try:
-            self._container = av.open(str(path), metadata_errors="ignore")
+            self._container = av.open(str(path))
         except FileNotFoundError:
             raise DatasetError(f"{path} is missing; copy or download the dataset again") from None
         except (av.FFmpegError, OSError) as error:

@@ -63,7 +63,8 @@ class Display:
 
 def measures_of(metrics: Metrics) -> str:
     """The measures people watch, on one line."""
+    rate = metrics["samples_per_s"]
     return (
         f"loss {metrics['loss']:.4g}  lr {metrics['lr']:.2g}  grad {metrics['grad_norm']:.3g}  "
-        f"{metrics['samples_per_s']:.3g} samples/s  data wait {metrics['data_wait_share']:.0%}"
+        f"{rate:,.{0 if rate >= 100 else 1}f} samples/s  data wait {metrics['data_wait_share']:.0%}"
     )
