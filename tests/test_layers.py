@@ -275,8 +275,8 @@ def test_an_unlisted_package_is_caught(tmp_path: Path) -> None:
     ],
 )
 def test_an_upward_import_is_caught_however_it_is_written(tmp_path: Path, line: str) -> None:
-    (found,) = upward_imports(plant(tmp_path, data__order=line, train__loop=""))
-    assert "data may not import train, which is not below it" in found
+    (found,) = upward_imports(plant(tmp_path, data__order=line, training__loop=""))
+    assert "data may not import training, which is not below it" in found
 
 
 def test_siblings_and_the_front_door_are_caught_and_lower_layers_are_not(tmp_path: Path) -> None:
@@ -298,14 +298,14 @@ def test_foreign_ground_is_caught(tmp_path: Path) -> None:
     found = foreign_ground(
         plant(
             tmp_path,
-            train__loop="import accelerate\nimport torch",
+            training__loop="import accelerate\nimport torch",
             config__flags="import draccus\ndef late():\n    from torch import nn",
             parallel__world="from accelerate import Accelerator\nimport accelerated_thing",
         )
     )
     assert found == [
         "config/flags.py:3: config imports torch",
-        "train/loop.py:1: train imports accelerate",
+        "training/loop.py:1: training imports accelerate",
     ]
 
 

@@ -116,13 +116,13 @@ def test_loader_flags_reach_the_loader(tiny_dataset):
         "--policy.device=cpu",
         "--num_workers=3",
         "--prefetch_factor=7",
-        "--dataloader_multiprocessing_context=forkserver",
+        "--dataloader_multiprocessing_context=spawn",
     ]
     config = read_train_config(flags)
     with joined_world(config) as world:
         loading = loading_of(config, world)
     assert (loading.num_workers, loading.prefetch_factor) == (3, 7)
-    assert loading.multiprocessing_context == "forkserver"
+    assert loading.multiprocessing_context == "spawn"
 
 
 @pytest.fixture

@@ -72,8 +72,8 @@ class TrainConfig:
     """Samples per process and micro-batch."""
     prefetch_factor: int = 4
     """Batches each loader process prepares ahead."""
-    dataloader_multiprocessing_context: str = "spawn"
-    """How loader processes start: spawn, forkserver or fork."""
+    dataloader_multiprocessing_context: str = "forkserver"
+    """How loader processes start: forkserver, spawn or fork."""
     steps: int = 100_000
     """Optimizer updates to make."""
     log_freq: int = 200

@@ -1,6 +1,7 @@
 """Batches for one rank, from any position of the sample order onward."""
 
 import atexit
+import multiprocessing
 import os
 import signal
 import sys
@@ -43,7 +44,7 @@ class Loading:
     """Loader processes per rank; None chooses from the cores at hand."""
     prefetch_factor: int = 4
     """Batches each loader process prepares ahead."""
-    multiprocessing_context: str = "spawn"
+    multiprocessing_context: str = "forkserver"
     pin_memory: bool = False
     num_ranks_per_node: int = 1
     """Ranks that share this machine's cores."""
@@ -61,6 +62,8 @@ class SampleStream:
     def starting_at(self, position: int) -> Iterator[Batch]:
         """Batches from a position of the order, which counts samples of all ranks together."""
         num_workers = resolve_num_workers(self.loading)
+        # Processes forked off a server find everything imported: they start in an instant.
+        multiprocessing.set_forkserver_preload([__name__])
         reader: Any = _BatchReader(self.dataset)
         loader: DataLoader[Any] = DataLoader(
             reader,
@@ -141,13 +144,15 @@ def _prepare_worker(_worker: int) -> None:
     atexit.register(os._exit, 0)
     if sys.platform == "linux":
         # Signals may be sent to the whole job: the rank still needs batches until it has saved.
-        for ignored in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(ignored, signal.SIG_IGN)
+        # A blocked signal is not lost to being ignored: the thread below still receives it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=_end_when_the_rank_says, daemon=True).start()
 
 
 def _end_when_the_rank_says() -> None:
-    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
+    rank = multiprocessing.parent_process()
+    while rank and signal.sigwaitinfo({signal.SIGTERM}).si_pid != rank.pid:
         pass
     os._exit(0)
