@@ -24,7 +24,12 @@ HOT_PATHS = ("policies/", "training/learner.py")
 MAY_WAIT = {"policies/load.py"}
 MAY_WAIT_WHEN_ACTING = {"policies/policy.py"}
 """Files whose methods named predict* and select* hand actions to a robot, and so must wait."""
-TESTED_ELSEWHERE = {"__main__.py": "cli/test_main.py"}
+TESTED_ELSEWHERE = {
+    "__main__.py": "cli/test_main.py",
+    "config/features.py": "config/test_policy.py",
+    "training/run.py": "training/test_loop.py",
+    "types.py": "policies/test_loss.py",
+}
 """Modules whose test does not stand in their mirror place: source path -> test file."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

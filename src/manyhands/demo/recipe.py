@@ -4,79 +4,106 @@ A GPU learns from the camera. Two plain CPU cores need minutes for a few thousan
 the policy reads the object's pose instead; the camera is recorded all the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from manyhands.config.demo import DemoConfig
 from manyhands.config.optim import AdamWConfig, DiffuserSchedulerConfig
 from manyhands.config.policy import ActConfig
-from manyhands.config.train import DatasetConfig, LaunchConfig, TrainConfig
+from manyhands.config.train import AcceleratorConfig, DatasetConfig, LaunchConfig, TrainConfig
 from manyhands.lerobot_format.dataset_info import parse_features
 from manyhands.lerobot_format.features import policy_features
 from manyhands.sim.task import CAMERA, ENVIRONMENT_STATE, STATE, features
 
-LEARNING_RATE = 2e-3
+SMALL_ACT = ActConfig(
+    chunk_size=20,
+    n_action_steps=10,
+    pretrained_backbone_weights=None,
+    dim_model=64,
+    n_heads=4,
+    dim_feedforward=256,
+    n_encoder_layers=2,
+    use_vae=False,
+    dropout=0.0,
+)
+SEEING_ACT = replace(
+    SMALL_ACT, dim_model=256, n_heads=8, dim_feedforward=1024, optimizer_lr_backbone=3e-4
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How much to record, and what to train on it."""
+    """How much to record, and how to train on it."""
 
-    inputs: str
-    """What the policy reads, in words."""
+    reads: tuple[str, ...]
+    """Features the policy learns from."""
+    in_words: str
+    """What those features are."""
+    policy: ActConfig
     num_episodes: int
-    frame_size: int
+    frame_size: int = 96
     num_processes: int
     steps: int
-    batch_size: int
+    batch_size: int = 64
     """Samples per update, over all processes."""
-    reads_camera: bool
+    lr: float
+    mixed_precision: str | None = None
+
+    @property
+    def reads_camera(self) -> bool:
+        """Whether the policy sees pictures."""
+        return CAMERA in self.reads
 
 
 def choose_recipe(config: DemoConfig, num_gpus: int) -> Recipe:
-    """The recipe for this machine."""
-    asked = config.launch.num_processes
+    """The recipe for this machine, or its shortest form."""
+    recipe = _with_gpus(num_gpus) if num_gpus else _without_gpu()
     if config.fast:
-        return Recipe("gripper and object poses", 4, 32, asked or 2, 4, 8, reads_camera=False)
-    if num_gpus > 0:
-        inputs = "the camera and the gripper's own state"
-        return Recipe(inputs, 200, 96, asked or num_gpus, 3000, 64, reads_camera=True)
-    inputs = "the gripper's own state and the poses of block and tray"
-    return Recipe(inputs, 100, 96, asked or 2, 1500, 64, reads_camera=False)
+        recipe = replace(recipe, num_episodes=4, frame_size=32, steps=4, batch_size=8)
+    return replace(recipe, num_processes=config.launch.num_processes or recipe.num_processes)
 
 
-def train_config_of(
-    recipe: Recipe, config: DemoConfig, dataset: Path, run_dir: Path
-) -> TrainConfig:
+def _with_gpus(num_gpus: int) -> Recipe:
+    return Recipe(
+        reads=(STATE, CAMERA),
+        in_words="the camera and the gripper's own state",
+        policy=SEEING_ACT,
+        num_episodes=250,
+        num_processes=num_gpus,
+        steps=4000,
+        lr=3e-4,
+        mixed_precision="bf16",
+    )
+
+
+def _without_gpu() -> Recipe:
+    return Recipe(
+        reads=(STATE, ENVIRONMENT_STATE),
+        in_words="the gripper's own state and the poses of block and tray",
+        policy=SMALL_ACT,
+        num_episodes=100,
+        num_processes=2,
+        steps=1500,
+        lr=2e-3,
+    )
+
+
+def train_config_of(recipe: Recipe, seed: int, dataset: Path, run_dir: Path) -> TrainConfig:
     """The run that `manyhands train` would make with the same flags."""
+    offered, _ = policy_features(parse_features(features(recipe.frame_size)))
+    inputs = {name: offered[name] for name in recipe.reads}
     return TrainConfig(
         dataset=DatasetConfig(root=dataset),
-        policy=_policy_of(recipe),
+        policy=replace(recipe.policy, input_features=inputs),
         output_dir=run_dir,
         job_name="demo",
-        seed=config.seed,
+        seed=seed,
         steps=recipe.steps,
         batch_size=max(1, recipe.batch_size // recipe.num_processes),
         log_freq=max(1, recipe.steps // 30),
         save_freq=0,
-        optimizer=AdamWConfig(lr=LEARNING_RATE, weight_decay=1e-4),
+        optimizer=AdamWConfig(lr=recipe.lr, weight_decay=1e-4),
         scheduler=DiffuserSchedulerConfig(num_warmup_steps=min(50, recipe.steps // 2)),
+        accelerator=AcceleratorConfig(mixed_precision=recipe.mixed_precision),
         launch=LaunchConfig(num_processes=recipe.num_processes),
-    )
-
-
-def _policy_of(recipe: Recipe) -> ActConfig:
-    offered, _ = policy_features(parse_features(features(recipe.frame_size)))
-    read = (STATE, CAMERA if recipe.reads_camera else ENVIRONMENT_STATE)
-    return ActConfig(
-        input_features={name: offered[name] for name in read},
-        chunk_size=20,
-        n_action_steps=10,
-        pretrained_backbone_weights=None,
-        dim_model=64,
-        n_heads=4,
-        dim_feedforward=256,
-        n_encoder_layers=2,
-        use_vae=False,
-        dropout=0.0,
     )
