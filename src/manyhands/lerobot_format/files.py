@@ -10,19 +10,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from manyhands.atomic import whole_file
-from manyhands.errors import CheckpointError
+from manyhands.errors import CheckpointError, UserError
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, fault: type[UserError] = CheckpointError) -> dict[str, Any]:
     """The object a JSON file holds."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing") from None
+        raise fault(f"{path} is missing; copy or download its folder again") from None
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {error}") from None
+        raise fault(f"{path} cannot be read as JSON: {error}") from None
     if not isinstance(document, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, not {document!r:.60}")
+        raise fault(f"{path} must hold a JSON object, not {document!r:.60}")
     return document
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from manyhands.errors import DatasetError
+from manyhands.lerobot_format.files import read_json
 
 WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 """How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
@@ -17,16 +18,8 @@ _FAULTS = (pa.ArrowException, OSError, ValueError)
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The object a JSON file holds."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DatasetError(f"{path} is missing; copy or download the dataset again") from None
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise DatasetError(f"{path} must hold a JSON object, not {document!r:.60}")
-    return document
+    """The object a JSON file of a dataset holds."""
+    return read_json(path, DatasetError)
 
 
 def write_json_object(path: Path, document: Mapping[str, Any]) -> None:
