@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "manyhands"
 LAYERS = [
-    "errors units rng atomic",
+    "errors units rng atomic cores",
     "config types",
     "lerobot_format parallel observe launch",
     "data policies sim",
@@ -30,7 +30,7 @@ ONLY_IN = {
     "wandb": {"observe"},
     "gymnasium": {"sim"},
 }
-NEVER_IN = {"torch": {"config", "launch", "errors", "units", "rng", "atomic"}}
+NEVER_IN = {"torch": {"config", "launch", "errors", "units", "rng", "atomic", "cores"}}
 READS_ENVIRONMENT = ("cli/", "launch/", "parallel/world.py", "data/location.py")
 ENVIRONMENT = {"os": {"environ", "environb", "getenv", "getenvb"}, "sys": {"argv"}}
 

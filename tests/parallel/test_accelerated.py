@@ -34,6 +34,16 @@ def test_micro_batches_add_up_to_the_gradient_of_the_whole():
     assert torch.equal(*gradients)
 
 
+def test_a_launchers_accumulation_does_not_scale_gradients(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
+    with joined_world(CPU) as world:
+        engine = AcceleratedEngine(world, 1)
+        network = nn.Linear(1, 1, bias=False)
+        wrapped, _ = engine.prepare(network, torch.optim.SGD(network.parameters()))
+        engine.backward(wrapped(torch.tensor([[3.0]])).sum())
+        assert network.weight.grad == 3.0
+
+
 def test_clipping_limits_the_norm_and_tells_what_it_was():
     with joined_world(CPU) as world:
         engine = AcceleratedEngine(world, 1)

@@ -22,7 +22,7 @@ def test_nothing_is_saved_when_saving_is_off():
 
 
 def test_ranks_ask_about_stopping_now_and_then():
-    assert steps(Due(30, 1, 1).poll, 30) == [10, 20, 30]
+    assert steps(Due(30, 1, 1, poll_every=10).poll, 30) == [10, 20, 30]
 
 
 def test_periods_come_from_the_config():

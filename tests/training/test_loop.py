@@ -17,7 +17,7 @@ from manyhands.training.ending import Ending
 from manyhands.training.start import run_training
 
 DEADLINE_S = 120
-STEPS = ("--steps=120", "--batch_size=4", "--log_freq=5", "--save_freq=20", "--audit")
+STEPS = ("--steps=120", "--batch_size=4", "--log_freq=1", "--save_freq=20", "--audit")
 
 
 def start_and_signal(argv: list[str], run_dir: Path, step: int, number: int) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from manyhands.cores import num_cores
 from manyhands.data.dataset import Dataset
 from manyhands.data.order import SampleOrder
 from manyhands.errors import UserError
@@ -86,14 +87,8 @@ def resolve_num_workers(loading: Loading) -> int:
     """Loader processes per rank; by default each rank keeps a core for training."""
     if loading.num_workers is not None:
         return loading.num_workers
-    spare = _num_cores() // loading.num_ranks_per_node - 1
+    spare = num_cores() // loading.num_ranks_per_node - 1
     return max(0, min(_MAX_AUTOMATIC_WORKERS, spare))
-
-
-def _num_cores() -> int:
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,24 @@
 The first rank to fail ends the others; its exit code is the answer.
 """
 
+import ctypes
 import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from manyhands.cores import num_cores
+
 POLL_S = 0.05
 GRACE_S = 20.0
 STOPPED = 75
-FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
+PR_SET_PDEATHSIG = 1
 
 
 def run_workers(num_processes: int, command: Sequence[str]) -> int:
@@ -50,12 +55,21 @@ def _start(
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or threads_per_worker(num_processes),
     }
     environ = os.environ | {name: str(value) for name, value in place.items()}
-    return subprocess.Popen(command, env=environ)
+    # A session of its own: the terminal's Ctrl-C reaches a worker once, through us.
+    return subprocess.Popen(
+        command, env=environ, start_new_session=True, preexec_fn=_end_with_the_parent
+    )
+
+
+def _end_with_the_parent() -> None:
+    """Ask the kernel to stop this worker if the process that watches it is killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def threads_per_worker(num_processes: int) -> int:
     """Compute threads for each worker so that together they do not crowd the cores."""
-    return max(1, len(os.sched_getaffinity(0)) // num_processes)
+    return max(1, num_cores() // num_processes)
 
 
 def _watch(workers: list[subprocess.Popen[bytes]]) -> int:

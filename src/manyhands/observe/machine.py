@@ -1,12 +1,13 @@
 """Facts about this machine and its software, for `run.json`."""
 
-import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import psutil
 import torch
+
+from manyhands.cores import num_cores
 
 PACKAGES = ("manyhands", "torch", "accelerate", "safetensors", "numpy", "pyarrow", "av")
 
@@ -28,7 +29,7 @@ def hardware() -> dict[str, Any]:
     """Processor, memory and GPUs."""
     return {
         "platform": platform.platform(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": num_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         "gpus": [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())],
     }

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator, DistributedDataParallelKwargs, InitProcessGroupKwargs
+from accelerate.utils import GradientAccumulationPlugin
 from torch import Tensor
 
 from manyhands.config.launcher import Launcher, read_launcher
@@ -108,6 +109,8 @@ def joined_world(config: TrainConfig) -> Iterator[World]:
     accelerator = Accelerator(
         cpu=device.type == "cpu",
         mixed_precision=precision_of(config, launcher),
+        # Accumulation is ours: by the launcher's variable Accelerate would divide losses too.
+        gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         step_scheduler_with_optimizer=False,
         kwargs_handlers=[
             InitProcessGroupKwargs(timeout=TIMEOUT),

@@ -34,6 +34,8 @@ from manyhands.training.meter import Meter
 from manyhands.training.run import Run
 from manyhands.types import Stats
 
+POLL_EVERY = {"cpu": 1, "cuda": 10}
+"""Updates between questions about stopping: asking takes as long as a tenth of a GPU's update."""
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
@@ -60,7 +62,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         audit=Audit(run_dir, world.rank, start.step) if config.audit else NoAudit(),
         clock=clock,
         meter=Meter(world, clock, share.samples_per_step),
-        due=Due.from_config(config),
+        due=Due.from_config(config, POLL_EVERY[world.device.type]),
     )
     num_samples = order.num_samples
     run.journal.introduce(

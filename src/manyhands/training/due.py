@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from manyhands.config.train import TrainConfig
 
-POLL_EVERY = 10
-
 
 @dataclass(frozen=True)
 class Due:
@@ -16,11 +14,14 @@ class Due:
     save_every: int
     """Zero saves after the last update only."""
     saves: bool = True
+    poll_every: int = 1
+    """Updates between two questions among ranks about a request to stop."""
 
     @classmethod
-    def from_config(cls, config: TrainConfig) -> "Due":
+    def from_config(cls, config: TrainConfig, poll_every: int = 1) -> "Due":
         """The periods a config asks for."""
-        return cls(config.steps, config.log_freq, config.save_freq, config.save_checkpoint)
+        periods = (config.steps, config.log_freq, config.save_freq)
+        return cls(*periods, config.save_checkpoint, poll_every)
 
     def log(self, step: int) -> bool:
         """Whether metrics are due after this update."""
@@ -31,8 +32,8 @@ class Due:
         return self.saves and self._falls(step, self.save_every)
 
     def poll(self, step: int) -> bool:
-        """Whether ranks ask each other about a request to stop; rare, since asking has a price."""
-        return step % POLL_EVERY == 0
+        """Whether ranks ask each other after this update about a request to stop."""
+        return step % self.poll_every == 0
 
     def _falls(self, step: int, every: int) -> bool:
         return step == self.num_steps or (every > 0 and step % every == 0)

@@ -21,8 +21,16 @@ def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
         run = assemble(config, run_dir, world)
         run.journal.note({"command": list(command)})
         ending = train(run)
+        run.journal.say(farewell(ending, run_dir))
         run.journal.conclude(ending.value)
         return ending
+
+
+def farewell(ending: Ending, run_dir: Path) -> str:
+    """What to do with the run now."""
+    if ending is Ending.STOPPED:
+        return f"stopped on request; continue with: manyhands train --resume={run_dir}"
+    return f"finished; the policy is in {run_dir}/checkpoints/last/pretrained_model"
 
 
 def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
