@@ -42,8 +42,11 @@ class AcceleratedEngine:
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Limit the global gradient norm and return it as it was; zero only measures."""
         limit = max_norm if max_norm > 0 else float("inf")
-        norm: Tensor = self._accelerator.clip_grad_norm_(self._wrapped.parameters(), limit)
-        return norm.detach()
+        norm: Tensor = self._accelerator.clip_grad_norm_(self._wrapped.parameters(), limit).detach()
+        if self._accelerator.scaler is None:
+            return norm
+        # The loss scaler answers an overflow by skipping the update: there is no gradient then.
+        return norm.nan_to_num(nan=0.0, posinf=0.0)
 
     def scaler_state(self) -> dict[str, float]:
         """State of the fp16 loss scaler; empty in other precisions."""

@@ -170,8 +170,8 @@ def _refuse_missing_gpus(device: torch.device, launcher: Launcher) -> None:
         )
     if (device.index or 0) >= num_gpus or launcher.local_rank >= num_gpus:
         raise EnvironmentFault(
-            f"{launcher.num_local_ranks} processes and --policy.device={device}, but {num_gpus} "
-            "GPUs are visible; start one process per GPU"
+            f"{launcher.num_local_ranks} processes on --policy.device={device}, but the number of "
+            f"visible GPUs is {num_gpus}; start one process per GPU"
         )
 
 
