@@ -391,7 +391,7 @@ def test_what_keeps_the_rules_is_left_alone(tmp_path: Path, check: Check, text: 
         ("policies/load.py", "load", False),
         ("policies/act/network.py", "predict", True),
         ("training/learner.py", "predict", True),
-        ("train/validate.py", "loss", False),
+        ("training/validate.py", "loss", False),
     ],
 )
 def test_only_loading_and_acting_may_wait_for_the_device(

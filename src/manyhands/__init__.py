@@ -4,19 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from manyhands.config.resolve import read_train_config as read_train_config
     from manyhands.config.train import TrainConfig as TrainConfig
     from manyhands.data.dataset import open_dataset as open_dataset
     from manyhands.policies.load import load_policy as load_policy
     from manyhands.training.processes import train as train
 
 __version__ = "0.1.0"
-__all__ = ["TrainConfig", "load_policy", "open_dataset", "train"]
+__all__ = ["TrainConfig", "load_policy", "open_dataset", "read_train_config", "train"]
 
 # Found on first use, so that `import manyhands` and the command line do not wait for torch.
 _HOMES = {
     "TrainConfig": "manyhands.config.train",
     "load_policy": "manyhands.policies.load",
     "open_dataset": "manyhands.data.dataset",
+    "read_train_config": "manyhands.config.resolve",
     "train": "manyhands.training.processes",
 }
 

@@ -4,11 +4,15 @@ Everything is written beside its place, flushed to the disk and renamed: whoever
 moment and after any crash, finds the old thing or the new one, never a part.
 """
 
+import ctypes
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
 
 
 @contextmanager
@@ -27,21 +31,33 @@ def whole_file(target: Path) -> Iterator[Path]:
 @contextmanager
 def whole_directory(target: Path) -> Iterator[Path]:
     """Yield a scratch directory that takes the place of `target` if the block succeeds."""
-    scratch, old = (target.with_name(f".{target.name}.{name}") for name in ("partial", "old"))
+    scratch = target.with_name(f".{target.name}.partial")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     try:
         yield scratch
         for path in scratch.rglob("*"):
             flush(path)
-        shutil.rmtree(old, ignore_errors=True)
         if target.exists():
-            target.rename(old)
-        scratch.rename(target)
+            exchange(scratch, target)
+        else:
+            scratch.rename(target)
         flush(target.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Let two paths swap places at once, so that neither is ever missing."""
+    library = ctypes.CDLL(None, use_errno=True)
+    paths = (AT_FDCWD, bytes(one), AT_FDCWD, bytes(other))
+    if hasattr(library, "renameat2") and library.renameat2(*paths, RENAME_EXCHANGE) == 0:
+        return
+    # Elsewhere than on Linux there is a moment without `other`.
+    aside = other.with_name(f".{other.name}.aside")
+    other.rename(aside)
+    one.rename(other)
+    aside.rename(one)
 
 
 def point_link(link: Path, target: str) -> None:

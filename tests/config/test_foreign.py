@@ -11,7 +11,7 @@ BASE = ["--dataset.root=data", "--policy.type=act"]
 
 
 def test_lerobot_defaults_pass():
-    argv = ["--wandb.enable=false", "--wandb.project=x", "--eval_freq=20000", "--tolerance_s=1e-4"]
+    argv = ["--wandb.enable=false", "--eval_freq=20000", "--tolerance_s=1e-4"]
     assert read_train_config([*BASE, *argv]) == read_train_config(BASE)
 
 
@@ -24,6 +24,15 @@ def test_each_setting_is_refused_by_name_when_it_asks_for_something(name):
     ]
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["accelerator.ddp.static_graph", "dataset.video_backend", "eval.n_episodes", "wandb.mode"],
+)
+def test_details_that_would_change_nothing_are_refused_when_typed(flag):
+    with pytest.raises(ConfigError, match=flag):
+        read_train_config([*BASE, f"--{flag}=true"])
+
+
 def test_defaults_as_lerobot_writes_them_to_a_file_pass():
     faults: list[str] = []
     tree = {
@@ -31,6 +40,8 @@ def test_defaults_as_lerobot_writes_them_to_a_file_pass():
         "rename_map": {},
         "tolerance_s": 0.0001,
         "wandb": {"enable": False, "project": "lerobot"},
+        "eval": {"n_episodes": 50},
+        "dataset": {"video_backend": "torchcodec", "image_transforms": {"tfs": {"a": {"b": 1}}}},
         "parallelism": {"dp_replicate": 1, "dp_shard": 1},
         "steps": 5,
     }

@@ -8,7 +8,9 @@ import yaml
 
 from manyhands.config.files import to_json, to_yaml
 from manyhands.config.optim import AdamWConfig, SgdConfig
-from manyhands.config.resolve import job_name_of, output_dir_of, read_train_config
+from manyhands.config.policy import ActConfig
+from manyhands.config.resolve import completed, job_name_of, output_dir_of, read_train_config
+from manyhands.config.train import DatasetConfig, TrainConfig
 from manyhands.errors import ConfigError
 
 BASE = ["--dataset.root=data", "--policy.type=act"]
@@ -127,6 +129,22 @@ def test_all_faults_are_told_together():
         "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME",
         "--log_freq=0 must be at least 1",
     ]
+
+
+def test_a_config_made_by_hand_gets_its_presets_and_its_faults():
+    dataset = DatasetConfig(root=Path("data"))
+    config = completed(TrainConfig(dataset=dataset, policy=ActConfig(optimizer_lr=0.5)))
+    assert config.optimizer == AdamWConfig(lr=0.5, weight_decay=1e-4)
+    with pytest.raises(ConfigError, match="no dataset"):
+        completed(TrainConfig(policy=ActConfig()))
+
+
+def test_a_run_that_was_moved_goes_on_where_it_lies(tmp_path: Path):
+    checkpoint_of(tmp_path / "old", *BASE, f"--output_dir={tmp_path / 'old'}")
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert read_train_config([f"--resume={tmp_path / 'new'}"]).output_dir == tmp_path / "new"
+    other = read_train_config([f"--resume={tmp_path / 'new'}", "--output_dir=elsewhere"])
+    assert other.output_dir == Path("elsewhere")
 
 
 def test_the_run_directory_is_named_after_the_job():

@@ -67,8 +67,8 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
     yield from policy.faults()
     if policy.push_to_hub:
         yield (
-            "--policy.push_to_hub=true: runs stay local; upload the pretrained_model folder of a "
-            "checkpoint with `hf upload`"
+            "--policy.push_to_hub=true: runs stay local; set it to false and upload the "
+            "pretrained_model folder of a checkpoint with `hf upload`"
         )
     if policy.use_peft:
         yield "--policy.use_peft=true: adapters cannot be trained with this policy"

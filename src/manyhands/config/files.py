@@ -13,7 +13,8 @@ from manyhands.errors import ConfigError
 TRAIN_CONFIG = "train_config.json"
 POLICY_CONFIG = "config.json"
 PRETRAINED = "pretrained_model"
-LAST_CHECKPOINT = Path("checkpoints", "last")
+CHECKPOINTS = "checkpoints"
+LAST_CHECKPOINT = Path(CHECKPOINTS, "last")
 
 
 def read_config_file(name: str) -> Tree:

@@ -8,6 +8,8 @@ from typing import Any
 
 from manyhands.config.schema import RawText, Tree, decode_value
 
+REFUSAL = "--{} is a LeRobot setting that does not exist here"
+
 AT_DEFAULT: dict[str, Any] = {
     "env": None,
     "reward_model": None,
@@ -54,7 +56,7 @@ WITHOUT_EFFECT = (
     "job.",
     "wandb.",
 )
-"""Details of the features above: they say nothing while the feature is off."""
+"""Details of features that are off, as LeRobot's files carry them; typed, each is a wish."""
 
 
 def drop_foreign(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
@@ -62,22 +64,23 @@ def drop_foreign(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
     kept: Tree = {}
     for name, value in tree.items():
         full = f"{prefix}{name}"
-        if full in AT_DEFAULT:
-            if not _is_default(value, AT_DEFAULT[full]):
-                faults.append(f"--{full}={value} is a LeRobot setting that does not exist here")
-        elif full.startswith(WITHOUT_EFFECT):
-            continue
-        elif isinstance(value, dict):
+        if full in AT_DEFAULT or full.startswith(WITHOUT_EFFECT):
+            faults += [REFUSAL.format(wish) for wish in _wishes(full, value)]
+        elif isinstance(value, dict) and value:
             inner = drop_foreign(value, faults, f"{full}.")
-            if inner or not value or not _is_foreign_section(full):
-                kept[name] = inner
+            kept |= {name: inner} if inner else {}
         else:
             kept[name] = value
     return kept
 
 
-def _is_foreign_section(name: str) -> bool:
-    return any(known.startswith(f"{name}.") for known in (*AT_DEFAULT, *WITHOUT_EFFECT))
+def _wishes(name: str, value: Any) -> list[str]:
+    """What a foreign setting asks for: another value than its default, or a detail typed."""
+    if name in AT_DEFAULT:
+        return [] if _is_default(value, AT_DEFAULT[name]) else [f"{name}={value}"]
+    if isinstance(value, dict):
+        return [wish for key, inner in value.items() for wish in _wishes(f"{name}.{key}", inner)]
+    return [f"{name}={value}"] if isinstance(value, RawText) else []
 
 
 def _is_default(value: Any, default: Any) -> bool:

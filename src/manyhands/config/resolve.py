@@ -1,11 +1,12 @@
 """From the command line to one frozen TrainConfig: defaults < policy preset < file < flags."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from manyhands.config.check import faults_of
-from manyhands.config.files import find_config_file, read_config_file, read_policy_file
+from manyhands.config.files import CHECKPOINTS, find_config_file, read_config_file, read_policy_file
 from manyhands.config.flags import overlay
 from manyhands.config.foreign import drop_foreign
 from manyhands.config.policy import PolicyConfig
@@ -33,19 +34,24 @@ def _with_file(flags: Tree) -> Tree:
     flags = dict(flags)
     named = flags.pop("config_path", None)
     resume = _decoded(flags.get("resume", False))
-    if resume is True:
-        source = named or flags.get("output_dir")
-        if source is None:
-            raise ConfigError(["--resume=true needs --output_dir=RUN or --config_path=CHECKPOINT"])
-        file = find_config_file(str(source))
-        flags["resume"] = str(source if named is None else file.parent.parent)
-        named = str(file)
-    elif isinstance(resume, str):
-        named = str(find_config_file(resume))
-        flags["resume"] = resume
+    if resume is not False:
+        return _with_resumed_run(flags, named, resume)
     if named is None:
         return flags
     return overlay(read_config_file(str(named)) | {"resume": False}, flags)
+
+
+def _with_resumed_run(flags: Tree, named: Any, resume: bool | str) -> Tree:
+    """Flags over the config of the checkpoint they continue; its run goes on where it lies now."""
+    source = resume if isinstance(resume, str) else named or flags.get("output_dir")
+    if source is None:
+        raise ConfigError(["--resume=true needs --output_dir=RUN or --config_path=CHECKPOINT"])
+    file = find_config_file(str(source))
+    checkpoint = file.parent.parent
+    moved = {"resume": str(checkpoint)}
+    if checkpoint.parent.name == CHECKPOINTS:
+        moved["output_dir"] = str(checkpoint.parent.parent)
+    return overlay(read_config_file(str(file)) | moved, flags | {"resume": str(checkpoint)})
 
 
 def _decoded(value: Any) -> Any:
@@ -99,6 +105,17 @@ def _without_nulls(tree: Tree, name: str) -> Tree:
 def _named_sections(decoder: Decoder) -> set[str]:
     """Sections some fault already speaks of: missing them is not worth a second sentence."""
     return {name for name in ("policy", "dataset") if any(f"--{name}" in f for f in decoder.faults)}
+
+
+def completed(config: TrainConfig) -> TrainConfig:
+    """A config made by hand with its policy's presets filled in; raises with every fault found."""
+    if config.policy is not None and config.optimizer is None and config.use_policy_training_preset:
+        presets = (config.policy.optimizer_preset(), config.policy.scheduler_preset())
+        config = replace(config, optimizer=presets[0], scheduler=config.scheduler or presets[1])
+    faults = list(faults_of(config))
+    if faults:
+        raise ConfigError(faults)
+    return config
 
 
 def output_dir_of(config: TrainConfig, now: str) -> Path:

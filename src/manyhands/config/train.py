@@ -47,7 +47,7 @@ class LaunchConfig:
     """Worker processes of this machine."""
 
     num_processes: int | None = None
-    """Processes to start; null starts one per GPU, or one on a machine without."""
+    """Processes to start; null starts one per GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,7 +59,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         stream=SampleStream(dataset, order, share, loading_of(config, world)),
         checkpoints=checkpoints,
         journal=journal_of(config, run_dir, start, world),
-        audit=Audit(run_dir, world.rank, start.step) if config.audit else NoAudit(),
+        audit=audit_of(config, run_dir, start, world),
         clock=clock,
         meter=Meter(world, clock, share.samples_per_step),
         due=Due.from_config(config, POLL_EVERY[world.device.type]),
@@ -76,6 +76,11 @@ def journal_of(
 ) -> Journal | SilentJournal:
     """A journal on the main rank, silence on all others."""
     return Journal(run_dir, config.steps, start.step) if world.is_main else SilentJournal()
+
+
+def audit_of(config: TrainConfig, run_dir: Path, start: Position, world: World) -> Audit | NoAudit:
+    """A record of every sample, where asked for."""
+    return Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
 
 
 def loading_of(config: TrainConfig, world: World) -> Loading:

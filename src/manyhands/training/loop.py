@@ -25,11 +25,12 @@ def train(run: Run) -> Ending:
             run.meter.note(result)
             run.audit.note(position.step, batch)
             run.journal.advance(position.step)
-            if run.due.log(position.step):
-                run.journal.record(position.step, run.meter.lap())
-
             stopping = run.due.poll(position.step) and run.world.any(stop.requested)
-            if run.due.save(position.step) or stopping:
+            saving = run.due.save(position.step) or stopping
+            if run.due.log(position.step) or saving:
+                # Measures come before the save: one that is not finite ends the run here.
+                run.journal.record(position.step, run.meter.lap())
+            if saving:
                 run.checkpoints.save(position, run.learner)
                 run.journal.say(f"checkpoint of step {position.step} saved")
             if stopping:

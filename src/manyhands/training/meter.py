@@ -32,8 +32,8 @@ class Meter:
         broken = [name for name, value in measures.items() if not math.isfinite(value)]
         if broken:
             raise Diverged(
-                f"training diverged: {', '.join(broken)} is not finite; no checkpoint was written "
-                "since. Try a smaller --optimizer.lr, or look for bad values in the dataset"
+                f"training diverged: {', '.join(broken)} is not finite, and nothing is saved; "
+                "try a smaller --optimizer.lr, or look for bad values in the dataset"
             )
         return measures
 

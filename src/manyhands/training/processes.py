@@ -7,6 +7,7 @@ from pathlib import Path
 
 from manyhands.config.files import to_yaml
 from manyhands.config.launcher import Launcher
+from manyhands.config.resolve import completed
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.accelerate import processes_asked_of_accelerate
@@ -17,7 +18,7 @@ from manyhands.training.ending import Ending, ending_of
 
 def train(config: TrainConfig) -> Ending:
     """Train as a config says, in one process per GPU unless a launcher already started some."""
-    launcher = current_launcher()
+    config, launcher = completed(config), current_launcher()
     num_processes = num_processes_of(config, launcher)
     if launcher.started_ranks or num_processes == 1:
         from manyhands.training.start import run_training
