@@ -31,6 +31,12 @@ class EnvironmentFault(UserError):
     """The machine or the launcher's variables do not allow what was asked."""
 
 
+class RankLost(Exception):
+    """Another process of the run died; whatever it was, it is told there."""
+
+    exit_code = 1
+
+
 class Diverged(Exception):
     """Training produced a number that is not finite."""
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from manyhands.errors import Diverged, UserError
+from manyhands.errors import Diverged, RankLost, UserError
 
 USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
@@ -64,7 +64,7 @@ def guarded(command: Command, arguments: Sequence[str]) -> int:
     """Run a command; tell the user's mistakes in a few lines and without a traceback."""
     try:
         return command(arguments)
-    except (UserError, Diverged) as error:
+    except (UserError, Diverged, RankLost) as error:
         tell(error)
         return error.exit_code
     except BrokenPipeError:

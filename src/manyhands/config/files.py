@@ -19,7 +19,21 @@ LAST_CHECKPOINT = Path(CHECKPOINTS, "last")
 
 def read_config_file(name: str) -> Tree:
     """The tree in a YAML or JSON file, or in the newest checkpoint of a run directory."""
-    return _read_tree(find_config_file(name), "--config_path")
+    file = find_config_file(name)
+    tree = _read_tree(file, "--config_path")
+    # What a stored run itself resumed from is its past, not a wish of whoever reads it.
+    return (
+        {key: value for key, value in tree.items() if key != "resume"} if _is_stored(file) else tree
+    )
+
+
+def is_stored_config(name: str) -> bool:
+    """Whether a path stands for the config that a run stored with a checkpoint."""
+    return _is_stored(find_config_file(name))
+
+
+def _is_stored(file: Path) -> bool:
+    return file.name == TRAIN_CONFIG
 
 
 def find_config_file(name: str) -> Path:
@@ -28,6 +42,7 @@ def find_config_file(name: str) -> Path:
     candidates = [
         path / TRAIN_CONFIG,
         path / PRETRAINED / TRAIN_CONFIG,
+        path / "last" / PRETRAINED / TRAIN_CONFIG,
         path / LAST_CHECKPOINT / PRETRAINED / TRAIN_CONFIG,
     ]
     if path.is_file():

@@ -7,7 +7,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from manyhands.config.schema import RawText, Tree
+from manyhands.config.schema import BareFlag, RawText, Tree
 from manyhands.errors import ConfigError
 
 SPELLINGS = {
@@ -50,11 +50,13 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
         dashed = name.startswith("--")
         name = "help" if argument == "-h" else name.removeprefix("--")
         if argument == "-h" or (dashed and not equals):
-            text = "true" if name in SWITCHES or _next_is_flag(arguments) else arguments.pop(0)
-        elif not equals or name.startswith("-"):
-            strays.append(argument)
+            bare = name in SWITCHES or _next_is_flag(arguments)
+            values[name] = BareFlag("true") if bare else RawText(arguments.pop(0))
             continue
-        values[name] = RawText(text)
+        if not equals or name.startswith("-"):
+            strays.append(argument)
+        else:
+            values[name] = RawText(text)
     return values, strays
 
 

@@ -44,6 +44,9 @@ AT_DEFAULT: dict[str, Any] = {
     "accelerator.activation_checkpointing.mode": None,
 }
 
+PERIODS = ("env_eval_freq", "eval_freq")
+"""Settings whose zero means never."""
+
 WITHOUT_EFFECT = (
     "accelerator.activation_checkpointing.",
     "accelerator.compile.",
@@ -77,7 +80,8 @@ def drop_foreign(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
 def _wishes(name: str, value: Any) -> list[str]:
     """What a foreign setting asks for: another value than its default, or a detail typed."""
     if name in AT_DEFAULT:
-        return [] if _is_default(value, AT_DEFAULT[name]) else [f"{name}={value}"]
+        passes = _is_default(value, AT_DEFAULT[name]) or (name in PERIODS and _is_default(value, 0))
+        return [] if passes else [f"{name}={value}"]
     if isinstance(value, dict):
         return [wish for key, inner in value.items() for wish in _wishes(f"{name}.{key}", inner)]
     return [f"{name}={value}"] if isinstance(value, RawText) else []

@@ -1,12 +1,17 @@
 """From the command line to one frozen TrainConfig: defaults < policy preset < file < flags."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from manyhands.config.check import faults_of
-from manyhands.config.files import CHECKPOINTS, find_config_file, read_config_file, read_policy_file
+from manyhands.config.files import (
+    CHECKPOINTS,
+    find_config_file,
+    is_stored_config,
+    read_config_file,
+    read_policy_file,
+)
 from manyhands.config.flags import overlay
 from manyhands.config.foreign import drop_foreign
 from manyhands.config.policy import PolicyConfig
@@ -23,6 +28,7 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     tree = _with_pretrained_policy(tree)
     policy = _policy_of(tree)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
+    decoder.faults += _shadowed(flags, tree)
     faults = list(dict.fromkeys([*decoder.faults, *faults_of(config, _named_sections(decoder))]))
     if faults:
         raise ConfigError(faults)
@@ -30,32 +36,35 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
 
 
 def _with_file(flags: Tree) -> Tree:
-    """Flags over the file they name; --resume names the file of the run it continues."""
-    flags = dict(flags)
-    named = flags.pop("config_path", None)
-    resume = _decoded(flags.get("resume", False))
-    if resume is not False:
-        return _with_resumed_run(flags, named, resume)
-    if named is None:
-        return flags
-    return overlay(read_config_file(str(named)) | {"resume": False}, flags)
-
-
-def _with_resumed_run(flags: Tree, named: Any, resume: bool | str) -> Tree:
-    """Flags over the config of the checkpoint they continue; its run goes on where it lies now."""
-    source = resume if isinstance(resume, str) else named or flags.get("output_dir")
+    """Flags over the file they name, and both over the run that is resumed, if one is."""
+    named = flags.get("config_path")
+    typed = {name: value for name, value in flags.items() if name != "config_path"}
+    tree = typed if named is None else overlay(read_config_file(str(named)), typed)
+    resume = _decoded(tree.get("resume", False))
+    if resume in (False, None):
+        return tree | {"resume": False}
+    source = resume if isinstance(resume, str) else tree.get("output_dir")
+    if resume is True and named is not None and is_stored_config(str(named)):
+        source, tree = named, typed
     if source is None:
         raise ConfigError(["--resume=true needs --output_dir=RUN or --config_path=CHECKPOINT"])
-    file = find_config_file(str(source))
+    return _with_resumed_run(tree, str(source))
+
+
+def _with_resumed_run(tree: Tree, source: str) -> Tree:
+    """A tree over the config of the checkpoint it continues; the run goes on where it lies now."""
+    file = find_config_file(source)
     checkpoint = file.parent.parent
-    moved = {"resume": str(checkpoint)}
+    stored = read_config_file(str(file))
+    # How many processes there are is this machine's affair, not the stored run's.
+    stored.pop("launch", None)
     if checkpoint.parent.name == CHECKPOINTS:
-        moved["output_dir"] = str(checkpoint.parent.parent)
-    return overlay(read_config_file(str(file)) | moved, flags | {"resume": str(checkpoint)})
+        stored["output_dir"] = str(checkpoint.parent.parent)
+    return overlay(stored, tree | {"resume": str(checkpoint)})
 
 
 def _decoded(value: Any) -> Any:
-    return decode_value(bool | str, value) if isinstance(value, RawText) else value
+    return decode_value(bool | str | None, value) if isinstance(value, RawText) else value
 
 
 def _with_pretrained_policy(tree: Tree) -> Tree:
@@ -102,20 +111,31 @@ def _without_nulls(tree: Tree, name: str) -> Tree:
     return {key: value for key, value in tree.items() if key != name or value is not None}
 
 
+def _shadowed(flags: Tree, tree: Tree) -> list[str]:
+    """Preset values given by flag that an optimizer in the file below leaves without effect."""
+    typed, optimizer = flags.get("policy"), tree.get("optimizer")
+    if not isinstance(typed, dict) or not isinstance(optimizer, dict):
+        return []
+    pairs = {"optimizer_lr": "lr", "optimizer_weight_decay": "weight_decay"}
+    return [
+        f"--policy.{name} has no effect beside an optimizer that is set; use --optimizer.{own}"
+        for name, own in pairs.items()
+        if isinstance(typed.get(name), RawText) and own in optimizer
+    ]
+
+
 def _named_sections(decoder: Decoder) -> set[str]:
     """Sections some fault already speaks of: missing them is not worth a second sentence."""
     return {name for name in ("policy", "dataset") if any(f"--{name}" in f for f in decoder.faults)}
 
 
 def completed(config: TrainConfig) -> TrainConfig:
-    """A config made by hand with its policy's presets filled in; raises with every fault found."""
-    if config.policy is not None and config.optimizer is None and config.use_policy_training_preset:
-        presets = (config.policy.optimizer_preset(), config.policy.scheduler_preset())
-        config = replace(config, optimizer=presets[0], scheduler=config.scheduler or presets[1])
-    faults = list(faults_of(config))
-    if faults:
-        raise ConfigError(faults)
-    return config
+    """A config made by hand, checked and completed like one from the command line."""
+    unset = {"optimizer": config.optimizer, "scheduler": config.scheduler}
+    tree = encode(config)
+    for name in (name for name, value in unset.items() if value is None):
+        del tree[name]
+    return resolve_train_config(tree)
 
 
 def output_dir_of(config: TrainConfig, now: str) -> Path:

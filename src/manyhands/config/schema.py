@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import draccus
+import yaml
 from draccus.cfgparsing import parse_string
 from draccus.utils import DecodingError
 
@@ -39,6 +40,10 @@ CHOICES: dict[type, Mapping[str, type]] = {
 
 class RawText(str):
     """A value as typed on the command line, not yet parsed."""
+
+
+class BareFlag(RawText):
+    """A flag typed without a value."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,9 @@ class Decoder:
         kind, choices = tree.get("type"), CHOICES[base]
         if kind is not None and str(kind) in choices:
             return self.section(choices[str(kind)], tree, f"{name}.")
+        if kind is None and tree:
+            first = next(iter(tree))
+            self.faults.append(f"--{name}.{first} needs --{name}.type={'|'.join(choices)}")
         if kind is not None:
             hint = nearest(str(kind), choices)
             known = ", ".join(choices)
@@ -145,6 +153,9 @@ class Decoder:
         if isinstance(value, dict) and value:
             for inner, inner_value in value.items():
                 self.unknown(f"{name}.{inner}", inner_value)
+            return
+        if f"--{name}" in self._flags:
+            self.faults.append(f"--{name} does not belong to the type that is chosen")
             return
         self.faults.append(f"unknown flag --{name}{nearest(f'--{name}', self._flags)}")
 
@@ -171,13 +182,22 @@ class Decoder:
 
 def decode_value(hint: Any, raw: Any) -> Any:
     """A leaf value of the hinted type, from text as typed or from a parsed file."""
+    if isinstance(raw, BareFlag) and bool not in (hint, *get_args(hint)):
+        raise TypeError("a flag without a value where one is needed")
     if isinstance(raw, RawText):
         if plain_type(hint) is str:
             return None if raw == "null" and hint is not str else str(raw)
-        raw = parse_string(str(raw))
+        raw = _parsed(str(raw))
     if raw is None and type(None) not in get_args(hint):
         raise TypeError("null where a value is needed")
     return draccus.decode(hint, raw)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parse_string(text)
+    except yaml.YAMLError:
+        raise ValueError(f"{text} is not complete") from None
 
 
 def type_name(hint: Any) -> str:

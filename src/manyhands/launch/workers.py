@@ -17,7 +17,9 @@ from types import FrameType
 from manyhands.cores import num_cores
 
 POLL_S = 0.05
-GRACE_S = 20.0
+GRACE_S = 5.0
+ANSWER_S = 120.0
+"""How long workers may take to save and leave once asked to stop."""
 STOPPED = 75
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
@@ -27,9 +29,9 @@ def run_workers(num_processes: int, command: Sequence[str]) -> int:
     """Run a command once per rank; return the exit code of the whole."""
     port = free_port()
     workers = [_start(rank, num_processes, port, command) for rank in range(num_processes)]
-    with _forwarding_signals(workers):
+    with _forwarding_signals(workers) as requests:
         try:
-            return _watch(workers)
+            return _watch(workers, requests)
         finally:
             _end(workers)
 
@@ -72,20 +74,28 @@ def threads_per_worker(num_processes: int) -> int:
     return max(1, num_cores() // num_processes)
 
 
-def _watch(workers: list[subprocess.Popen[bytes]]) -> int:
-    """Wait until every worker has ended or one has failed."""
+def _watch(workers: list[subprocess.Popen[bytes]], requests: list[float]) -> int:
+    """Wait until every worker has ended, one has failed, or they leave a request unanswered."""
     while True:
         codes = [worker.poll() for worker in workers]
-        failed = [code for code in codes if code not in (None, 0, STOPPED)]
+        failed = {rank: code for rank, code in enumerate(codes) if code not in (None, 0, STOPPED)}
         if failed:
-            # A rank that fails by itself says why; those it drags down die by signal or exit 1.
-            return _shell_code(max(failed, key=lambda code: (code > 1, code)))
+            return _told(failed)
         if None not in codes:
             return max(code or 0 for code in codes)
+        if len(requests) > 1 or (requests and time.monotonic() - requests[0] > ANSWER_S):
+            return 128 + signal.SIGINT
         time.sleep(POLL_S)
 
 
-def _shell_code(code: int) -> int:
+def _told(failed: dict[int, int]) -> int:
+    """The exit code that explains most; a rank that could not speak for itself is spoken for."""
+    for rank, code in failed.items():
+        if code < 0:
+            name = signal.Signals(-code).name
+            print(f"manyhands: rank {rank} was ended by {name}", file=sys.stderr)
+    # A rank that fails by itself says why; those it drags down leave with 1.
+    code = max(failed.values(), key=lambda code: (code > 1, code < 0))
     return 128 - code if code < 0 else code
 
 
@@ -104,17 +114,19 @@ def _end(workers: list[subprocess.Popen[bytes]]) -> None:
 
 
 @contextmanager
-def _forwarding_signals(workers: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Hand requests to stop on to every worker and let them end in order."""
+def _forwarding_signals(workers: list[subprocess.Popen[bytes]]) -> Iterator[list[float]]:
+    """Hand requests to stop on to every worker and note when they came."""
+    requests: list[float] = []
 
     def forward(number: int, _frame: FrameType | None) -> None:
+        requests.append(time.monotonic())
         for worker in workers:
             if worker.poll() is None:
                 worker.send_signal(number)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
-        yield
+        yield requests
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

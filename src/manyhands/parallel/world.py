@@ -21,9 +21,17 @@ from torch import Tensor
 
 from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.config.train import TrainConfig
-from manyhands.errors import EnvironmentFault
+from manyhands.errors import EnvironmentFault, RankLost
 
 T = TypeVar("T")
+
+LOST_PEER = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Socket closed",
+    "remote process",
+)
+"""What gloo and NCCL say when a rank at the other end has died."""
 
 # Ranks may wait this long for one that saves, downloads or evaluates.
 TIMEOUT = timedelta(hours=2)
@@ -103,12 +111,15 @@ def joined_world(config: TrainConfig) -> Iterator[World]:
     """Join the ranks the launcher started; leave their group in any case."""
     launcher = read_launcher(os.environ)
     device = _device_of(config, launcher)
+    precision = precision_of(config, launcher)
     _refuse_missing_gpus(device, launcher)
+    if precision == "fp16" and device.type == "cpu":
+        raise EnvironmentFault("fp16 needs a GPU and none is used; choose bf16 or no")
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     accelerator = Accelerator(
         cpu=device.type == "cpu",
-        mixed_precision=precision_of(config, launcher),
+        mixed_precision=precision,
         # Accumulation is ours: by the launcher's variable Accelerate would divide losses too.
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         step_scheduler_with_optimizer=False,
@@ -121,12 +132,24 @@ def joined_world(config: TrainConfig) -> Iterator[World]:
         ],
     )
     try:
-        yield World(accelerator, launcher)
+        with _naming_lost_ranks():
+            yield World(accelerator, launcher)
     finally:
         accelerator.free_memory()
         if dist.is_initialized():
             dist.destroy_process_group()
         accelerator.state._reset_state(reset_partial_state=True)
+
+
+@contextmanager
+def _naming_lost_ranks() -> Iterator[None]:
+    """Turn the transport's words about a peer that is gone into one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        if any(sign in str(error) for sign in LOST_PEER):
+            raise RankLost("another rank was lost; its own words, if any, say why") from error
+        raise
 
 
 def precision_of(config: TrainConfig, launcher: Launcher) -> str:
