@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+# Nothing is fetched in tests: asking the Hub anyway would only wait for its retries.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 import numpy as np
 import pytest
 

@@ -155,3 +155,38 @@ def test_the_run_directory_is_named_after_the_job():
     )
     named = read_train_config([*BASE, "--output_dir=x", "--job_name=j"])
     assert (output_dir_of(named, ""), job_name_of(named)) == (Path("x"), "j")
+
+
+def test_a_yaml_file_can_resume_and_stands_over_the_stored_run(tmp_path: Path):
+    checkpoint_of(tmp_path / "run", *BASE, "--steps=11", "--seed=4")
+    file = tmp_path / "more.yaml"
+    file.write_text(f"resume: {tmp_path / 'run'}\nsteps: 77\n")
+    config = read_train_config([f"--config={file}"])
+    assert (config.steps, config.seed) == (77, 4)
+    assert config.output_dir == tmp_path / "run"
+    again = read_train_config([f"--config={file}", "--steps=99", f"--resume={tmp_path / 'run'}"])
+    assert again.steps == 99
+
+
+def test_a_preset_value_that_a_file_shadows_is_refused_by_name(tmp_path: Path):
+    checkpoint_of(tmp_path, *BASE)
+    (fault,) = faults_of(f"--resume={tmp_path}", "--policy.optimizer_lr=0.5")
+    assert "use --optimizer.lr" in fault
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--dataset.episodes=[0,1", "--dataset.episodes=[0,1 is not"),
+        ("--scheduler.num_warmup_steps=5", "needs --scheduler.type="),
+        ("--optimizer.momentum=0.9", "--optimizer.momentum does not belong"),
+        ("--steps", "--steps=true is not a whole number"),
+        ("--optimizer.lr=nan", "--optimizer.lr=nan is out of range"),
+        ("--optimizer.betas=[1.5,0.9]", "--optimizer.betas"),
+        ("--policy.latent_dim=-1", "--policy.latent_dim=-1 must be at least 1"),
+        ("--policy.device=cuda:abc", "--policy.device=cuda:abc"),
+        ("--dataset.revision=v1", "no effect with --dataset.root"),
+    ],
+)
+def test_values_that_cannot_work_are_named(flag, words):
+    assert any(words in fault for fault in faults_of(*BASE, flag))

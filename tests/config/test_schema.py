@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyhands.config.features import FeatureType, PolicyFeature
@@ -79,6 +79,7 @@ def test_an_unknown_type_is_told_with_the_known_ones():
     assert "did you mean act?" in decoder.faults[0]
 
 
+@settings(deadline=None)
 @given(
     chunk=st.integers(1, 500),
     dropout=st.floats(0, 0.9),

@@ -36,9 +36,10 @@ def test_the_failing_rank_ends_the_others_and_gives_the_exit_code(code, expected
     assert time.monotonic() - start < 15
 
 
-def test_a_killed_rank_counts_as_failed():
+def test_a_killed_rank_counts_as_failed_and_is_named(capfd):
     script = "os.kill(os.getpid(), 9) if os.environ['RANK'] == '1' else time.sleep(60)"
     assert run_workers(2, command_of(script)) == 128 + 9
+    assert "rank 1 was ended by SIGKILL" in capfd.readouterr().err
 
 
 def test_a_requested_stop_waits_for_every_rank(tmp_path, monkeypatch):
@@ -72,6 +73,28 @@ def test_signals_reach_the_workers_and_none_is_left(tmp_path):
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(30) == 75
     assert not any(child.is_running() for child in children)
+
+
+def test_a_second_ctrl_c_ends_workers_that_do_not_answer(tmp_path):
+    worker = (
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "open(f'up-{os.environ[\"RANK\"]}', 'w')\n"
+        "time.sleep(60)\n"
+    )
+    starter = (
+        "import sys; from manyhands.launch.workers import run_workers; "
+        f"sys.exit(run_workers(2, {command_of(worker)!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", starter], cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while not all((tmp_path / f"up-{rank}").exists() for rank in range(2)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    assert process.wait(30) == 130
 
 
 def test_a_free_port_can_be_taken():

@@ -60,10 +60,10 @@ def test_a_policy_takes_all_features_of_the_dataset_root(tiny_dataset):
     assert policy.output_features == {"action": PolicyFeature(FeatureType.ACTION, (2,))}
 
 
-def test_output_features_are_always_the_datasets(tiny_dataset):
+def test_other_output_features_than_the_datasets_are_told_with_both_sizes(tiny_dataset):
     asked = ActConfig(output_features={"action": PolicyFeature(FeatureType.ACTION, (9,))})
-    policy = with_features(asked, read_info(tiny_dataset))
-    assert policy.output_features["action"].shape == (2,)
+    with pytest.raises(ConfigError, match=r"predicts action.*\[9\].*output_features.*\[2\]"):
+        with_features(asked, read_info(tiny_dataset))
 
 
 def test_a_feature_that_the_dataset_has_not_or_otherwise_is_told_with_what_it_has(tiny_dataset):

@@ -78,6 +78,13 @@ def test_a_saved_state_of_another_policy_is_refused(command, tmp_path):
         extra = {**state.optimizer, "state": {**state.optimizer["state"], 10**6: {}}}
         with pytest.raises(CheckpointError, match="another policy"):
             learner.load_training_state(replace(state, optimizer=extra))
+        misshapen = {**state.optimizer["state"], 0: {"exp_avg": torch.zeros(999)}}
+        other = {**state.optimizer, "state": misshapen}
+        with pytest.raises(CheckpointError, match="another policy"):
+            learner.load_training_state(replace(state, optimizer=other))
+    sgd = learner_of(command, tmp_path, "--optimizer.type=sgd")
+    with sgd as (learner, _), pytest.raises(CheckpointError, match="another optimizer"):
+        learner.load_training_state(state)
 
 
 def test_a_changed_learning_rate_takes_effect_on_a_saved_state(command, tmp_path):

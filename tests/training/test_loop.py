@@ -99,7 +99,7 @@ def test_a_run_that_is_at_its_end_has_nothing_to_do(command, tmp_path):
 
 def test_a_loss_that_is_not_finite_ends_the_run_without_a_checkpoint(command, tmp_path):
     run_dir = tmp_path / "run"
-    flags = ("--steps=200", "--log_freq=5", "--save_freq=0", "--optimizer.grad_clip_norm=0")
+    flags = ("--steps=200", "--log_freq=90", "--save_freq=15", "--optimizer.grad_clip_norm=0")
     config = read_train_config(command.argv(run_dir, *flags, "--optimizer.lr=1e30"))
     with pytest.raises(Diverged, match="not finite"):
         run_training(config)

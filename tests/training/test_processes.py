@@ -1,10 +1,15 @@
 """The number of processes, and a run in them."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 import manyhands
 from manyhands.config.launcher import Launcher
+from manyhands.config.policy import ActConfig
 from manyhands.config.resolve import read_train_config
+from manyhands.config.train import DatasetConfig
 from manyhands.errors import EnvironmentFault, UserError
 from manyhands.training.ending import Ending
 from manyhands.training.processes import num_processes_of
@@ -34,3 +39,18 @@ def test_a_config_trains_in_worker_processes(command, tmp_path):
     assert (tmp_path / "run" / "checkpoints" / "last").exists()
     with pytest.raises(UserError, match="exit code 2"):
         manyhands.train(config)
+    longer = replace(config, resume=str(tmp_path / "run"), steps=3)
+    assert manyhands.train(longer) is Ending.FINISHED
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["resumed_at"] == 2
+
+
+def test_a_config_made_by_hand_trains(tiny_dataset, tmp_path):
+    policy = ActConfig(chunk_size=4, n_action_steps=4, dim_model=16, n_heads=2, device="cpu")
+    config = manyhands.TrainConfig(
+        dataset=DatasetConfig(root=tiny_dataset),
+        policy=policy,
+        output_dir=tmp_path / "run",
+        steps=1,
+        num_workers=0,
+    )
+    assert manyhands.train(config) is Ending.FINISHED

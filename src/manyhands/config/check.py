@@ -1,9 +1,15 @@
 """Everything about a run that cannot work, said before any process starts."""
 
+import math
 import multiprocessing
+import re
 from collections.abc import Collection, Iterator
 
-from manyhands.config.optim import SCHEDULE_CURVES, DiffuserSchedulerConfig
+from manyhands.config.optim import (
+    SCHEDULE_CURVES,
+    CosineDecayWithWarmupConfig,
+    DiffuserSchedulerConfig,
+)
 from manyhands.config.train import TrainConfig
 
 PRECISIONS = ("no", "bf16", "fp16")
@@ -25,6 +31,8 @@ def _dataset_faults(config: TrainConfig) -> Iterator[str]:
     dataset = config.dataset
     if dataset.repo_id is None and dataset.root is None:
         yield "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME"
+    if dataset.revision is not None and dataset.root is not None:
+        yield "--dataset.revision chooses a Hub revision and has no effect with --dataset.root"
     episodes = dataset.episodes
     if episodes is not None and (
         len(set(episodes)) < len(episodes) or min(episodes, default=0) < 0
@@ -72,7 +80,7 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
         )
     if policy.use_peft:
         yield "--policy.use_peft=true: adapters cannot be trained with this policy"
-    if policy.device is not None and policy.device.partition(":")[0] not in ("cpu", "cuda"):
+    if policy.device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", policy.device):
         yield f"--policy.device={policy.device} is not cpu, cuda or cuda:N"
 
 
@@ -81,14 +89,18 @@ def _optimizer_faults(config: TrainConfig) -> Iterator[str]:
         if not config.use_policy_training_preset:
             yield "--use_policy_training_preset=false needs --optimizer.type=adam, adamw or sgd"
         return
-    if config.optimizer.lr <= 0:
-        yield f"--optimizer.lr={config.optimizer.lr} must be above 0"
+    yield from config.optimizer.faults()
     schedule = config.scheduler
     if isinstance(schedule, DiffuserSchedulerConfig) and schedule.name not in SCHEDULE_CURVES:
         yield f"--scheduler.name={schedule.name} is not one of {', '.join(SCHEDULE_CURVES)}"
     warmup = schedule.num_warmup_steps if schedule else None
     if warmup is not None and warmup < 0:
         yield f"--scheduler.num_warmup_steps={warmup} must be at least 0"
+    if isinstance(schedule, CosineDecayWithWarmupConfig):
+        if schedule.num_decay_steps < 1:
+            yield f"--scheduler.num_decay_steps={schedule.num_decay_steps} must be at least 1"
+        if not 0 <= schedule.decay_lr < math.inf or not 0 < schedule.peak_lr < math.inf:
+            yield "--scheduler.peak_lr must be above 0 and --scheduler.decay_lr at least 0"
 
 
 def _precision_faults(config: TrainConfig) -> Iterator[str]:

@@ -1,7 +1,15 @@
 """Optimizers and learning-rate schedules, by LeRobot's types and defaults."""
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+Bounds = dict[str, tuple[Any, bool]]
+"""Values by name, and whether each is sound."""
+
+
+def _adam_bounds(betas: tuple[float, float], eps: float) -> Bounds:
+    return {"betas": (betas, all(0 <= beta < 1 for beta in betas)), "eps": (eps, eps >= 0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +25,22 @@ class OptimizerConfig:
     grad_clip_norm: float = 10.0
     """Largest global gradient norm; 0 leaves gradients as they are."""
 
+    def faults(self) -> list[str]:
+        """Values no optimizer can work with."""
+        bounds = {
+            "lr": (self.lr, 0 < self.lr < math.inf),
+            "weight_decay": (self.weight_decay, 0 <= self.weight_decay < math.inf),
+            "grad_clip_norm": (self.grad_clip_norm, self.grad_clip_norm >= 0),
+        } | self._own_bounds()
+        return [
+            f"--optimizer.{name}={value} is out of range"
+            for name, (value, is_sound) in bounds.items()
+            if not is_sound
+        ]
+
+    def _own_bounds(self) -> Bounds:
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdamConfig(OptimizerConfig):
@@ -28,6 +52,9 @@ class AdamConfig(OptimizerConfig):
     """Decay rates of the running moments."""
     eps: float = 1e-8
     """Added to the denominator."""
+
+    def _own_bounds(self) -> Bounds:
+        return _adam_bounds(self.betas, self.eps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +70,9 @@ class AdamWConfig(OptimizerConfig):
     eps: float = 1e-8
     """Added to the denominator."""
 
+    def _own_bounds(self) -> Bounds:
+        return _adam_bounds(self.betas, self.eps)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SgdConfig(OptimizerConfig):
@@ -56,6 +86,13 @@ class SgdConfig(OptimizerConfig):
     """Dampening of the momentum."""
     nesterov: bool = False
     """Nesterov's form of momentum."""
+
+    def _own_bounds(self) -> Bounds:
+        plain = self.momentum > 0 and self.dampening == 0
+        return {
+            "momentum": (self.momentum, 0 <= self.momentum < math.inf),
+            "nesterov": (self.nesterov, not self.nesterov or plain),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,7 +168,14 @@ class ActConfig(PolicyConfig):
 
     def _network_rules(self) -> list[tuple[bool, str]]:
         backbone, width = self.vision_backbone, self.dim_model
+        sizes = ("dim_model", "n_heads", "dim_feedforward", "latent_dim")
+        depths = ("n_encoder_layers", "n_decoder_layers", "n_vae_encoder_layers")
+        small = [
+            (getattr(self, name) < 1, f"--policy.{name}={getattr(self, name)} must be at least 1")
+            for name in (*sizes, *depths)
+        ]
         return [
+            *small,
             (
                 backbone not in BACKBONES,
                 f"--policy.vision_backbone={backbone} is not one of {', '.join(BACKBONES)}",
@@ -182,7 +189,7 @@ class ActConfig(PolicyConfig):
                 f"--policy.feedforward_activation={self.feedforward_activation} is no relu or gelu",
             ),
             (
-                width % 4 != 0 or width % max(1, self.n_heads) != 0,
+                width > 0 and (width % 4 != 0 or width % max(1, self.n_heads) != 0),
                 f"--policy.dim_model={width} must be divisible by 4 and by --policy.n_heads="
                 f"{self.n_heads}",
             ),

@@ -28,7 +28,7 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     tree = _with_pretrained_policy(tree)
     policy = _policy_of(tree)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
-    decoder.faults += _shadowed(flags, tree)
+    decoder.faults += _shadowed(tree)
     faults = list(dict.fromkeys([*decoder.faults, *faults_of(config, _named_sections(decoder))]))
     if faults:
         raise ConfigError(faults)
@@ -56,8 +56,6 @@ def _with_resumed_run(tree: Tree, source: str) -> Tree:
     file = find_config_file(source)
     checkpoint = file.parent.parent
     stored = read_config_file(str(file))
-    # How many processes there are is this machine's affair, not the stored run's.
-    stored.pop("launch", None)
     if checkpoint.parent.name == CHECKPOINTS:
         stored["output_dir"] = str(checkpoint.parent.parent)
     return overlay(stored, tree | {"resume": str(checkpoint)})
@@ -111,16 +109,16 @@ def _without_nulls(tree: Tree, name: str) -> Tree:
     return {key: value for key, value in tree.items() if key != name or value is not None}
 
 
-def _shadowed(flags: Tree, tree: Tree) -> list[str]:
-    """Preset values given by flag that an optimizer in the file below leaves without effect."""
-    typed, optimizer = flags.get("policy"), tree.get("optimizer")
-    if not isinstance(typed, dict) or not isinstance(optimizer, dict):
-        return []
+def _shadowed(tree: Tree) -> list[str]:
+    """Preset values given by flag that the optimizer in a file leaves without effect."""
+    policy, optimizer = (tree.get(name) or {} for name in ("policy", "optimizer"))
     pairs = {"optimizer_lr": "lr", "optimizer_weight_decay": "weight_decay"}
     return [
-        f"--policy.{name} has no effect beside an optimizer that is set; use --optimizer.{own}"
+        f"--policy.{name} has no effect on the optimizer that the file sets; use --optimizer.{own}"
         for name, own in pairs.items()
-        if isinstance(typed.get(name), RawText) and own in optimizer
+        if isinstance(policy.get(name), RawText)
+        and own in optimizer
+        and not isinstance(optimizer[own], RawText)
     ]
 
 

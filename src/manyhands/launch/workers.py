@@ -21,6 +21,8 @@ GRACE_S = 5.0
 ANSWER_S = 120.0
 """How long workers may take to save and leave once asked to stop."""
 STOPPED = 75
+Request = tuple[int, float]
+"""A signal that asked to stop, and when."""
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
 
@@ -74,7 +76,7 @@ def threads_per_worker(num_processes: int) -> int:
     return max(1, num_cores() // num_processes)
 
 
-def _watch(workers: list[subprocess.Popen[bytes]], requests: list[float]) -> int:
+def _watch(workers: list[subprocess.Popen[bytes]], requests: list[Request]) -> int:
     """Wait until every worker has ended, one has failed, or they leave a request unanswered."""
     while True:
         codes = [worker.poll() for worker in workers]
@@ -83,9 +85,15 @@ def _watch(workers: list[subprocess.Popen[bytes]], requests: list[float]) -> int
             return _told(failed)
         if None not in codes:
             return max(code or 0 for code in codes)
-        if len(requests) > 1 or (requests and time.monotonic() - requests[0] > ANSWER_S):
+        if _must_end(requests):
             return 128 + signal.SIGINT
         time.sleep(POLL_S)
+
+
+def _must_end(requests: list[Request]) -> bool:
+    """Whether workers were asked in vain, or Ctrl-C was pressed again."""
+    interrupts = [number for number, _ in requests if number == signal.SIGINT]
+    return len(interrupts) > 1 or (bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S)
 
 
 def _told(failed: dict[int, int]) -> int:
@@ -114,12 +122,12 @@ def _end(workers: list[subprocess.Popen[bytes]]) -> None:
 
 
 @contextmanager
-def _forwarding_signals(workers: list[subprocess.Popen[bytes]]) -> Iterator[list[float]]:
+def _forwarding_signals(workers: list[subprocess.Popen[bytes]]) -> Iterator[list[Request]]:
     """Hand requests to stop on to every worker and note when they came."""
-    requests: list[float] = []
+    requests: list[Request] = []
 
     def forward(number: int, _frame: FrameType | None) -> None:
-        requests.append(time.monotonic())
+        requests.append((number, time.monotonic()))
         for worker in workers:
             if worker.poll() is None:
                 worker.send_signal(number)

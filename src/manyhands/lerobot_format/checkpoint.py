@@ -13,6 +13,7 @@ training_state/
 
 import json
 import random
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ OPTIMIZER_GROUPS = "optimizer_param_groups.json"
 SCHEDULER_FILE = "scheduler_state.json"
 RNG_FILE = "rng_state.safetensors"
 OWN_FILE = "manyhands.json"
+STATE_KEY = re.compile(r"state/(?P<index>\d+)/(?P<name>\w+)")
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,15 @@ def read_training_state(folder: Path) -> TrainingState:
         num_ranks = int(document.get("dp_world_size", document.get("num_processes", 1)))
         batch_size = int(document.get("batch_size", 0))
         accumulation = int(document.get("grad_accum_steps", 1))
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{folder / STEP_FILE} is incomplete: {error!r}") from None
-    # LeRobot counts micro-batches as steps, so its position needs no accumulation factor.
-    samples = int(own.get("samples", step * batch_size * num_ranks))
+        # LeRobot counts micro-batches as steps, so its position needs no accumulation factor.
+        samples = int(own.get("samples", step * batch_size * num_ranks))
+        scaler = {str(name): value for name, value in own.get("scaler", {}).items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder / STEP_FILE} or {OWN_FILE} beside it is damaged: {error!r}"
+        ) from None
+    if step < 0 or samples < 0:
+        raise CheckpointError(f"{folder / STEP_FILE} counts {step} steps, {samples} samples")
     return TrainingState(
         step=step,
         samples=samples,
@@ -95,7 +102,7 @@ def read_training_state(folder: Path) -> TrainingState:
         batch_size=batch_size,
         accumulation=accumulation,
         optimizer=_read_optimizer(folder),
-        scaler=own.get("scaler", {}),
+        scaler=scaler,
     )
 
 
@@ -126,8 +133,10 @@ def _schedule_document(state: TrainingState) -> dict[str, Any]:
 def _read_optimizer(folder: Path) -> dict[str, Any]:
     state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
     for key, tensor in read_tensors(folder / OPTIMIZER_TENSORS).items():
-        _, index, name = key.split("/")
-        state[int(index)][name] = tensor
+        match = STATE_KEY.fullmatch(key)
+        if match is None:
+            raise CheckpointError(f"{folder / OPTIMIZER_TENSORS} holds an unknown tensor {key}")
+        state[int(match["index"])][match["name"]] = tensor
     path = folder / OPTIMIZER_GROUPS
     try:
         groups = json.loads(path.read_text(encoding="utf-8"))

@@ -116,10 +116,14 @@ def with_features(policy: PolicyConfig, info: DatasetInfo) -> PolicyConfig:
     inputs, outputs = policy_features(info.features)
     asked = policy.input_features
     faults = [
-        f"--policy.input_features names {name} as {feature.type.value} of shape "
-        f"{list(feature.shape)}; {_offer(name, inputs)}"
-        for name, feature in asked.items()
-        if inputs.get(name) != feature
+        f"the policy {verb} {name}, {feature.type.value} of shape {list(feature.shape)} "
+        f"(--policy.{flag}); {_offer(name, offered)}"
+        for verb, flag, wanted, offered in (
+            ("reads", "input_features", asked, inputs),
+            ("predicts", "output_features", policy.output_features, outputs),
+        )
+        for name, feature in wanted.items()
+        if offered.get(name) != feature
     ]
     if "action" not in outputs:
         raise DatasetError(
@@ -157,6 +161,8 @@ def make_policy(
     if config.resume is not False:
         return build_policy(self_contained(policy_config), stats).to(device), []
     policy, notes = fresh_policy(policy_config, stats)
+    if not stats:
+        notes.append("WARNING: the dataset has no meta/stats.json: values are not normalized")
     if policy_config.pretrained_path is not None:
         load_pretrained(policy, policy_config)
     return policy.to(device), notes

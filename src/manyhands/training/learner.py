@@ -7,10 +7,11 @@ cut, so that sample k gets the same noise wherever it is computed.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from manyhands.checkpoint.store import Position
 from manyhands.config.train import TrainConfig
@@ -120,17 +121,33 @@ class Learner:
 
     def load_training_state(self, state: TrainingState) -> None:
         """Go on from a saved state; hyper-parameters stay as this run's config says."""
+        check_fits(self._bare_optimizer, state.optimizer)
         groups = self._bare_optimizer.state_dict()["param_groups"]
-        numbers = {number for group in groups for number in group["params"]}
-        if not state.optimizer["state"].keys() <= numbers:
-            raise CheckpointError(
-                f"the checkpoint holds optimizer state of {len(state.optimizer['state'])} tensors, "
-                f"this policy has {len(numbers)}: it was saved by a run of another policy"
-            )
         self._bare_optimizer.load_state_dict(
             {"state": state.optimizer["state"], "param_groups": groups}
         )
         self._engine.load_scaler_state(state.scaler)
+
+
+def check_fits(optimizer: Optimizer, saved: dict[str, Any]) -> None:
+    """Refuse an optimizer's saved state that belongs to another kind or to other weights."""
+    settings = [
+        set(group) - {"initial_lr"} for group in (optimizer.param_groups + saved["param_groups"])
+    ]
+    if any(names != settings[0] for names in settings):
+        raise CheckpointError(
+            "the checkpoint was made with another optimizer; resume with its --optimizer.type"
+        )
+    parameters = [each for group in optimizer.param_groups for each in group["params"]]
+    for index, values in saved["state"].items():
+        fits = index < len(parameters) and all(
+            value.ndim == 0 or value.shape == parameters[index].shape for value in values.values()
+        )
+        if not fits:
+            raise CheckpointError(
+                f"the checkpoint's optimizer state {index} fits no weight of this policy: it was "
+                "saved by a run of another policy"
+            )
 
 
 def sum_of(measured: list[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -39,7 +39,8 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
     """Ranks on this machine: those a launcher started, those asked for, or one per GPU."""
     asked = config.launch.num_processes
     if launcher.started_ranks:
-        if asked not in (None, launcher.num_local_ranks):
+        # A resumed run may have stored the number it had; the launcher's stands.
+        if asked not in (None, launcher.num_local_ranks) and config.resume is False:
             raise EnvironmentFault(
                 f"--launch.num_processes={asked}, but the launcher started "
                 f"{launcher.num_local_ranks} processes; leave one of the two out"

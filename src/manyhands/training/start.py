@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from manyhands.checkpoint.layout import find_checkpoint
 from manyhands.config.resolve import output_dir_of
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
@@ -37,9 +38,22 @@ def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
     """Collective. One run directory for all ranks; a fresh run never writes into an old one."""
     now = datetime.now().strftime("%Y-%m-%d/%H-%M-%S")
     run_dir = world.share(output_dir_of(config, now))
-    taken = world.share(run_dir.is_file() or (run_dir.is_dir() and any(run_dir.iterdir())))
-    if taken and config.resume is False:
-        raise UserError(
-            f"--output_dir={run_dir} exists; continue it with --resume={run_dir}, or choose another"
-        )
+    fault = world.share(fault_of_run_dir(run_dir, config.resume))
+    if fault is not None:
+        raise UserError(fault)
     return run_dir
+
+
+def fault_of_run_dir(run_dir: Path, resume: bool | str) -> str | None:
+    """Why a run cannot live in a directory, which is made if need be; None if it can."""
+    resumed = resume is not False and find_checkpoint(Path(str(resume))).parent.parent
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        if any(run_dir.iterdir()) and run_dir.resolve() != resumed:
+            return (
+                f"--output_dir={run_dir} exists and holds something else; choose another, or "
+                f"continue the run in it with --resume={run_dir}"
+            )
+    except OSError as error:
+        return f"--output_dir={run_dir} cannot be written to: {error}; choose another"
+    return None
