@@ -1,6 +1,5 @@
 """Batches by position, rank and loader processes."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -148,13 +147,9 @@ def test_loading_leaves_the_global_generator_alone(plain_root):
     [(1, 1, 0), (2, 1, 1), (64, 1, 4), (8, 4, 1), (4, 4, 0), (2, 8, 0)],
 )
 def test_workers_are_chosen_so_that_each_rank_keeps_a_core(monkeypatch, cores, ranks, expected):
-    monkeypatch.setattr(stream_module, "_num_cores", lambda: cores)
+    monkeypatch.setattr(stream_module, "num_cores", lambda: cores)
     assert resolve_num_workers(Loading(num_ranks_per_node=ranks)) == expected
     assert resolve_num_workers(Loading(num_workers=3, num_ranks_per_node=ranks)) == 3
-
-
-def test_this_machine_has_cores():
-    assert 1 <= stream_module._num_cores() <= (os.cpu_count() or 1)
 
 
 def test_every_batch_is_full(plain_root):

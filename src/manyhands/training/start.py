@@ -1,5 +1,6 @@
 """A whole run, from joining the other ranks to leaving them."""
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -45,15 +46,14 @@ def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
 
 
 def fault_of_run_dir(run_dir: Path, resume: bool | str) -> str | None:
-    """Why a run cannot live in a directory, which is made if need be; None if it can."""
+    """Why a run cannot live in a directory, which need not exist yet; None if it can."""
     resumed = resume is not False and find_checkpoint(Path(str(resume))).parent.parent
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        if any(run_dir.iterdir()) and run_dir.resolve() != resumed:
-            return (
-                f"--output_dir={run_dir} exists and holds something else; choose another, or "
-                f"continue the run in it with --resume={run_dir}"
-            )
-    except OSError as error:
-        return f"--output_dir={run_dir} cannot be written to: {error}; choose another"
+    nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        return f"--output_dir={run_dir} cannot be written to because of {nearest}; choose another"
+    if nearest == run_dir and any(run_dir.iterdir()) and run_dir.resolve() != resumed:
+        return (
+            f"--output_dir={run_dir} exists and holds something else; choose another, or "
+            f"continue the run in it with --resume={run_dir}"
+        )
     return None
