@@ -13,6 +13,7 @@ import torch
 
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import Diverged
+from manyhands.observe.rows import read_rows
 from manyhands.training.ending import Ending
 from manyhands.training.start import run_training
 
@@ -38,9 +39,10 @@ def start_and_signal(argv: list[str], run_dir: Path, step: int, number: int) -> 
 
 
 def last_step(run_dir: Path) -> int:
+    """The last row so far; one that is being written is not looked at."""
     file = run_dir / "metrics.jsonl"
-    lines = file.read_text().splitlines() if file.exists() else []
-    return json.loads(lines[-1])["step"] if lines else 0
+    rows = list(read_rows(file)) if file.exists() else []
+    return rows[-1]["step"] if rows else 0
 
 
 def last_checkpoint(run_dir: Path) -> int:
