@@ -20,7 +20,13 @@ def test_a_file_appears_only_when_its_block_succeeds(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     with whole_file(target) as scratch:
         scratch.write_text("new")
-    assert target.read_text() == "new"
+        assert target.read_text() == "old"
+    with target.open() as reader:
+        with whole_file(target) as scratch:
+            scratch.write_text("newer")
+        # Whoever had the old file open still reads all of it: it was replaced, not written over.
+        assert reader.read() == "new"
+    assert target.read_text() == "newer"
 
 
 def test_a_directory_appears_only_when_its_block_succeeds(tmp_path: Path):
