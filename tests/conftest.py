@@ -14,7 +14,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
 import pytest
 
-from manyhands.data.writer import DatasetWriter
+from manyhands.data.writing.writer import DatasetWriter
 
 DEADLINE_S = 200
 

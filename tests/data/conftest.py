@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manyhands.data.output_files import SizeLimits
-from manyhands.data.writer import DatasetWriter
+from manyhands.data.writing.output_files import SizeLimits
+from manyhands.data.writing.writer import DatasetWriter
 
 Frame = dict[str, Any]
 Record = Callable[..., list[Frame]]

@@ -11,7 +11,7 @@ from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.policy import ActConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import DatasetConfig
-from manyhands.data.writer import DatasetWriter
+from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import ConfigError, DatasetError, WeightsUnavailable
 from manyhands.lerobot_format.dataset_info import Feature, read_info
 from manyhands.parallel.world import joined_world

@@ -8,7 +8,7 @@ import torch
 
 from manyhands.checkpoint.store import Position
 from manyhands.config.resolve import read_train_config
-from manyhands.data.stream import Share
+from manyhands.data.loading.stream import Share
 from manyhands.errors import CheckpointError
 from manyhands.parallel.accelerated import AcceleratedEngine
 from manyhands.parallel.world import joined_world

@@ -4,12 +4,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from manyhands.data.cameras import ImageColumn, VideoColumn, locate_clips
 from manyhands.data.columns import Column, NumberColumn, ObjectColumn, TextColumn
 from manyhands.data.frames import FrameTable, load_frames
+from manyhands.data.pictures.cameras import ImageColumn, VideoColumn, locate_clips
+from manyhands.data.pictures.stored_bytes import StoredBytes
+from manyhands.data.pictures.video import VideoReader
 from manyhands.data.selection import Source
-from manyhands.data.stored_bytes import StoredBytes
-from manyhands.data.video import VideoReader
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.progress import track
 
-from manyhands.data.writer import DatasetWriter
+from manyhands.data.writing.writer import DatasetWriter
 from manyhands.sim.expert import record_episodes
 from manyhands.sim.task import FPS, features
 

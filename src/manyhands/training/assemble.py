@@ -11,9 +11,9 @@ from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.policy import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import DatasetConfig, TrainConfig
 from manyhands.data.dataset import Dataset, open_dataset
+from manyhands.data.loading.stream import Loading, SampleStream, Share
 from manyhands.data.location import locate_dataset
 from manyhands.data.order import SampleOrder
-from manyhands.data.stream import Loading, SampleStream, Share
 from manyhands.errors import ConfigError, DatasetError, WeightsUnavailable
 from manyhands.lerobot_format.dataset_info import DatasetInfo, read_info
 from manyhands.lerobot_format.features import policy_features

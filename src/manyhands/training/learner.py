@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from manyhands.checkpoint.store import Position
 from manyhands.config.train import TrainConfig
-from manyhands.data.stream import Share
+from manyhands.data.loading.stream import Share
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
 from manyhands.lerobot_format.policy import load_weights

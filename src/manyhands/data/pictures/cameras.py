@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyhands.data.images import decode_image
+from manyhands.data.pictures.images import decode_image
+from manyhands.data.pictures.stored_bytes import StoredBytes
+from manyhands.data.pictures.video import VideoReader
 from manyhands.data.selection import Selection, Source
-from manyhands.data.stored_bytes import StoredBytes
-from manyhands.data.video import VideoReader
 from manyhands.errors import DatasetError
 
 

@@ -13,10 +13,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyhands.data import stream as stream_module
+from manyhands.data.loading import stream as stream_module
 from manyhands.data.dataset import open_dataset
+from manyhands.data.loading.stream import Loading, SampleStream, Share, resolve_num_workers
 from manyhands.data.order import SampleOrder
-from manyhands.data.stream import Loading, SampleStream, Share, resolve_num_workers
 from manyhands.errors import DatasetError
 
 WINDOWS = {"observation.images.top": [-1, 0], "action": [0, 1, 2]}
@@ -113,7 +113,7 @@ import sys
 from pathlib import Path
 from manyhands.data.dataset import open_dataset
 from manyhands.data.order import SampleOrder
-from manyhands.data.stream import Loading, SampleStream, Share
+from manyhands.data.loading.stream import Loading, SampleStream, Share
 
 if __name__ == "__main__":
     dataset = open_dataset(root=Path(sys.argv[1]))

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from manyhands.data.dataset import open_dataset
-from manyhands.data.output_files import SizeLimits
-from manyhands.data.writer import DatasetWriter
+from manyhands.data.writing.output_files import SizeLimits
+from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import DatasetError
 
 INFO_KEYS = [

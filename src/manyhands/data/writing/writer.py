@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from manyhands.atomic import flush
-from manyhands.data.encoder import stream_facts
-from manyhands.data.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
-from manyhands.data.recording import EpisodeRecording
+from manyhands.data.pictures.encoder import stream_facts
 from manyhands.data.stats import aggregate_stats
+from manyhands.data.writing.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
+from manyhands.data.writing.recording import EpisodeRecording
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset import write_stats

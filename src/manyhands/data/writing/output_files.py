@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manyhands.data.encoder import ClipFile
+from manyhands.data.pictures.encoder import ClipFile
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.episodes import Placement
 from manyhands.lerobot_format.tables import WRITING

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manyhands.data.recording import EpisodeRecording
+from manyhands.data.writing.recording import EpisodeRecording
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset_info import parse_features
 

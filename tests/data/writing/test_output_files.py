@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manyhands.data.encoder import ClipEncoder
-from manyhands.data.output_files import ClipFiles, FrameFiles, SizeLimits
+from manyhands.data.pictures.encoder import ClipEncoder
+from manyhands.data.writing.output_files import ClipFiles, FrameFiles, SizeLimits
 
 
 def episode(num_rows: int) -> pa.Table:

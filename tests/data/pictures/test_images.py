@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from manyhands.data.images import decode_image, encode_png
+from manyhands.data.pictures.images import decode_image, encode_png
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])

@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
-from manyhands.data.cameras import ImageColumn, VideoColumn, locate_clips
-from manyhands.data.output_files import SizeLimits
+from manyhands.data.pictures.cameras import ImageColumn, VideoColumn, locate_clips
+from manyhands.data.pictures.stored_bytes import StoredBytes
+from manyhands.data.pictures.video import VideoReader
 from manyhands.data.selection import Source, select_episodes
-from manyhands.data.stored_bytes import StoredBytes
-from manyhands.data.video import VideoReader
+from manyhands.data.writing.output_files import SizeLimits
 from manyhands.lerobot_format.dataset import read_dataset_meta
 
 

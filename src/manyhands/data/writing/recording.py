@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from manyhands.data.encoder import ClipEncoder
-from manyhands.data.images import encode_png
+from manyhands.data.pictures.encoder import ClipEncoder
+from manyhands.data.pictures.images import encode_png
 from manyhands.data.stats import number_stats, picture_stats, sampled_frames, thinned
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names

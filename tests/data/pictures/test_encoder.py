@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from manyhands.data import encoder
-from manyhands.data.encoder import ClipEncoder, ClipFile, has_av1, stream_facts
-from manyhands.data.video import VideoReader
+from manyhands.data.pictures.encoder import ClipEncoder, ClipFile, has_av1, stream_facts
+from manyhands.data.pictures.video import VideoReader
 from manyhands.errors import DatasetError
 
 LENGTHS = (1, 3, 2, 5)
@@ -78,7 +78,7 @@ def test_sizes_no_codec_takes_are_refused():
 
 def test_encoding_prints_nothing():
     code = (
-        "import numpy as np; from manyhands.data.encoder import ClipEncoder;"
+        "import numpy as np; from manyhands.data.pictures.encoder import ClipEncoder;"
         "clip = ClipEncoder(10, 64, 64); clip.add(np.zeros((64, 64, 3), np.uint8)); clip.finish()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from manyhands.data import stored_bytes
-from manyhands.data.output_files import SizeLimits
+from manyhands.data.pictures.stored_bytes import StoredBytes
 from manyhands.data.selection import Source, select_episodes
-from manyhands.data.stored_bytes import StoredBytes
+from manyhands.data.writing.output_files import SizeLimits
 from manyhands.lerobot_format.dataset import read_dataset_meta
 
 KEY = "observation.image"

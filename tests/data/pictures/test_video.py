@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from manyhands.data import video
-from manyhands.data.video import VideoReader
+from manyhands.data.pictures.video import VideoReader
 from manyhands.errors import DatasetError
 
 
