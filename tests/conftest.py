@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 # Nothing is fetched in tests: asking the Hub anyway would only wait for its retries.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# What processes share between runs must not come from, or go to, the home of whoever runs tests.
+_HOME = tempfile.TemporaryDirectory(prefix="manyhands-tests-")
+os.environ["MANYHANDS_HOME"] = _HOME.name
 
 import numpy as np
 import pytest

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from manyhands.data.dataset import open_dataset
+from manyhands.data.reading import Reading
 from manyhands.errors import DatasetError
 
 EXPECTED = [
@@ -98,7 +99,9 @@ def test_skipped_keys_are_left_out_and_their_files_not_needed(shared, tmp_path):
     for path in (root, *root.rglob("*")):
         path.chmod(0o755)
     shutil.rmtree(root / "videos" / camera)
-    dataset = open_dataset(root=root, windows={camera: [0]}, skip=[camera, "index"])
+    dataset = open_dataset(
+        root=root, windows={camera: [0]}, reading=Reading(skip=[camera, "index"])
+    )
     assert dataset[0].keys().isdisjoint({camera, f"{camera}_is_pad", "index"})
     with pytest.raises(DatasetError, match=rf"{camera}.*file-000.mp4 is missing"):
         open_dataset(root=root)
@@ -155,7 +158,7 @@ def test_statistics_are_those_of_the_whole_dataset(shared):
         ({"windows": {"action": [0.5]}}, "window of action"),
         ({"windows": {"action": []}}, "window of action"),
         ({"windows": {"note": [0]}}, "note holds string values"),
-        ({"skip": ["camera"]}, "skip names camera"),
+        ({"reading": Reading(skip=["camera"])}, "skip names camera"),
         ({"episodes": [3]}, "names 3"),
         ({"episodes": []}, "no frames are selected"),
     ],

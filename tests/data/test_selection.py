@@ -42,3 +42,10 @@ def test_episodes_that_do_not_exist_are_named(table, wanted):
 def test_a_selection_without_frames_is_refused(table, wanted):
     with pytest.raises(DatasetError, match="no frames are selected"):
         select_episodes(table, wanted)
+
+
+def test_rows_are_frames_of_the_whole_dataset(table):
+    selection = select_episodes(table, [2, 3])
+    assert selection.frames(np.arange(9)).tolist() == [5, 6, 7, 8, 9, 10, 11, 12, 13]
+    assert select_episodes(table, [0, 3]).frames(np.array([4, 5, 10])).tolist() == [4, 8, 13]
+    assert selection.frame_bounds.tolist() == [[5, 8], [8, 14]]

@@ -1,60 +1,68 @@
 """From a dataset's features to columns that can be read."""
 
-from collections.abc import Collection
-
-import numpy as np
-
 from manyhands.data.columns import Column, NumberColumn, ObjectColumn, TextColumn
-from manyhands.data.frames import FrameTable, load_frames
-from manyhands.data.pictures.cameras import ImageColumn, VideoColumn, locate_clips
-from manyhands.data.pictures.stored_bytes import StoredBytes
-from manyhands.data.pictures.video import VideoReader
+from manyhands.data.mapped import MappedArray
+from manyhands.data.pictures.cameras import CameraColumn, StoredPictures, VideoPictures
+from manyhands.data.pictures.form import form_of
+from manyhands.data.pictures.source import PictureSource
+from manyhands.data.reading import Reading
 from manyhands.data.selection import Source
+from manyhands.data.table import OBJECTS, FrameTable, open_table
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 
-_ALWAYS_READ = (names.INDEX, names.FRAME_INDEX, names.TASK_INDEX)
 
-
-def build_columns(source: Source, skip: Collection[str]) -> dict[str, Column]:
-    """A column per feature that is not in `skip`, and one for the task's text."""
-    features = source.meta.info.features
+def build_columns(source: Source, reading: Reading) -> dict[str, Column]:
+    """A column per feature that is read, by its own name, and one for the task's text."""
     _check_reserved(source)
-    kept = [key for key in features if key not in skip]
-    in_table = [key for key in features if features[key].dtype != names.VIDEO]
-    frames = load_frames(source, [key for key in in_table if key in kept or key in _ALWAYS_READ])
-    pictures = StoredBytes(source)
-    reader = VideoReader(source.meta.info.fps)
+    assert reading.home is not None
+    table = open_table(source, reading.home)
+    columns = {
+        key: _column(source, reading, key, table)
+        for key in source.meta.info.features
+        if key not in reading.skip
+    }
+    tasks = TextColumn(source.meta.tasks, _task_numbers(source, table))
+    return columns | {names.TASK: tasks}
 
-    def build(key: str) -> Column:
-        feature = features[key]
-        if feature.is_depth:
-            raise DatasetError(f"{key} records depth, which cannot be read; leave that camera out")
-        if feature.dtype == names.VIDEO:
-            clips = locate_clips(source, key, frames.numbers[names.FRAME_INDEX])
-            return VideoColumn(feature.channel_first_shape, clips, reader)
-        if feature.dtype == names.IMAGE:
-            return ImageColumn(key, feature.channel_first_shape, pictures)
-        if feature.is_number:
-            return NumberColumn(frames.numbers[key])
-        return ObjectColumn(frames.objects[key])
 
-    tasks = TextColumn(source.meta.tasks, _task_numbers(source, frames))
-    return {key: build(key) for key in kept} | {names.TASK: tasks}
+def picture_source(source: Source, reading: Reading, key: str) -> PictureSource:
+    """The pictures of a camera as they are delivered."""
+    feature = source.meta.info.features[key]
+    form = form_of(feature, None if feature.is_depth else reading.image_size, reading.depth_unit)
+    kind = VideoPictures if feature.dtype == names.VIDEO else StoredPictures
+    return kind(source, key, form)
+
+
+def _column(source: Source, reading: Reading, key: str, table: FrameTable) -> Column:
+    feature = source.meta.info.features[key]
+    table.check(key)
+    if feature.is_number:
+        return NumberColumn(table.numbers[key])
+    if not feature.is_camera:
+        return ObjectColumn(str(table.folder / OBJECTS), key)
+    drops_single_axis = feature.dtype == names.VIDEO
+    pictures = picture_source(source, reading, key)
+    if reading.cache is None:
+        return CameraColumn(pictures, drops_single_axis)
+    return reading.cache.column(key, pictures, drops_single_axis)
 
 
 def _check_reserved(source: Source) -> None:
     features = source.meta.info.features
-    absent = [key for key in _ALWAYS_READ if key not in features]
+    absent = [key for key in (names.INDEX, names.TASK_INDEX) if key not in features]
     if absent:
         raise DatasetError(f"{source.root / names.INFO_FILE}: no feature {', '.join(absent)}")
 
 
-def _task_numbers(source: Source, frames: FrameTable) -> np.ndarray:
-    numbers = frames.numbers[names.TASK_INDEX]
-    if numbers.min() < 0 or numbers.max() >= len(source.meta.tasks):
-        raise DatasetError(
-            f"{source.root / names.TASKS_FILE} holds {len(source.meta.tasks)} tasks, "
-            f"but frames name task {numbers.max() if numbers.min() >= 0 else numbers.min()}"
-        )
+def _task_numbers(source: Source, table: FrameTable) -> MappedArray:
+    table.check(names.TASK_INDEX)
+    numbers, tasks = table.numbers[names.TASK_INDEX], source.meta.tasks
+    for first, end in source.selection.frame_bounds:
+        used = numbers.values[first:end]
+        if used.size and not 0 <= used.min() <= used.max() < len(tasks):
+            raise DatasetError(
+                f"the dataset in {source.root} has {len(tasks)} tasks, but frames {first} to "
+                f"{end - 1} name task {used.max() if used.min() >= 0 else used.min()}"
+            )
     return numbers

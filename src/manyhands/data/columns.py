@@ -1,59 +1,79 @@
-"""Columns of a dataset: each returns its values for any rows, whatever they are stored as."""
+"""Columns of a dataset: each gives its values for any frames, whatever they are stored as."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
+
+from manyhands.data.mapped import MappedArray
 
 
-class Column(Protocol):
-    """A feature of the dataset."""
+class ArrayColumn(Protocol):
+    """A feature whose values are arrays of one shape."""
 
+    shape: tuple[int, ...]
+    dtype: np.dtype
     drops_single_axis: bool
     """Whether LeRobot leaves the time axis out when a window has one entry."""
 
-    def read(self, rows: np.ndarray) -> Tensor | list[object]:
-        """The values at an array of rows, whose axes come first."""
+    def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
+        """Write the values at an array of frames, whose axes come first, into `out`."""
+
+
+class ListColumn(Protocol):
+    """A feature whose values are Python objects; it has no windows."""
+
+    def read(self, frames: np.ndarray) -> list[object]:
+        """One object per frame."""
+
+
+Column = ArrayColumn | ListColumn
 
 
 class NumberColumn:
-    """Numbers and truth values, held in memory."""
+    """Numbers and truth values in a file that all processes share."""
 
     drops_single_axis = False
 
-    def __init__(self, values: np.ndarray) -> None:
+    def __init__(self, values: MappedArray) -> None:
+        self.shape = values.shape[1:]
+        self.dtype = values.dtype
         self._values = values
 
-    def read(self, rows: np.ndarray) -> Tensor:
-        """Values stacked along the axes of `rows`."""
-        return torch.from_numpy(self._values[rows])
+    def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
+        """Values stacked along the axes of `frames`."""
+        self._values.take(frames, out)
 
 
 class ObjectColumn:
-    """Texts and lists of any content, held in memory; they have no windows."""
+    """Texts and lists of any content, in a file that all processes share."""
 
-    drops_single_axis = False
+    def __init__(self, path: str, key: str) -> None:
+        self._path = path
+        self._key = key
+        self._values: pa.ChunkedArray | None = None
 
-    def __init__(self, values: pa.ChunkedArray) -> None:
-        self._values = values
-
-    def read(self, rows: np.ndarray) -> list[object]:
-        """One Python object per row."""
-        objects: list[object] = self._values.take(pa.array(rows.reshape(-1))).to_pylist()
+    def read(self, frames: np.ndarray) -> list[object]:
+        """One Python object per frame."""
+        if self._values is None:
+            with pa.ipc.open_file(pa.memory_map(self._path)) as file:
+                self._values = file.read_all()[self._key]
+        objects: list[object] = self._values.take(pa.array(frames)).to_pylist()
         return objects
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_values": None}
 
 
 class TextColumn:
-    """Texts that many rows share, held once."""
+    """Texts that many frames share, held once."""
 
-    drops_single_axis = False
-
-    def __init__(self, texts: list[str], of_row: np.ndarray) -> None:
+    def __init__(self, texts: list[str], of_frame: MappedArray) -> None:
         self._texts = texts
-        self._of_row = of_row
+        self._of_frame = of_frame
 
-    def read(self, rows: np.ndarray) -> list[object]:
-        """One text per row."""
-        return [self._texts[number] for number in self._of_row[rows.reshape(-1)]]
+    def read(self, frames: np.ndarray) -> list[object]:
+        """One text per frame."""
+        numbers = np.empty(len(frames), self._of_frame.dtype)
+        self._of_frame.take(frames, numbers)
+        return [self._texts[number] for number in numbers]

@@ -1,27 +1,31 @@
 """A LeRobot dataset, read sample by sample or batch by batch."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from manyhands.data.assembly import build_columns
+from manyhands.data.batches import ArraySpec, read_batch
 from manyhands.data.columns import Column
-from manyhands.data.location import locate_dataset
+from manyhands.data.location import locate_dataset, shared_home
+from manyhands.data.reading import Reading
 from manyhands.data.selection import Source, select_episodes
 from manyhands.data.windows import window_rows
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset import read_dataset_meta
-from manyhands.lerobot_format.dataset_info import DatasetInfo
+from manyhands.lerobot_format.dataset_info import DatasetInfo, Feature
 from manyhands.types import Batch, Stats
 
 Windows = Mapping[str, Sequence[int]]
 """Frame offsets by key: the key's values then have a time axis, and `<key>_is_pad` a mask."""
+
+BOOL = np.dtype(np.bool_)
 
 
 def open_dataset(
@@ -29,30 +33,38 @@ def open_dataset(
     root: Path | str | None = None,
     episodes: Sequence[int] | None = None,
     windows: Windows | None = None,
-    skip: Collection[str] = (),
+    reading: Reading | None = None,
 ) -> "Dataset":
-    """Open a dataset by folder or Hub name; keys in `skip` are left out and never read."""
+    """Open a dataset of any version by folder or Hub name; windows are by delivered name."""
     folder = locate_dataset(repo_id, None if root is None else Path(root))
+    reading = reading or Reading()
+    reading = replace(reading, home=reading.home or shared_home())
     meta = read_dataset_meta(folder)
+    source = Source(folder, meta, select_episodes(meta.episodes, episodes))
+    _check_keys("skip", reading.skip, meta.info.features)
+    _check_rename_map(reading.rename_map, meta.info)
+    delivered = {reading.delivered(key): each for key, each in meta.info.features.items()}
     wanted = windows or {}
-    _check_keys("skip", skip, meta.info)
-    _check_keys("windows", wanted, meta.info)
-    selection = select_episodes(meta.episodes, episodes)
-    offsets = {key: _offsets(key, wanted[key], meta.info) for key in wanted if key not in skip}
-    source = Source(folder, meta, selection)
-    return Dataset(source, build_columns(source, skip), offsets)
+    _check_keys("windows", wanted, delivered)
+    skipped = {reading.delivered(key) for key in reading.skip}
+    offsets = {
+        key: _offsets(key, wanted[key], delivered[key]) for key in wanted if key not in skipped
+    }
+    return Dataset(source, reading, offsets)
 
 
 class Dataset:
     """Samples by row; a row is a frame of the chosen episodes, counted in dataset order."""
 
-    def __init__(
-        self, source: Source, columns: dict[str, Column], offsets: dict[str, np.ndarray]
-    ) -> None:
+    def __init__(self, source: Source, reading: Reading, offsets: dict[str, np.ndarray]) -> None:
         self.root = source.root
         self.meta = source.meta
+        self.reading = reading
         self._selection = source.selection
-        self._columns = columns
+        columns = build_columns(source, reading)
+        renamed = {reading.delivered(key): column for key, column in columns.items()}
+        self._arrays = _of_kind(renamed, has_arrays=True)
+        self._lists = _of_kind(renamed, has_arrays=False)
         self._offsets = offsets
 
     @property
@@ -61,9 +73,17 @@ class Dataset:
         return self.meta.info
 
     @property
+    def features(self) -> dict[str, Feature]:
+        """Features that are read, by the names they are delivered under."""
+        features, reading = self.info.features, self.reading
+        return {
+            reading.delivered(key): features[key] for key in features if key not in reading.skip
+        }
+
+    @property
     def stats(self) -> Stats:
-        """Statistics of the whole dataset, whichever episodes are chosen."""
-        return self.meta.stats
+        """Statistics of the whole dataset by delivered name, whichever episodes are chosen."""
+        return {self.reading.delivered(key): values for key, values in self.meta.stats.items()}
 
     @property
     def fps(self) -> float:
@@ -120,33 +140,72 @@ class Dataset:
         rows = np.asarray(indices, dtype=np.int64).reshape(-1)
         if rows.size == 0 or rows.min() < 0 or rows.max() >= len(self):
             raise IndexError(f"rows {rows.tolist()[:8]} must lie within 0 to {len(self) - 1}")
-        bounds = self.episode_bounds[self._selection.places(rows)]
-        batch: Batch = {}
-        for key, column in self._columns.items():
+        return read_batch(self, rows)
+
+    def layout(self, num_samples: int) -> dict[str, ArraySpec]:
+        """The arrays of a batch by key."""
+        layout = {}
+        for key, column in self._arrays.items():
+            shape = (num_samples, *self._window_axis(key), *column.shape)
+            layout[key] = ArraySpec(shape, column.dtype)
+            if key in self._offsets:
+                mask = (num_samples, len(self._offsets[key]))
+                layout[key + names.PAD_SUFFIX] = ArraySpec(mask, BOOL)
+        return layout
+
+    def fill(self, rows: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, list[object]]:
+        """Write the samples at `rows` into arrays of that layout; texts and lists are returned."""
+        frames = self._selection.frames(rows)
+        bounds = self._selection.frame_bounds[self._selection.places(rows)]
+        for key, column in self._arrays.items():
             offsets = self._offsets.get(key)
             if offsets is None:
-                batch[key] = column.read(rows)
+                column.read_into(frames, arrays[key])
                 continue
-            window = window_rows(rows, bounds, offsets)
-            single = column.drops_single_axis and len(offsets) == 1
-            batch[key] = column.read(window.rows[:, 0] if single else window.rows)
-            batch[key + names.PAD_SUFFIX] = torch.from_numpy(window.is_pad)
-        return batch
+            window = window_rows(frames, bounds, offsets)
+            arrays[key + names.PAD_SUFFIX][...] = window.is_pad
+            wanted = window.rows if self._window_axis(key) else window.rows[:, 0]
+            column.read_into(wanted, arrays[key])
+        return {key: column.read(frames) for key, column in self._lists.items()}
+
+    def _window_axis(self, key: str) -> tuple[int, ...]:
+        """The time axis of a key: none without a window, or where LeRobot leaves it out."""
+        if key not in self._offsets:
+            return ()
+        length = len(self._offsets[key])
+        return () if length == 1 and self._arrays[key].drops_single_axis else (length,)
 
 
-def _check_keys(argument: str, keys: Collection[str], info: DatasetInfo) -> None:
-    unknown = [key for key in keys if key not in info.features]
-    if unknown:
+def _of_kind(columns: dict[str, Column], has_arrays: bool) -> dict[str, Any]:
+    return {
+        key: column for key, column in columns.items() if hasattr(column, "read_into") == has_arrays
+    }
+
+
+def _check_rename_map(rename_map: Mapping[str, str], info: DatasetInfo) -> None:
+    _check_keys("--rename_map", rename_map, info.features)
+    delivered = [rename_map.get(key, key) for key in info.features]
+    doubled = sorted({key for key in delivered if delivered.count(key) > 1})
+    taken = [key for key in rename_map.values() if key in names.RESERVED_FEATURES]
+    if doubled or taken:
         raise DatasetError(
-            f"{argument} names {', '.join(unknown)}; the dataset has {', '.join(info.features)}"
+            f"--rename_map gives the name {', '.join(doubled or taken)} to a second feature; "
+            f"the dataset has {', '.join(info.features)}"
         )
 
 
-def _offsets(key: str, offsets: Sequence[int], info: DatasetInfo) -> np.ndarray:
+def _check_keys(argument: str, keys: Collection[str], features: Mapping[str, Feature]) -> None:
+    unknown = [key for key in keys if key not in features]
+    if unknown:
+        raise DatasetError(
+            f"{argument} names {', '.join(unknown)}; the dataset has {', '.join(features)}"
+        )
+
+
+def _offsets(key: str, offsets: Sequence[int], feature: Feature) -> np.ndarray:
     array = np.asarray(offsets)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise DatasetError(f"the window of {key} must be a list of frame offsets, not {offsets!r}")
-    feature = info.features[key]
     if not (feature.is_number or feature.is_camera):
         raise DatasetError(f"{key} holds {feature.dtype} values, which cannot have a window")
     return array.astype(np.int64)

@@ -1,6 +1,7 @@
 """Where a dataset lies on this machine, fetched from the Hub if it must be."""
 
 import os
+import tempfile
 from pathlib import Path
 
 from huggingface_hub import constants, snapshot_download
@@ -38,6 +39,18 @@ def lerobot_home() -> Path:
     """The folder LeRobot keeps its datasets in."""
     home = os.environ.get("HF_LEROBOT_HOME")
     return Path(home).expanduser() if home else Path(constants.HF_HOME) / "lerobot"
+
+
+def shared_home() -> Path:
+    """The folder for files that the processes and runs of a machine share."""
+    named, cache = os.environ.get("MANYHANDS_HOME"), os.environ.get("XDG_CACHE_HOME")
+    home = Path(named) if named else Path(cache or "~/.cache") / "manyhands"
+    home = home.expanduser().absolute()
+    nearest = next(path for path in (home, *home.parents) if path.exists())
+    if named or os.access(nearest, os.W_OK):
+        return home
+    # A home that cannot be written to is common in containers; what is kept can be made again.
+    return Path(tempfile.gettempdir()) / f"manyhands-{os.getuid()}"
 
 
 def _download(repo_id: str, revision: str | None, cache: Path) -> Path:

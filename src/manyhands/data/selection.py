@@ -1,4 +1,4 @@
-"""The episodes a reader was asked for, and the rows they fill."""
+"""The episodes a reader was asked for, the rows they fill, and the frames those are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,15 +19,33 @@ class Selection:
     """Their numbers in the dataset, rising."""
     bounds: np.ndarray
     """First row and end of each, of shape (episodes, 2)."""
+    first_frames: np.ndarray
+    """Number of each one's first frame in the whole dataset."""
 
     @property
     def num_rows(self) -> int:
         """Frames in all chosen episodes together."""
         return int(self.bounds[-1, 1])
 
+    @property
+    def frame_bounds(self) -> np.ndarray:
+        """First frame and end of each chosen episode in the whole dataset."""
+        bounds: np.ndarray = self.bounds + self._shifts[:, None]
+        return bounds
+
+    @property
+    def _shifts(self) -> np.ndarray:
+        shifts: np.ndarray = self.first_frames - self.bounds[:, 0]
+        return shifts
+
     def places(self, rows: np.ndarray) -> np.ndarray:
         """For each row, the place of its episode among the chosen ones."""
         return np.searchsorted(self.bounds[:, 1], rows, side="right")
+
+    def frames(self, rows: np.ndarray) -> np.ndarray:
+        """For each row, the number of its frame in the whole dataset."""
+        frames: np.ndarray = rows + self._shifts[self.places(rows)]
+        return frames
 
 
 @dataclass(frozen=True)
@@ -48,7 +66,8 @@ def select_episodes(table: EpisodeTable, wanted: Sequence[int] | None) -> Select
             "no frames are selected; name episodes that have some with --dataset.episodes=[...]"
         )
     ends = np.cumsum(lengths)
-    return Selection(episodes, np.stack([ends - lengths, ends], axis=1))
+    bounds = np.stack([ends - lengths, ends], axis=1)
+    return Selection(episodes, bounds, table.from_index[episodes])
 
 
 def _checked(wanted: Sequence[int], num_episodes: int) -> np.ndarray:

@@ -48,6 +48,10 @@ class EpisodeTable:
         lengths: np.ndarray = self.to_index - self.from_index
         return lengths
 
+    def places(self, frames: np.ndarray) -> np.ndarray:
+        """For each frame of the dataset, the number of its episode."""
+        return np.searchsorted(self.to_index, frames, side="right")
+
     def first_rows_in_file(self) -> np.ndarray:
         """Where each episode begins in its data file, which holds its episodes in order."""
         files = self.data_files.of_episode

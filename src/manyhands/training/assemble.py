@@ -14,6 +14,7 @@ from manyhands.data.dataset import Dataset, open_dataset
 from manyhands.data.loading.stream import Loading, SampleStream, Share
 from manyhands.data.location import locate_dataset
 from manyhands.data.order import SampleOrder
+from manyhands.data.reading import Reading
 from manyhands.errors import ConfigError, DatasetError, WeightsUnavailable
 from manyhands.lerobot_format.dataset_info import DatasetInfo, read_info
 from manyhands.lerobot_format.features import policy_features
@@ -106,7 +107,7 @@ def open_training_data(config: TrainConfig) -> tuple[Dataset, TrainConfig]:
         root=root,
         episodes=source.episodes,
         windows=windows_of(policy),
-        skip=[name for name in unread if name not in policy.input_features],
+        reading=Reading(skip=[name for name in unread if name not in policy.input_features]),
     )
     return dataset, replace(config, policy=policy)
 

@@ -7,7 +7,7 @@ import av
 import numpy as np
 import pytest
 
-from manyhands.data import encoder
+from manyhands.data.pictures import encoder
 from manyhands.data.pictures.encoder import ClipEncoder, ClipFile, has_av1, stream_facts
 from manyhands.data.pictures.video import VideoReader
 from manyhands.errors import DatasetError

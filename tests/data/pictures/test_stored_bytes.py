@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from manyhands.data import stored_bytes
+from manyhands.data.pictures import stored_bytes
 from manyhands.data.pictures.stored_bytes import StoredBytes
 from manyhands.data.selection import Source, select_episodes
 from manyhands.data.writing.output_files import SizeLimits
@@ -34,13 +34,6 @@ def test_rows_of_all_files_come_in_the_order_asked_for(source):
     files = stored_files(source().root)
     rows = np.array([0, 2, 3, 8])
     assert [data for _, data in StoredBytes(source()).read(KEY, rows)] == [files[n] for n in rows]
-
-
-def test_rows_of_a_selection_are_found_in_their_files(source):
-    files = stored_files(source().root)
-    found = list(StoredBytes(source([1, 2])).read(KEY, np.arange(6)))
-    assert [data for _, data in found] == files[3:]
-    assert found[0][0].name == "file-000.parquet"
 
 
 def test_one_large_row_group_is_read_as_well(source):

@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from manyhands.data import video
+from manyhands.data.pictures import video
 from manyhands.data.pictures.video import VideoReader
 from manyhands.errors import DatasetError
 

@@ -58,32 +58,39 @@ class ClipEncoder:
 
 
 class ClipFile:
-    """An mp4 file that clips are appended to."""
+    """An mp4 file that clips are appended to; its packets are timed by exact frame counts."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fps: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.num_frames = 0
         self.num_bytes = 0
         self._container = av.open(str(path), "w", format="mp4")
+        self._frame_time = Fraction(1, fps)
+        self._first: Clip | None = None
         self._stream: Any = None
 
-    def append(self, clip: bytes, num_frames: int) -> None:
+    def takes(self, clip: Clip) -> bool:
+        """Whether a clip can follow those already there; else it needs a file of its own."""
+        if self._first is None:
+            return True
+        is_alike = clip.encoding == self._first.encoding and clip.delay <= self._first.delay
+        return is_alike and clip.starts_fresh
+
+    def append(self, clip: Clip) -> None:
         """Copy a clip's packets behind those already there."""
-        with av.open(io.BytesIO(clip), "r") as source:
-            stream = source.streams.video[0]
-            if self._stream is None:
-                self._stream = self._container.add_stream_from_template(stream, opaque=True)
-                self._stream.time_base = stream.time_base
-            ticks_per_frame = (stream.duration or 0) // num_frames
-            shift = self.num_frames * ticks_per_frame
-            for packet in source.demux(stream):
-                if packet.dts is None or packet.pts is None:
-                    continue
-                packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
-                packet.stream = self._stream
-                self._container.mux(packet)
-        self.num_frames += num_frames
-        self.num_bytes += len(clip)
+        if self._first is None:
+            self._first = clip
+            self._stream = self._container.add_stream_from_template(clip.stream, opaque=True)
+            self._stream.time_base = self._frame_time
+        for place, (packet, number) in enumerate(zip(clip.packets, clip.numbers, strict=True)):
+            packet.stream = self._stream
+            packet.time_base = self._frame_time
+            packet.duration = 1
+            packet.pts = self.num_frames + number
+            packet.dts = self.num_frames + place - self._first.delay
+            self._container.mux(packet)
+        self.num_frames += clip.num_frames
+        self.num_bytes += clip.num_bytes
 
     def close(self) -> None:
         """Write the file's index; without it the file cannot be read."""

@@ -1,4 +1,4 @@
-"""Single pictures as PNG or JPEG bytes, to and from arrays (height, width, channels) of uint8."""
+"""Single pictures as the bytes of a PNG, JPEG or TIFF file, to and from arrays."""
 
 from fractions import Fraction
 
@@ -6,20 +6,44 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
-_SIGNATURES = {b"\x89PNG": "png", b"\xff\xd8\xff": "mjpeg"}
+from manyhands.data.pictures.tiff import is_float_tiff, read_float_tiff
+
+_SIGNATURES = {
+    b"\x89PNG": "png",
+    b"\xff\xd8\xff": "mjpeg",
+    b"II*\0": "tiff",
+    b"MM\0*": "tiff",
+}
 _PIXEL_FORMATS = {1: "gray", 3: "rgb24", 4: "rgba"}
 # swscale's BILINEAR | FULL_CHR_H_INT | ACCURATE_RND: JPEG colors as libjpeg computes them, within
-# two levels.
-_SCALER_FLAGS = 0x2 | 0x2000 | 0x40000
+# two levels; and AREA instead of BILINEAR where the size changes.
+_COLOR_FLAGS = 0x2 | 0x2000 | 0x40000
+_RESIZE_FLAGS = 0x20 | 0x2000 | 0x40000
 
 
-def decode_image(encoded: bytes, channels: int) -> np.ndarray:
-    """The picture in PNG or JPEG bytes; a ValueError says why there is none."""
+def decode_image(
+    encoded: bytes, pixels: str | None = "rgb24", size: tuple[int, int] | None = None
+) -> np.ndarray:
+    """The picture (height, width, channels) in a file's bytes; a ValueError says why there is none.
+
+    `pixels` is a format in FFmpeg's words, None for the one that is stored.
+    """
+    if is_float_tiff(encoded):
+        return read_float_tiff(encoded)
+    frame = _decoded(encoded)
+    height, width = size or (frame.height, frame.width)
+    flags = _COLOR_FLAGS if size is None else _RESIZE_FLAGS
+    scaled = VideoReformatter().reformat(
+        frame, width, height, pixels or frame.format.name, interpolation=flags
+    )
+    array: np.ndarray = scaled.to_ndarray()
+    return array
+
+
+def _decoded(encoded: bytes) -> av.VideoFrame:
     codec = next((name for start, name in _SIGNATURES.items() if encoded.startswith(start)), None)
     if codec is None:
-        raise ValueError(f"neither PNG nor JPEG: the bytes begin {encoded[:4]!r}")
-    if channels not in _PIXEL_FORMATS:
-        raise ValueError(f"a picture of {channels} channels cannot be decoded")
+        raise ValueError(f"neither PNG, JPEG nor TIFF: the bytes begin {encoded[:4]!r}")
     decoder = av.CodecContext.create(codec, "r")
     assert isinstance(decoder, av.VideoCodecContext)
     decoder.thread_count = 1
@@ -29,11 +53,7 @@ def decode_image(encoded: bytes, channels: int) -> np.ndarray:
         raise ValueError(error.strerror) from None
     if not frames:
         raise ValueError("the bytes end before the picture does")
-    scaled = VideoReformatter().reformat(
-        frames[0], format=_PIXEL_FORMATS[channels], interpolation=_SCALER_FLAGS
-    )
-    pixels: np.ndarray = scaled.to_ndarray()
-    return pixels.reshape(*pixels.shape[:2], channels)
+    return frames[0]
 
 
 def encode_png(pixels: np.ndarray) -> bytes:

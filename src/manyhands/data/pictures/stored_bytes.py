@@ -20,21 +20,20 @@ class StoredBytes:
     """Binary columns of the data files; keeps the row groups read last."""
 
     def __init__(self, source: Source) -> None:
-        episodes, selection = source.meta.episodes, source.selection
-        files, chosen = episodes.data_files, selection.episodes
-        self._paths = [source.root / path for path in files.paths]
-        self._selection = selection
-        self._files = files.of_episode[chosen]
-        # What to add to a row of the selection to get its row in the file.
-        self._shifts = episodes.first_rows_in_file()[chosen] - selection.bounds[:, 0]
+        episodes = source.meta.episodes
+        self._paths = [source.root / path for path in episodes.data_files.paths]
+        self._episodes = episodes
+        self._files = episodes.data_files.of_episode
+        # What to add to a frame's number in the dataset to get its row in the file.
+        self._shifts = episodes.first_rows_in_file() - episodes.from_index
         self._footers: dict[int, tuple[pq.FileMetaData, np.ndarray]] = {}
         self._held: OrderedDict[tuple[str, int, int], pa.ChunkedArray] = OrderedDict()
         self._held_bytes = 0
 
-    def read(self, key: str, rows: np.ndarray) -> Iterator[tuple[Path, bytes]]:
-        """File and stored bytes of each row; quickest when rows of one file stand together."""
-        places = self._selection.places(rows)
-        for file, row in zip(self._files[places], rows + self._shifts[places], strict=True):
+    def read(self, key: str, frames: np.ndarray) -> Iterator[tuple[Path, bytes]]:
+        """File and stored bytes of each frame; quickest when those of one file stand together."""
+        places = self._episodes.places(frames)
+        for file, row in zip(self._files[places], frames + self._shifts[places], strict=True):
             yield self._paths[file], self._one(key, int(file), int(row))
 
     def _one(self, key: str, file: int, row: int) -> bytes:

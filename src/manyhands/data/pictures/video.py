@@ -7,6 +7,7 @@ are those of swscale's plain C path, the same on every processor and in every FF
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,22 +18,48 @@ from av.video.reformatter import VideoReformatter
 
 from manyhands.errors import DatasetError
 
-# swscale's POINT | ACCURATE_RND | BITEXACT.
-_SCALER_FLAGS = 0x10 | 0x40000 | 0x80000
+# swscale's POINT | ACCURATE_RND | BITEXACT, and AREA instead of POINT where the size changes.
+_COLOR_FLAGS = 0x10 | 0x40000 | 0x80000
+_RESIZE_FLAGS = 0x20 | 0x40000 | 0x80000
 # Loader processes already fill the cores; PyAV takes the number of threads since release 17.
 _SCALER_THREADS = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
 _MAX_OPEN_FILES = 64
 
 
+@dataclass(frozen=True)
+class FrameForm:
+    """How frames are wanted: as FFmpeg names their pixels, and in which size."""
+
+    pixels: str = "rgb24"
+    size: tuple[int, int] | None = None
+    """Height and width; None as they are recorded."""
+
+    def of(self, frame: av.VideoFrame, scaler: VideoReformatter) -> np.ndarray:
+        """A decoded frame in this form."""
+        height, width = self.size or (frame.height, frame.width)
+        is_resized = (height, width) != (frame.height, frame.width)
+        scaled = scaler.reformat(
+            frame,
+            width,
+            height,
+            self.pixels,
+            interpolation=_RESIZE_FLAGS if is_resized else _COLOR_FLAGS,
+            **_SCALER_THREADS,
+        )
+        pixels: np.ndarray = scaled.to_ndarray()
+        return pixels
+
+
 class VideoReader:
     """Frames of many files; keeps the latest ones open, each process its own."""
 
-    def __init__(self, fps: float) -> None:
+    def __init__(self, fps: float, form: FrameForm | None = None) -> None:
         self._fps = fps
+        self._form = form or FrameForm()
         self._forget()
 
     def frames(self, path: Path, numbers: np.ndarray) -> Iterator[np.ndarray]:
-        """RGB frames (height, width, 3) of a file; `numbers` must rise."""
+        """Frames (height, width, channels) of a file; `numbers` must rise."""
         video = self._opened(path)
         for number in numbers.tolist():
             yield video.frame(number)
@@ -41,7 +68,7 @@ class VideoReader:
         # After a fork, parent and child would move the same file position.
         if self._process != os.getpid():
             self._forget()
-        video = self._open.pop(path, None) or _OpenVideo(path, self._fps)
+        video = self._open.pop(path, None) or _OpenVideo(path, self._fps, self._form)
         self._open[path] = video
         if len(self._open) > _MAX_OPEN_FILES:
             self._open.popitem(last=False)[1].close()
@@ -52,18 +79,19 @@ class VideoReader:
         self._open: OrderedDict[Path, _OpenVideo] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_fps": self._fps}
+        return {"_fps": self._fps, "_form": self._form}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._fps = state["_fps"]
+        vars(self).update(state)
         self._forget()
 
 
 class _OpenVideo:
     """One file, the place its decoder has come to, and how far keyframes lie apart."""
 
-    def __init__(self, path: Path, fps: float) -> None:
+    def __init__(self, path: Path, fps: float, form: FrameForm) -> None:
         self._path = path
+        self._form = form
         try:
             self._container = av.open(str(path))
         except FileNotFoundError:
@@ -88,17 +116,12 @@ class _OpenVideo:
         self._container.close()
 
     def frame(self, number: int) -> np.ndarray:
-        """One frame in RGB."""
+        """One frame in the form that is wanted."""
         try:
-            frame = self._reach(number)
-            rgb = self._scaler.reformat(
-                frame, format="rgb24", interpolation=_SCALER_FLAGS, **_SCALER_THREADS
-            )
+            return self._form.of(self._reach(number), self._scaler)
         except (av.FFmpegError, OSError) as error:
             self._place = None
             raise self._damaged(error, f" at frame {number}") from None
-        pixels: np.ndarray = rgb.to_ndarray()
-        return pixels
 
     def _reach(self, number: int) -> av.VideoFrame:
         # Decoding on is cheaper than a jump to a keyframe from where as much must be decoded.

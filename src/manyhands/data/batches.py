@@ -1,0 +1,33 @@
+"""What batches are read from: values of known shapes, filled into arrays that are already there."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from manyhands.types import Batch
+
+
+class ArraySpec(NamedTuple):
+    """Shape and type of one key's values in a batch."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class BatchSource(Protocol):
+    """Samples by row, delivered as whole batches; cheap to pickle, so that any process may read."""
+
+    def layout(self, num_samples: int) -> dict[str, ArraySpec]:
+        """The arrays of a batch by key; the same for every batch of that many samples."""
+
+    def fill(self, rows: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, list[object]]:
+        """Write the samples at `rows` into arrays of that layout; texts and lists are returned."""
+
+
+def read_batch(source: BatchSource, rows: np.ndarray) -> Batch:
+    """A batch in memory of its own."""
+    specs = source.layout(len(rows))
+    arrays = {key: np.empty(spec.shape, spec.dtype) for key, spec in specs.items()}
+    objects = source.fill(rows, arrays)
+    return {key: torch.from_numpy(array) for key, array in arrays.items()} | objects
