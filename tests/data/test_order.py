@@ -43,6 +43,15 @@ def test_dropped_frames_and_short_episodes_are_never_drawn():
     assert sorted(order.indices(0, 5)) == [0, 1, 2, 7, 8]
 
 
+def test_bad_rows_are_never_drawn_and_all_others_once_per_epoch():
+    bad = np.array([1, 8])
+    order = SampleOrder(bounds_of([5, 2, 4]), seed=0, drop_n_last_frames=2, bad_rows=bad)
+    assert order.num_samples == 3
+    assert sorted(order.indices(0, 3)) == sorted(order.indices(3, 6)) == [0, 2, 7]
+    with pytest.raises(DatasetError, match="no sample is left"):
+        SampleOrder(bounds_of([2]), seed=0, bad_rows=np.array([0, 1]))
+
+
 def test_nothing_left_to_draw_is_an_error():
     with pytest.raises(DatasetError, match=r"last 7 frames .* the longest has 6"):
         SampleOrder(bounds_of([5, 6]), seed=0, drop_n_last_frames=7)

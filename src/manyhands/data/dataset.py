@@ -110,6 +110,11 @@ class Dataset:
         """Rows [first, end) of each chosen episode, of shape (episodes, 2)."""
         return self._selection.bounds
 
+    @property
+    def list_keys(self) -> list[str]:
+        """Keys whose values are texts or lists, in a batch one per sample."""
+        return list(self._lists)
+
     @cached_property
     def fingerprint(self) -> str:
         """A short hash of the metadata and of the sizes of all files it names."""

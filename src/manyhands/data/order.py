@@ -14,21 +14,24 @@ from manyhands.errors import DatasetError
 class SampleOrder:
     """An endless stream of dataset rows, addressed by position."""
 
-    def __init__(self, episode_bounds: np.ndarray, seed: int, drop_n_last_frames: int = 0) -> None:
-        starts, ends = episode_bounds[:, 0], episode_bounds[:, 1] - drop_n_last_frames
-        lengths = np.maximum(ends - starts, 0)
-        self.num_samples = int(lengths.sum())
+    def __init__(
+        self,
+        episode_bounds: np.ndarray,
+        seed: int,
+        drop_n_last_frames: int = 0,
+        bad_rows: np.ndarray | None = None,
+    ) -> None:
+        samples = _Samples(episode_bounds, drop_n_last_frames)
+        self._samples = samples if bad_rows is None else samples.without(bad_rows)
+        self.num_samples = self._samples.count
         if self.num_samples == 0:
-            longest = int((episode_bounds[:, 1] - starts).max(initial=0))
+            longest = int((episode_bounds[:, 1] - episode_bounds[:, 0]).max(initial=0))
             raise DatasetError(
                 f"no sample is left: the policy leaves out the last {drop_n_last_frames} frames of "
                 f"every episode, and the longest has {longest}; "
                 "lower --policy.drop_n_last_frames or choose other --dataset.episodes"
             )
         self._seed = seed
-        # Sample k of an episode is its row k; shifts turn a count over all episodes into a row.
-        self._sample_ends = np.cumsum(lengths)
-        self._shifts = starts - (self._sample_ends - lengths)
         self._latest: tuple[int, np.ndarray] | None = None
 
     def indices(self, start: int, stop: int) -> np.ndarray:
@@ -38,12 +41,7 @@ class SampleOrder:
         for epoch in range(first, last + 1):
             begin = epoch * self.num_samples
             parts.append(self._permutation(epoch)[max(start - begin, 0) : max(stop - begin, 0)])
-        return self._rows(np.concatenate(parts))
-
-    def _rows(self, samples: np.ndarray) -> np.ndarray:
-        episodes = np.searchsorted(self._sample_ends, samples, side="right")
-        rows: np.ndarray = samples + self._shifts[episodes]
-        return rows
+        return self._samples.rows(np.concatenate(parts))
 
     def _permutation(self, epoch: int) -> np.ndarray:
         if self._latest is None or self._latest[0] != epoch:
@@ -52,3 +50,40 @@ class SampleOrder:
             permutation = torch.randperm(self.num_samples, generator=generator)
             self._latest = (epoch, permutation.numpy())
         return self._latest[1]
+
+
+class _Samples:
+    """The rows that samples begin at: those of all episodes but for their last frames."""
+
+    def __init__(self, episode_bounds: np.ndarray, drop_n_last_frames: int) -> None:
+        starts, ends = episode_bounds[:, 0], episode_bounds[:, 1] - drop_n_last_frames
+        lengths = np.maximum(ends - starts, 0)
+        self.count = int(lengths.sum())
+        # Sample k of an episode is its row k; shifts turn a count over all episodes into a row.
+        self._ends = np.cumsum(lengths)
+        self._shifts = starts - (self._ends - lengths)
+
+    def rows(self, samples: np.ndarray) -> np.ndarray:
+        """Rows of samples by their number."""
+        rows: np.ndarray = samples + self._shifts[np.searchsorted(self._ends, samples, "right")]
+        return rows
+
+    def without(self, bad_rows: np.ndarray) -> "_Samples | _ListedSamples":
+        """The samples that begin at no row of a list."""
+        if bad_rows.size == 0:
+            return self
+        rows = self.rows(np.arange(self.count))
+        return _ListedSamples(rows[~np.isin(rows, bad_rows)])
+
+
+class _ListedSamples:
+    """Rows that samples begin at, one by one."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.count = len(rows)
+        self._rows = rows
+
+    def rows(self, samples: np.ndarray) -> np.ndarray:
+        """Rows of samples by their number."""
+        rows: np.ndarray = self._rows[samples]
+        return rows

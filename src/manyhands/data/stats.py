@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from manyhands.types import Stats
-
-QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
+from manyhands.lerobot_format.statistics import QUANTILES as QUANTILES
+from manyhands.lerobot_format.statistics import aggregate_stats as aggregate_stats
 
 _NUM_BINS = 5000
 _BIN_MARGIN = 1e-10
@@ -45,12 +44,6 @@ def thinned(picture: np.ndarray) -> np.ndarray:
     return picture[::step, ::step]
 
 
-def aggregate_stats(parts: Sequence[Stats]) -> Stats:
-    """Statistics of several episodes or datasets together."""
-    keys = dict.fromkeys(key for part in parts for key in part)
-    return {key: _aggregate([part[key] for part in parts if key in part]) for key in keys}
-
-
 def _describe(samples: np.ndarray) -> dict[str, np.ndarray]:
     samples = samples.astype(np.result_type(samples.dtype, np.float32), copy=False)
     mean = samples.mean(axis=0, dtype=np.float64)
@@ -81,29 +74,3 @@ def _quantiles(column: np.ndarray) -> np.ndarray:
     values = edges[inside] + share * (edges[inside + 1] - edges[inside])
     quantiles: np.ndarray = np.select([bins == 0, bins >= _NUM_BINS], [edges[0], edges[-1]], values)
     return quantiles
-
-
-def _aggregate(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    counts = np.array([part["count"] for part in parts]).reshape(-1)
-    means = np.stack([part["mean"] for part in parts])
-    deviations = np.stack([part["std"] for part in parts])
-    mean = _weighted(means, counts)
-    variance = _weighted(deviations**2 + (means - mean) ** 2, counts)
-    shared = [name for name in QUANTILES if all(name in part for part in parts)]
-    quantiles = {
-        name: _weighted(np.stack([part[name] for part in parts]), counts) for name in shared
-    }
-    return {
-        "min": np.min([part["min"] for part in parts], axis=0),
-        "max": np.max([part["max"] for part in parts], axis=0),
-        "mean": mean,
-        "std": np.sqrt(variance),
-        "count": np.array([counts.sum()]),
-        **quantiles,
-    }
-
-
-def _weighted(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    weights = counts.reshape(-1, *[1] * (values.ndim - 1))
-    average: np.ndarray = (values * weights).sum(axis=0) / counts.sum()
-    return average
