@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from manyhands.config.act import ActConfig
 from manyhands.config.check import faults_of
 from manyhands.config.optim import AdamWConfig, ConstantWithWarmupConfig, DiffuserSchedulerConfig
-from manyhands.config.policy import ActConfig
 from manyhands.config.train import (
     AcceleratorConfig,
     DatasetConfig,

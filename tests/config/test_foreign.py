@@ -37,11 +37,10 @@ def test_defaults_as_lerobot_writes_them_to_a_file_pass():
     faults: list[str] = []
     tree = {
         "env": None,
-        "rename_map": {},
         "tolerance_s": 0.0001,
         "wandb": {"enable": False, "project": "lerobot"},
         "eval": {"n_episodes": 50},
-        "dataset": {"video_backend": "torchcodec", "image_transforms": {"tfs": {"a": {"b": 1}}}},
+        "dataset": {"video_backend": "torchcodec", "streaming": False},
         "parallelism": {"dp_replicate": 1, "dp_shard": 1},
         "steps": 5,
     }

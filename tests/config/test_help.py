@@ -14,4 +14,6 @@ def test_help_names_every_flag_and_section():
 
 
 def test_help_shows_defaults():
+    entries = "[brightness, contrast, saturation, hue, sharpness, affine]"
+    assert entries in help_text(TrainConfig, "")
     assert "Optimizer updates to make. [100000]" in help_text(TrainConfig, "")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from manyhands.config.act import ActConfig
 from manyhands.config.files import to_json, to_yaml
 from manyhands.config.optim import AdamWConfig, SgdConfig
-from manyhands.config.policy import ActConfig
 from manyhands.config.resolve import completed, job_name_of, output_dir_of, read_train_config
 from manyhands.config.train import DatasetConfig, TrainConfig
 from manyhands.errors import ConfigError

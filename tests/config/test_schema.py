@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.policy import ActConfig, PolicyConfig
+from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import (
     Decoder,
     RawText,

@@ -10,9 +10,12 @@ from manyhands.config.optim import (
     CosineDecayWithWarmupConfig,
     DiffuserSchedulerConfig,
 )
-from manyhands.config.train import TrainConfig
+from manyhands.config.train import CacheConfig, DatasetConfig, TrainConfig
+from manyhands.units import parse_bytes
 
 PRECISIONS = ("no", "bf16", "fp16")
+CACHE_MODES = ("auto", "disk", "ram", "off")
+CACHE_ENCODINGS = ("raw", "jpeg")
 
 
 def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Iterator[str]:
@@ -29,17 +32,71 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
 
 def _dataset_faults(config: TrainConfig) -> Iterator[str]:
     dataset = config.dataset
-    if dataset.repo_id is None and dataset.root is None:
+    if dataset.repo_id is None and dataset.root is None and dataset.mix is None:
         yield "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME"
+    yield from _mix_faults(dataset)
     if dataset.revision is not None and dataset.root is not None:
         yield "--dataset.revision chooses a Hub revision and has no effect with --dataset.root"
-    episodes = dataset.episodes
-    if episodes is not None and (
-        len(set(episodes)) < len(episodes) or min(episodes, default=0) < 0
-    ):
-        yield f"--dataset.episodes={episodes} must be different numbers from 0"
-    if episodes == []:
+    for name in ("episodes", "exclude_episodes"):
+        numbers = getattr(dataset, name) or []
+        if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
+            yield f"--dataset.{name}={numbers} must be different numbers from 0"
+    if dataset.episodes == []:
         yield "--dataset.episodes=[] selects nothing; null selects all"
+    yield from _reading_faults(config)
+    yield from dataset.image_transforms.faults()
+
+
+def _mix_faults(dataset: DatasetConfig) -> Iterator[str]:
+    if dataset.mix is None:
+        return
+    alone = ("repo_id", "root", "revision", "episodes", "exclude_episodes")
+    for name in alone:
+        if getattr(dataset, name) is not None:
+            yield f"--dataset.{name} chooses from one dataset and has no effect with --dataset.mix"
+    if not dataset.mix:
+        yield "--dataset.mix names no dataset; write it as {folder or Hub name: weight}"
+    for name, weight in dataset.mix.items():
+        if not 0 < weight < math.inf:
+            yield f"--dataset.mix gives {name} the weight {weight}, which must be above 0"
+
+
+def _reading_faults(config: TrainConfig) -> Iterator[str]:
+    dataset = config.dataset
+    for name, value, known in (
+        ("dataset.depth_output_unit", dataset.depth_output_unit, ("mm", "m")),
+        ("dataset.check", dataset.check, ("auto", "quick", "full", "off")),
+        ("dataset.on_bad", dataset.on_bad, ("fail", "skip")),
+    ):
+        if value not in known:
+            yield f"--{name}={value} is not one of {', '.join(known)}"
+    for name, share in (("eval_split", dataset.eval_split), ("max_bad", dataset.max_bad)):
+        if not 0 <= share < 1:
+            yield f"--dataset.{name}={share} must be at least 0 and below 1"
+    if dataset.image_size is not None and min(dataset.image_size) < 1:
+        yield f"--dataset.image_size={list(dataset.image_size)} must be two positive sizes"
+    if dataset.on_bad == "skip" and dataset.check == "off":
+        yield "--dataset.on_bad=skip needs a check to find what is bad; leave out --dataset.check"
+    if config.eval_steps > 0 and dataset.eval_split == 0:
+        yield "--eval_steps needs held-out episodes: give --dataset.eval_split=0.1 or so"
+    yield from cache_faults(config.cache)
+    yield from _size_faults("max_ram", config.max_ram)
+
+
+def cache_faults(cache: CacheConfig) -> Iterator[str]:
+    """Yield every reason this cache cannot work."""
+    if cache.mode not in CACHE_MODES:
+        yield f"--cache.mode={cache.mode} is not one of {', '.join(CACHE_MODES)}"
+    if cache.encoding not in CACHE_ENCODINGS:
+        yield f"--cache.encoding={cache.encoding} is not one of {', '.join(CACHE_ENCODINGS)}"
+    yield from _size_faults("cache.max_disk", cache.max_disk)
+
+
+def _size_faults(name: str, text: str | None) -> Iterator[str]:
+    try:
+        parse_bytes(text or "0")
+    except ValueError as error:
+        yield f"--{name}: {error}"
 
 
 def _count_faults(config: TrainConfig) -> Iterator[str]:
@@ -48,6 +105,8 @@ def _count_faults(config: TrainConfig) -> Iterator[str]:
         "steps": (config.steps, 1),
         "log_freq": (config.log_freq, 1),
         "save_freq": (config.save_freq, 0),
+        "eval_steps": (config.eval_steps, 0),
+        "max_eval_samples": (config.max_eval_samples, 0),
         "seed": (config.seed, 0),
         "prefetch_factor": (config.prefetch_factor, 1),
         "num_workers": (config.num_workers, 0),

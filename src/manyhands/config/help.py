@@ -27,6 +27,8 @@ def _line(flag: Flag) -> str:
 def _plain(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict) and all(isinstance(inner, dict) for inner in value.values()):
+        return ", ".join(value)
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_plain(inner)}" for key, inner in value.items())
     return str(value)

@@ -28,7 +28,7 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     tree = _with_pretrained_policy(tree)
     policy = _policy_of(tree)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
-    decoder.faults += _shadowed(tree)
+    decoder.faults += _shadowed(tree) + _details_of_nothing(tree)
     faults = list(dict.fromkeys([*decoder.faults, *faults_of(config, _named_sections(decoder))]))
     if faults:
         raise ConfigError(faults)
@@ -119,6 +119,21 @@ def _shadowed(tree: Tree) -> list[str]:
         if isinstance(policy.get(name), RawText)
         and own in optimizer
         and not isinstance(optimizer[own], RawText)
+    ]
+
+
+def _details_of_nothing(tree: Tree) -> list[str]:
+    """Flags that say how to transform images where nobody asked to."""
+    section: Any = tree
+    for name in ("dataset", "image_transforms"):
+        section = section.get(name) if isinstance(section, dict) else None
+    if not isinstance(section, dict) or _decoded(section.get("enable")) is True:
+        return []
+    flag = "--dataset.image_transforms"
+    return [
+        f"{flag}.{name} has no effect without {flag}.enable=true"
+        for name, value in section.items()
+        if name != "enable" and isinstance(value, RawText)
     ]
 
 

@@ -23,7 +23,8 @@ from manyhands.config.optim import (
     OptimizerConfig,
     SchedulerConfig,
 )
-from manyhands.config.policy import POLICY_TYPES, PolicyConfig
+from manyhands.config.policies import POLICY_TYPES
+from manyhands.config.policy import PolicyConfig
 
 Tree = dict[str, Any]
 """Raw values by name, nested as the dataclasses are."""
@@ -89,6 +90,15 @@ def plain_type(hint: Any) -> Any:
         inner = [argument for argument in get_args(hint) if argument is not type(None)]
         return inner[0] if len(inner) == 1 else hint
     return hint
+
+
+def entry_type(hint: Any) -> type | None:
+    """The dataclass whose values a dictionary holds, if each of its fields has a default."""
+    inner = get_args(hint)[1] if get_origin(hint) is dict else None
+    if not isinstance(inner, type) or not is_dataclass(inner):
+        return None
+    needed = [item for item in fields(inner) if item.default is item.default_factory is MISSING]
+    return None if needed else inner
 
 
 def default_of(item: Field[Any]) -> Any:
@@ -169,11 +179,22 @@ class Decoder:
             if not isinstance(raw, dict):
                 return self._ill(raw, name, "a section of its own values")
             return self.section(inner, raw, f"{name}.")
+        entry = entry_type(inner)
         try:
-            return decode_value(hint, raw)
+            return decode_value(hint, raw) if entry is None else self._entries(entry, raw, name)
         except (DecodingError, TypeError, ValueError, KeyError, AttributeError):
             # draccus lets errors of its own workings through where a value is far off.
             return self._ill(raw, name, type_name(hint))
+
+    def _entries(self, entry: type, raw: Any, name: str) -> Any:
+        """Sections by names that users choose; each is told of its own faults."""
+        entries = decode_value(dict[str, Any], raw)
+        if _has_typed_value(entries):
+            self.faults.append(f"--{name} is set as a whole: --{name}='{{...}}' with all entries")
+            return MISSING
+        self._flags += [f"--{name}.{key}.{item.name}" for key in entries for item in fields(entry)]
+        decoded = {key: self._value(entry, each, f"{name}.{key}") for key, each in entries.items()}
+        return {key: value for key, value in decoded.items() if value is not MISSING}
 
     def _ill(self, raw: Any, name: str, expected: str = "a type and its values") -> Any:
         self.faults.append(f"--{name}={raw} is not {expected}")
@@ -191,6 +212,12 @@ def decode_value(hint: Any, raw: Any) -> Any:
     if raw is None and type(None) not in get_args(hint):
         raise TypeError("null where a value is needed")
     return draccus.decode(hint, raw)
+
+
+def _has_typed_value(raw: Any) -> bool:
+    if isinstance(raw, dict):
+        return any(_has_typed_value(each) for each in raw.values())
+    return isinstance(raw, RawText)
 
 
 def _parsed(text: str) -> Any:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from manyhands.config.optim import OptimizerConfig, SchedulerConfig
 from manyhands.config.policy import PolicyConfig
+from manyhands.config.transforms import ImageTransformsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,12 +16,29 @@ class DatasetConfig:
     """Hub name, also the folder name under the local LeRobot cache."""
     root: Path | None = None
     """Folder of the dataset; wins over the cache and the Hub."""
+    mix: dict[str, float] | None = None
+    """Several datasets and their weights, {folder or Hub name: weight}, instead of one."""
     episodes: list[int] | None = None
     """Episodes to use; null for all."""
+    exclude_episodes: list[int] | None = None
+    """Episodes to leave out."""
+    eval_split: float = 0.0
+    """Share of each task's episodes held out of training, for --eval_steps."""
     revision: str | None = None
     """Hub revision to download."""
     use_imagenet_stats: bool = True
     """Normalize cameras with ImageNet's mean and standard deviation instead of the dataset's."""
+    image_transforms: ImageTransformsConfig = field(default_factory=ImageTransformsConfig)
+    image_size: tuple[int, int] | None = None
+    """Height and width cameras are resized to as they are decoded; null keeps them."""
+    depth_output_unit: str = "mm"
+    """Unit of depth cameras: mm or m."""
+    check: str = "auto"
+    """How datasets are checked before training: quick, full (decodes all), auto by size, or off."""
+    on_bad: str = "fail"
+    """What bad samples do: fail refuses to start, skip leaves them out."""
+    max_bad: float = 0.1
+    """Largest share of samples that --dataset.on_bad=skip may leave out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +69,20 @@ class LaunchConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CacheConfig:
+    """Decoded frames kept for later epochs and runs."""
+
+    mode: str = "auto"
+    """Where decoded frames are kept: disk, ram, off, or auto by what fits."""
+    folder: Path | None = None
+    """Folder of the cache; null takes MANYHANDS_HOME or ~/.cache/manyhands."""
+    max_disk: str | None = None
+    """Most bytes on disk, as 200GB or 50GiB; null takes a quarter of what is free."""
+    encoding: str = "raw"
+    """How frames are kept: raw, or jpeg (a tenth of the size, not exact, slower)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """Run."""
 
@@ -66,6 +98,11 @@ class TrainConfig:
     """Seed of weights, data order and every random draw."""
     cudnn_deterministic: bool = False
     """Use deterministic GPU kernels only; slower."""
+    rename_map: dict[str, str] = field(default_factory=dict)
+    """Names of dataset features as the policy knows them, {dataset's: policy's}."""
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    max_ram: str | None = None
+    """Most bytes of this machine's memory for data, as 16GiB; null takes half of what is free."""
     num_workers: int | None = None
     """Loader processes per rank; null chooses from the cores at hand."""
     batch_size: int = 8
@@ -78,6 +115,10 @@ class TrainConfig:
     """Optimizer updates to make."""
     log_freq: int = 200
     """Updates between log lines; the first and last are always logged."""
+    eval_steps: int = 0
+    """Updates between measurements of the held-out loss; 0 for none."""
+    max_eval_samples: int = 0
+    """Most held-out samples, divided over tasks; 0 for all."""
     save_checkpoint: bool = True
     """Write checkpoints."""
     save_freq: int = 20_000

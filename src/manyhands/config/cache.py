@@ -1,0 +1,80 @@
+"""What to do with kept frames, as the user asked for it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manyhands.config.check import cache_faults
+from manyhands.config.train import CacheConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachedDatasetConfig:
+    """Dataset whose frames are meant."""
+
+    repo_id: str | None = None
+    """Hub name, also the folder name under the local LeRobot cache."""
+    root: Path | None = None
+    """Folder of the dataset."""
+    revision: str | None = None
+    """Hub revision to download."""
+    episodes: list[int] | None = None
+    """Episodes to decode; null for all."""
+    image_size: tuple[int, int] | None = None
+    """Height and width cameras are resized to, as in training; null keeps them."""
+    depth_output_unit: str = "mm"
+    """Unit of depth cameras: mm or m, as in training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheBuildConfig:
+    """Cache."""
+
+    dataset: CachedDatasetConfig = field(default_factory=CachedDatasetConfig)
+    cache: CacheConfig = field(default_factory=lambda: CacheConfig(mode="disk"))
+    cameras: list[str] | None = None
+    """Cameras to decode; null for all."""
+    num_workers: int | None = None
+    """Processes that decode; null for one per core."""
+    json: Path | None = None
+    """File to write the results to."""
+
+    def faults(self) -> list[str]:
+        """Values that nothing can be built with."""
+        dataset = self.dataset
+        named = dataset.repo_id is not None or dataset.root is not None
+        rules = [
+            (not named, "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME"),
+            (
+                self.cache.mode != "disk",
+                f"--cache.mode={self.cache.mode}: only frames on disk outlive the command",
+            ),
+            (
+                self.num_workers is not None and self.num_workers < 1,
+                f"--num_workers={self.num_workers} must be at least 1",
+            ),
+            (
+                dataset.image_size is not None and min(dataset.image_size) < 1,
+                f"--dataset.image_size={dataset.image_size} must be two positive sizes",
+            ),
+            (
+                dataset.depth_output_unit not in ("mm", "m"),
+                f"--dataset.depth_output_unit={dataset.depth_output_unit} is not one of mm, m",
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong] + [*cache_faults(self.cache)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheFolderConfig:
+    """Cache."""
+
+    folder: Path | None = None
+    """Folder of the cache; null takes MANYHANDS_HOME or ~/.cache/manyhands."""
+    dataset: Path | None = None
+    """Folder of the dataset whose frames are meant; null for all."""
+    json: Path | None = None
+    """File to write the results to."""
+
+    def faults(self) -> list[str]:
+        """Nothing can be wrong with these."""
+        return []

@@ -1,0 +1,63 @@
+"""A dataset to be made from others, as the user asked for it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertedDatasetConfig:
+    """Dataset to copy from."""
+
+    repo_id: str | None = None
+    """Hub name, also the folder name under the local LeRobot cache."""
+    root: Path | None = None
+    """Folder of the dataset, of version 2.0, 2.1 or 3.0; it is only read."""
+    revision: str | None = None
+    """Hub revision to download."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertConfig:
+    """Conversion."""
+
+    dataset: ConvertedDatasetConfig = field(default_factory=ConvertedDatasetConfig)
+    merge: list[str] | None = None
+    """Folders or Hub names of several datasets to join in this order, instead of --dataset."""
+    output: Path | None = None
+    """Folder of the new dataset, which must not exist yet."""
+    episodes: list[int] | None = None
+    """Episodes to copy, in this order; null for all."""
+    exclude_episodes: list[int] | None = None
+    """Episodes to leave out."""
+    allow_mixed_robots: bool = False
+    """Merge datasets of different robots; the new one then names none."""
+    json: Path | None = None
+    """File to write a summary to."""
+
+    def faults(self) -> Iterator[str]:
+        """Yield every reason why this cannot work."""
+        named = [flag for flag in ("repo_id", "root", "revision") if getattr(self.dataset, flag)]
+        if self.output is None:
+            yield "no place for the new dataset: give --output=FOLDER"
+        if self.merge is None:
+            yield from self._dataset_faults()
+            return
+        if len(self.merge) < 2:
+            yield f"--merge={self.merge} must name two datasets or more"
+        if named:
+            yield f"--merge already names the datasets; leave out --dataset.{named[0]}"
+        for flag in ("episodes", "exclude_episodes"):
+            if getattr(self, flag) is not None:
+                yield f"--{flag} chooses from one dataset; apply it to one before --merge"
+
+    def _dataset_faults(self) -> Iterator[str]:
+        if self.dataset.root is None and self.dataset.repo_id is None:
+            yield (
+                "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME, or several "
+                "with --merge=[A,B]"
+            )
+        if self.dataset.root is not None and self.dataset.revision is not None:
+            yield "--dataset.revision chooses a Hub revision and has no effect with --dataset.root"
+        if self.allow_mixed_robots:
+            yield "--allow_mixed_robots has no effect without --merge"

@@ -1,0 +1,206 @@
+"""Types of image transform and the kwargs of each, read into one form: ranges as (min, max)."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Range = tuple[float, float]
+Reader = Callable[[Any], Any]
+"""Turns a raw value into its normal form, or raises a ValueError that says what is wrong."""
+
+REQUIRED = object()
+"""Default of a kwarg that has none."""
+
+LARGEST_FACTOR = 1000.0
+LARGEST_KERNEL = 99
+INTERPOLATIONS = {"nearest": "nearest", "bilinear": "bilinear", 0: "nearest", 2: "bilinear"}
+"""Ways to look between pixels, by name and by the numbers that torchvision reads."""
+
+
+@dataclass(frozen=True)
+class Kwarg:
+    """One kwarg of a transform."""
+
+    read: Reader
+    default: Any = REQUIRED
+
+
+def fixed(number: float) -> Range:
+    """A range of one value."""
+    return number, number
+
+
+def around_one(number: float) -> Range:
+    """Factors that much below and above one."""
+    return max(0.0, 1 - _not_negative(number)), 1 + number
+
+
+def around_zero(number: float) -> Range:
+    """Values that far from zero on both sides."""
+    return -_not_negative(number), number
+
+
+def up_to(number: float) -> Range:
+    """Values from zero on."""
+    return 0.0, _not_negative(number)
+
+
+def reciprocals(number: float) -> Range:
+    """Factors from one part to that many times."""
+    other = 1 / number if number else 0.0
+    return min(number, other), max(number, other)
+
+
+def interval(least: float, most: float, spread: Callable[[float], Range] = fixed) -> Reader:
+    """Reads [min, max] within bounds, or a number and the range that it stands for."""
+
+    def read(value: Any) -> Range:
+        ends = spread(float(value)) if _is_number(value) else _numbers(value, 2, "a number or ")
+        low, high = (_within(each, least, most) for each in ends)
+        if low > high:
+            raise ValueError(f"is reversed; write [{high:g}, {low:g}]")
+        return low, high
+
+    return read
+
+
+def whole_interval(least: int, most: int) -> Reader:
+    """Reads [min, max] of whole numbers, or a single one."""
+    read_ends = interval(least, most)
+
+    def read(value: Any) -> tuple[int, int]:
+        low, high = (_whole(each) for each in read_ends(value))
+        return low, high
+
+    return read
+
+
+def number(least: float, most: float) -> Reader:
+    """Reads a number within bounds."""
+
+    def read(value: Any) -> float:
+        if not _is_number(value):
+            raise ValueError("must be a number")
+        return _within(float(value), least, most)
+
+    return read
+
+
+def whole_number(least: int, most: int) -> Reader:
+    """Reads a whole number within bounds."""
+    return lambda value: _whole(number(least, most)(value))
+
+
+def fractions(value: Any) -> Range:
+    """Reads two parts of the picture's width and height."""
+    across, down = (_within(each, 0, 1) for each in _numbers(value, 2, forms="[width, height]"))
+    return across, down
+
+
+def shear_ranges(value: Any) -> tuple[float, float, float, float]:
+    """Reads the range of the angle along x, and along y where it is given."""
+    angles = interval(-89, 89, around_zero)
+    if isinstance(value, Sequence) and len(value) == 4:
+        return *angles(value[:2]), *angles(value[2:])
+    return *angles(value), 0.0, 0.0
+
+
+def interpolation(value: Any) -> str:
+    """Reads how to look between pixels."""
+    if not isinstance(value, str | int) or value not in INTERPOLATIONS:
+        raise ValueError("must be nearest or bilinear")
+    return INTERPOLATIONS[value]
+
+
+def kernel_sides(value: Any) -> tuple[int, int]:
+    """Reads the width and height of a kernel, both odd."""
+    forms = "a number or [width, height]"
+    ends = fixed(float(value)) if _is_number(value) else _numbers(value, 2, forms=forms)
+    width, height = (_whole(_within(each, 1, LARGEST_KERNEL)) for each in ends)
+    if width % 2 == 0 or height % 2 == 0:
+        raise ValueError("must be odd")
+    return width, height
+
+
+def odd_range(value: Any) -> tuple[int, int]:
+    """Reads a range of kernel sizes; its ends move inward to odd numbers."""
+    low, high = whole_interval(1, LARGEST_KERNEL)(value)
+    low, high = low + (low + 1) % 2, high - (high + 1) % 2
+    if low > high:
+        raise ValueError("holds no odd number")
+    return low, high
+
+
+def _numbers(value: Any, count: int, also: str = "", forms: str = "[min, max]") -> list[float]:
+    is_fit = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == count
+    if not is_fit or not all(_is_number(each) for each in value):
+        raise ValueError(f"must be {also}{forms}")
+    return [float(each) for each in value]
+
+
+def _is_number(value: Any) -> bool:
+    is_plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_plain and math.isfinite(value)
+
+
+def _within(value: float, least: float, most: float) -> float:
+    if not least <= value <= most:
+        raise ValueError(f"must lie from {least:g} to {most:g}")
+    return value
+
+
+def _not_negative(value: float) -> float:
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
+def _whole(value: float) -> int:
+    if value != int(value):
+        raise ValueError("must be a whole number")
+    return int(value)
+
+
+_FACTOR = interval(0, LARGEST_FACTOR, around_one)
+_PART = number(0.001, 1)
+
+TRANSFORM_TYPES: Mapping[str, Mapping[str, Kwarg]] = {
+    "Identity": {},
+    "ColorJitter": {
+        "brightness": Kwarg(_FACTOR, None),
+        "contrast": Kwarg(_FACTOR, None),
+        "saturation": Kwarg(_FACTOR, None),
+        "hue": Kwarg(interval(-0.5, 0.5, around_zero), None),
+    },
+    "SharpnessJitter": {"sharpness": Kwarg(_FACTOR)},
+    "RandomAffine": {
+        "degrees": Kwarg(interval(-360, 360, around_zero)),
+        "translate": Kwarg(fractions, (0.0, 0.0)),
+        "scale": Kwarg(interval(0.01, 100), (1.0, 1.0)),
+        "shear": Kwarg(shear_ranges, (0.0, 0.0, 0.0, 0.0)),
+        "interpolation": Kwarg(interpolation, "nearest"),
+        "fill": Kwarg(number(0, 1), 0.0),
+    },
+    "GaussianBlur": {
+        "kernel_size": Kwarg(kernel_sides),
+        "sigma": Kwarg(interval(0.01, 1000), (0.1, 2.0)),
+    },
+    "GaussianNoise": {"std": Kwarg(interval(0, 255, up_to), (5.0, 25.0))},
+    "MotionBlur": {"kernel_size": Kwarg(odd_range, (3, 11))},
+    "GammaCorrection": {"gamma": Kwarg(interval(0.01, 100, reciprocals), (0.5, 2.0))},
+    "CoarseDropout": {
+        "max_holes": Kwarg(whole_number(1, 1000), 8),
+        "max_height_frac": Kwarg(_PART, 0.07),
+        "max_width_frac": Kwarg(_PART, 0.07),
+        "fill_value": Kwarg(number(0, 1), 0.0),
+    },
+    "GaussianPatchBrightness": {
+        "num_patches": Kwarg(whole_interval(1, 100), (1, 4)),
+        "sigma_range": Kwarg(interval(0.001, 100), (0.05, 0.25)),
+        "factor_range": Kwarg(interval(0, LARGEST_FACTOR), (0.4, 1.6)),
+    },
+    "RandomShadow": {"opacity": Kwarg(interval(0, 1), (0.3, 0.6))},
+    "PlanckianJitter": {"temperature": Kwarg(interval(3000, 15_000), (3000.0, 15_000.0))},
+}
+"""Every type that can be named, with torchvision's and LeRobot's names for its kwargs."""

@@ -1,0 +1,94 @@
+"""Image augmentation of a batch on its device, seeded per sample.
+
+Every transform is computed for the whole batch and taken where a sample has drawn it: the work does
+not depend on what was drawn, so that nothing ever waits for the device.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Generator, Tensor
+
+from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.transforms import FLAG, ImageTransformsConfig
+from manyhands.data.augment.plan import Plan
+from manyhands.data.augment.ranges import spread
+from manyhands.data.augment.transform import transform_of
+from manyhands.errors import ConfigError
+from manyhands.types import Batch, Draws
+
+NUM_COLORS = 3
+
+
+class Augmentation:
+    """Transforms the color cameras of a batch; depth cameras and all else stay as they are."""
+
+    def __init__(
+        self, config: ImageTransformsConfig, cameras: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        entries = [entry for entry in config.tfs.values() if entry.weight > 0]
+        self.cameras = sorted(name for name, shape in cameras.items() if shape[0] == NUM_COLORS)
+        self._transforms = [transform_of(entry) for entry in entries]
+        self._plan = Plan(
+            weights=[entry.weight for entry in entries],
+            num_chosen=min(config.max_num_transforms, len(entries)),
+            random_order=config.random_order,
+        )
+        self._sizes = [len(entries), *(each.num_uniforms for each in self._transforms)]
+
+    def draw(self, num_samples: int, generator: Generator) -> dict[str, Tensor]:
+        """By camera and sample, the places of all entries and what each needs to be random."""
+        return {camera: self._draw(num_samples, generator) for camera in self.cameras}
+
+    def _draw(self, num_samples: int, generator: Generator) -> Tensor:
+        places = self._plan.places(num_samples, generator)
+        uniforms = torch.rand(num_samples, sum(self._sizes[1:]), generator=generator)
+        return torch.cat([places, uniforms], dim=1)
+
+    def __call__(self, batch: Batch, draws: Draws) -> Batch:
+        """The batch with its cameras as floats from 0 to 1 on the draws' device, transformed.
+
+        The frames of one camera share the draw of their sample.
+        """
+        return batch | {name: self._augmented(batch[name], draws[name]) for name in self.cameras}
+
+    def _augmented(self, images: Tensor, draws: Tensor) -> Tensor:
+        pictures = unit_floats(images.to(draws.device, non_blocking=True))
+        pictures = pictures.unsqueeze(1) if images.ndim == 4 else pictures
+        places, *uniforms = draws.split_with_sizes(self._sizes, dim=1)
+        for chosen in self._plan.rounds(places):
+            for number, transform in enumerate(self._transforms):
+                changed = transform(pictures, uniforms[number])
+                pictures = torch.where(spread(chosen[:, number]), changed, pictures)
+        return pictures.reshape(images.shape)
+
+
+class NoAugmentation:
+    """Leaves batches as they are."""
+
+    def draw(self, num_samples: int, generator: Generator) -> dict[str, Tensor]:
+        """No numbers."""
+        return {}
+
+    def __call__(self, batch: Batch, draws: Draws) -> Batch:
+        """The same batch."""
+        return batch
+
+
+def augmentation_of(
+    config: ImageTransformsConfig, features: Mapping[str, PolicyFeature]
+) -> Augmentation | NoAugmentation:
+    """The augmentation that was asked for, of the cameras among a policy's inputs."""
+    if not config.enable or config.max_num_transforms == 0:
+        return NoAugmentation()
+    visual = {name: each for name, each in features.items() if each.type is FeatureType.VISUAL}
+    augmentation = Augmentation(config, {name: each.shape for name, each in visual.items()})
+    if not augmentation.cameras:
+        seen = ", ".join(visual) or "no camera"
+        raise ConfigError([f"{FLAG}.enable=true needs a color camera; the policy reads {seen}"])
+    return augmentation
+
+
+def unit_floats(images: Tensor) -> Tensor:
+    """Bytes or floats as floats from 0 to 1."""
+    return images.float() / 255 if images.dtype == torch.uint8 else images.float()

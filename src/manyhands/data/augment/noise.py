@@ -1,0 +1,48 @@
+"""Sensor noise that depends on the sample's draw and on nothing else.
+
+Drawing a number per pixel for the global batch would take longer than the update. Instead each
+pixel hashes its index with its sample's seed: any rank finds the same noise on its device.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from manyhands.config.transform_types import Range
+from manyhands.data.augment.ranges import between, spread
+
+NUM_SEEDS = 2**24
+LOW_BITS = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Independent noise in every value; `std` counts levels of 255."""
+
+    num_uniforms: ClassVar[int] = 2
+
+    std: Range
+
+    def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
+        """The pictures with their samples' draws."""
+        seeds = (uniforms[:, 1] * NUM_SEEDS).long()
+        noise = normal_numbers(seeds, pictures[0].numel()).view_as(pictures)
+        return (pictures + noise * spread(between(self.std, uniforms[:, 0]) / 255)).clamp(0, 1)
+
+
+def normal_numbers(seeds: Tensor, count: int) -> Tensor:
+    """Numbers (seeds, count) that look drawn from the standard normal distribution."""
+    numbers = scrambled(torch.arange(count, device=seeds.device))
+    bits = scrambled((numbers + scrambled(seeds).unsqueeze(1)) & LOW_BITS) >> 9
+    # Odd multiples of 2**-23 lie evenly between -1 and 1 and never meet the ends.
+    return torch.erfinv((2 * bits + 1 - 2**23).float() / 2**23) * 2**0.5
+
+
+def scrambled(bits: Tensor) -> Tensor:
+    """A hash of 32-bit numbers; the constants are those of a known mixer with little bias."""
+    # Both factors have 31 bits, so that no product leaves the 63 bits of an integer.
+    bits = ((bits ^ (bits >> 16)) * 0x21F0AAAD) & LOW_BITS
+    bits = ((bits ^ (bits >> 15)) * 0x735A2D97) & LOW_BITS
+    return bits ^ (bits >> 15)
