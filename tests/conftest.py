@@ -2,18 +2,18 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 # Nothing is fetched in tests: asking the Hub anyway would only wait for its retries.
 os.environ["HF_HUB_OFFLINE"] = "1"
 # What processes share between runs must not come from, or go to, the home of whoever runs tests.
-_HOME = tempfile.TemporaryDirectory(prefix="manyhands-tests-")
-os.environ["MANYHANDS_HOME"] = _HOME.name
+os.environ["MANYHANDS_HOME"] = tempfile.mkdtemp(prefix="manyhands-tests-")
 
 import numpy as np
 import pytest
@@ -36,6 +36,14 @@ TINY_ACT = (
     "--policy.device=cpu",
     "--num_workers=0",
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home() -> Iterator[Path]:
+    """The folder tests share files in; it goes when they end."""
+    folder = Path(os.environ["MANYHANDS_HOME"])
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,9 @@ class ConfigError(UserError):
         super().__init__("\n".join(faults))
         self.faults = faults
 
+    def __reduce__(self) -> tuple[type["ConfigError"], tuple[list[str]]]:
+        return ConfigError, (self.faults,)
+
 
 class DatasetError(UserError):
     """A dataset that is missing, damaged or unlike what its metadata says."""
@@ -41,3 +44,9 @@ class Diverged(Exception):
     """Training produced a number that is not finite."""
 
     exit_code = 3
+
+
+class Answered(Exception):
+    """The user asked a question instead of for work, and has the answer."""
+
+    exit_code = 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from manyhands.checkpoint.store import CheckpointStore, Position
-from manyhands.config.policy import ActConfig
+from manyhands.config.act import ActConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError

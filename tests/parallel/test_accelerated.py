@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from manyhands.config.policy import ActConfig
+from manyhands.config.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.parallel.accelerated import AcceleratedEngine, part_of
 from manyhands.parallel.world import joined_world

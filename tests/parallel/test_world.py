@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from manyhands.config.act import ActConfig
 from manyhands.config.launcher import Launcher
-from manyhands.config.policy import ActConfig
 from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig, TrainConfig
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.workers import run_workers
@@ -25,7 +25,7 @@ CPU = TrainConfig(policy=ActConfig(device="cpu"))
 TALK = """
 import json, sys, torch
 from pathlib import Path
-from manyhands.config.policy import ActConfig
+from manyhands.config.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.parallel.world import joined_world
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.policy import ActConfig, PolicyConfig
+from manyhands.config.policy import PolicyConfig
 from manyhands.types import Batch
 
 VECTORS = {

@@ -6,6 +6,7 @@ refusal where this machine or this policy can meet only one value.
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from manyhands.config.act import ActConfig
+from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.schema import flags_of
 from manyhands.config.train import TrainConfig
-from manyhands.errors import UserError
+from manyhands.errors import ConfigError, UserError
 from manyhands.policies.load import load_policy
 from manyhands.training.start import run_training
 
+HELD_OUT = "--dataset.eval_split=0.25"
 SGD = "--optimizer.type=sgd --optimizer.lr=0.01"
 COSINE = "--scheduler.type=cosine_decay_with_warmup --scheduler.num_warmup_steps=0"
 
@@ -87,8 +91,16 @@ EFFECTS: dict[str, tuple[str, str, Look]] = {
     "batch_size": ("3", "", lambda run: run.facts["batch"]),
     "cudnn_deterministic": ("true", "", lambda run: run.facts["precision"]),
     "dataset.episodes": ("[0, 2]", "", lambda run: run.facts["dataset"]["num_frames"]),
+    "dataset.eval_split": ("0.25", "", lambda run: run.facts["dataset"]["num_frames"]),
+    "dataset.exclude_episodes": ("[1]", "", lambda run: run.facts["dataset"]["num_frames"]),
+    "eval_steps": ("1", HELD_OUT, lambda run: ["held_out_loss" in row for row in run.rows]),
     "job_name": ("grasp", "", lambda run: run.facts["job_name"]),
     "log_freq": ("1", "--steps=3", lambda run: [row["step"] for row in run.rows]),
+    "max_eval_samples": (
+        "1",
+        f"{HELD_OUT} --eval_steps=2",
+        lambda run: run.rows[-1]["held_out_loss"],
+    ),
     "optimizer.betas": ("[0.5, 0.5]", "", Run.weights),
     "optimizer.dampening": ("0.5", f"{SGD} --optimizer.momentum=0.9", Run.weights),
     "optimizer.eps": ("0.1", "", Run.weights),
@@ -159,13 +171,29 @@ REFUSALS = {
 """Values whose visible effect is a refusal that names the fault."""
 
 ELSEWHERE = {
+    "cache.encoding": "training/test_data.py",
+    "cache.folder": "training/test_data.py",
+    "cache.max_disk": "training/test_data.py",
+    "cache.mode": "training/test_data.py",
+    "dataset.check": "training/test_data.py",
+    "dataset.depth_output_unit": "training/test_data.py",
+    "dataset.image_size": "training/test_data.py",
+    "dataset.max_bad": "training/test_data.py",
+    "dataset.mix": "training/test_data.py",
+    "dataset.on_bad": "training/test_data.py",
+    "max_ram": "training/test_data.py",
+    "rename_map": "training/test_data.py",
     "dataloader_multiprocessing_context": "training/test_assemble.py",
-    "dataset.root": "training/test_assemble.py",
-    "dataset.use_imagenet_stats": "training/test_assemble.py",
+    "dataset.image_transforms.enable": "training/test_learner.py",
+    "dataset.image_transforms.max_num_transforms": "training/test_learner.py",
+    "dataset.image_transforms.random_order": "training/test_learner.py",
+    "dataset.image_transforms.tfs": "training/test_learner.py",
+    "dataset.root": "training/test_data.py",
+    "dataset.use_imagenet_stats": "training/test_data.py",
     "launch.num_processes": "cli/test_train.py",
     "num_workers": "training/test_assemble.py",
     "output_dir": "training/test_start.py",
-    "policy.output_features": "training/test_assemble.py",
+    "policy.output_features": "training/test_features.py",
     "policy.path": "training/test_assemble.py",
     "policy.pretrained_backbone_weights": "training/test_assemble.py",
     "policy.pretrained_path": "config/test_resolve.py",
@@ -211,8 +239,20 @@ def test_a_flag_that_cannot_be_met_is_refused_by_name(tmp_path, tiny_act, tiny_d
         run_training(read_train_config(argv))
 
 
+def flags_of_diffusion() -> set[str]:
+    """Flags that no policy has that can be trained."""
+    own, others = ({item.name for item in fields(kind)} for kind in (DiffusionConfig, ActConfig))
+    return {f"policy.{name}" for name in own - others}
+
+
+def test_a_policy_without_a_network_is_refused_before_anything_is_read(tmp_path):
+    argv = ["--policy.type=diffusion", "--dataset.root=nowhere", f"--output_dir={tmp_path / 'run'}"]
+    with pytest.raises(ConfigError, match="diffusion cannot be trained; known are act"):
+        run_training(read_train_config(argv))
+
+
 def test_no_flag_is_left_out():
-    covered = EFFECTS.keys() | REFUSALS.keys() | ELSEWHERE.keys()
+    covered = EFFECTS.keys() | REFUSALS.keys() | ELSEWHERE.keys() | flags_of_diffusion()
     assert covered == {flag.name for flag in flags_of(TrainConfig)}
     tests = Path(__file__).parents[1]
     for name, file in ELSEWHERE.items():

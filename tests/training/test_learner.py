@@ -1,7 +1,10 @@
 """One update."""
 
+import json
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 import torch
@@ -9,10 +12,12 @@ import torch
 from manyhands.checkpoint.store import Position
 from manyhands.config.resolve import read_train_config
 from manyhands.data.loading.stream import Share
-from manyhands.errors import CheckpointError
+from manyhands.errors import CheckpointError, ConfigError
 from manyhands.parallel.accelerated import AcceleratedEngine
 from manyhands.parallel.world import joined_world
-from manyhands.training.assemble import make_policy, open_training_data
+from manyhands.policies.build import build_policy
+from manyhands.training.assemble import make_policy
+from manyhands.training.data import alone, open_training_data
 from manyhands.training.learner import Learner
 
 
@@ -20,11 +25,11 @@ from manyhands.training.learner import Learner
 def learner_of(command, tmp_path, *flags):
     """A learner on the tiny dataset, and its dataset."""
     config = read_train_config(command.argv(tmp_path / "run", "--batch_size=4", *flags))
-    dataset, config = open_training_data(config)
+    data, config = open_training_data(config, alone)
     with joined_world(config) as world:
-        policy, _ = make_policy(config, dataset, world.device)
+        policy, _ = make_policy(config, data.stats, world.device)
         share = Share(0, 1, config.batch_size)
-        yield Learner(policy, config, AcceleratedEngine(world, 1), world, share), dataset
+        yield Learner(policy, config, AcceleratedEngine(world, 1), world, share), data.source
 
 
 def weights_after(command, tmp_path, steps, *flags) -> dict[str, torch.Tensor]:
@@ -94,3 +99,96 @@ def test_a_changed_learning_rate_takes_effect_on_a_saved_state(command, tmp_path
     with learner_of(command, tmp_path, "--optimizer.lr=0.5") as (learner, data):
         learner.load_training_state(state)
         assert learner.update(data.batch([1, 5, 9, 20]), 1).lr == 0.5
+
+
+AUGMENT = "--dataset.image_transforms"
+CAMERAS = ("observation.images.top", "observation.images.wrist")
+SEEING = [
+    "--policy.pretrained_backbone_weights=null",
+    "--policy.dropout=0",
+    "--policy.output_features=" + json.dumps({"action": {"type": "ACTION", "shape": [2]}}),
+    "--policy.input_features="
+    + json.dumps(
+        {"observation.state": {"type": "STATE", "shape": [3]}}
+        | {camera: {"type": "VISUAL", "shape": [3, 32, 32]} for camera in CAMERAS}
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def seeing(tiny_act):
+    """A policy with two small cameras, and a batch of frames; both to be copied."""
+    config = read_train_config(["--dataset.root=none", *tiny_act, *SEEING])
+    torch.manual_seed(0)
+    batch = {camera: torch.randint(20, 230, (4, 3, 32, 32)).byte() for camera in CAMERAS}
+    batch |= {"observation.state": torch.randn(4, 3), "action": torch.randn(4, 6, 2)}
+    batch |= {"action_is_pad": torch.zeros(4, 6, dtype=torch.bool)}
+    return build_policy(config.policy, {}), batch
+
+
+@contextmanager
+def seeing_learner(seeing, command, tmp_path, *flags, num_parts=1):
+    """A learner of those cameras, and the batch."""
+    config = read_train_config(command.argv(tmp_path / "run", *SEEING, *flags))
+    policy, batch = deepcopy(seeing)
+    with joined_world(config) as world:
+        engine = AcceleratedEngine(world, num_parts)
+        yield Learner(policy, config, engine, world, Share(0, 1, 4)), batch
+
+
+def test_each_flag_of_the_augmentation_changes_what_is_seen(seeing, command, tmp_path):
+    on, grain = f"{AUGMENT}.enable=true", json.dumps({"grain": {"type": "GaussianNoise"}})
+    flags = [(on,), (on, f"{AUGMENT}.max_num_transforms=1"), (on, f"{AUGMENT}.random_order=true")]
+    flags += [(on, f"{AUGMENT}.tfs={grain}"), ()]
+    cameras = []
+    for each in flags:
+        with seeing_learner(seeing, command, tmp_path, *each) as (learner, batch):
+            seen = learner._augmentation(batch, learner.augmentation_draws(0))
+            cameras.append([seen[camera].float() for camera in CAMERAS])
+    for one, other in combinations(cameras, 2):
+        assert not any(torch.allclose(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_what_is_learned_from_is_the_augmented_batch(seeing, command, tmp_path):
+    with seeing_learner(seeing, command, tmp_path, f"{AUGMENT}.enable=true") as (learner, batch):
+        draws = learner.augmentation_draws(3)
+        assert sorted(draws) == list(CAMERAS)
+        changed = learner._augmentation(batch, draws)
+        expected, _ = learner.policy.train().training_loss(changed, learner.draws(3))
+        plain, _ = learner.policy.training_loss(batch, learner.draws(3))
+        assert not torch.allclose(expected, plain)
+        torch.testing.assert_close(learner.update(batch, 3).terms["loss"], expected.detach())
+        assert all(batch[camera].dtype == torch.uint8 for camera in CAMERAS)
+
+
+def test_a_policy_itself_never_augments(seeing, command, tmp_path):
+    losses = []
+    for flags in ((), (f"{AUGMENT}.enable=true",)):
+        with seeing_learner(seeing, command, tmp_path, *flags) as (learner, batch):
+            losses.append(learner.policy.training_loss(batch, learner.draws(0))[0].item())
+    assert losses[0] == losses[1]
+
+
+def test_micro_batches_and_ranks_augment_their_own_samples(seeing, command, tmp_path):
+    losses = []
+    for num_parts in (1, 2):
+        parts = seeing_learner(
+            seeing, command, tmp_path, f"{AUGMENT}.enable=true", num_parts=num_parts
+        )
+        with parts as (learner, batch):
+            losses.append(learner.update(batch, 0).terms["loss"].item())
+            draws = learner.augmentation_draws(5)
+            for rank in range(4):
+                learner.share = Share(rank, 4, 1)
+                own = learner.augmentation_draws(5)
+                assert all(torch.equal(own[name][0], draws[name][rank]) for name in CAMERAS)
+    # Frozen normalization lets samples be computed in any company.
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_augmenting_without_a_camera_is_refused(command, tmp_path):
+    with (
+        pytest.raises(ConfigError, match="no camera"),
+        learner_of(command, tmp_path, f"{AUGMENT}.enable=true"),
+    ):
+        pass

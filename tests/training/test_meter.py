@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from manyhands.config.policy import ActConfig
+from manyhands.config.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import Diverged
 from manyhands.observe.clock import Clock

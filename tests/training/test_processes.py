@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 import manyhands
+from manyhands.config.act import ActConfig
 from manyhands.config.launcher import Launcher
-from manyhands.config.policy import ActConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import DatasetConfig
 from manyhands.errors import EnvironmentFault, UserError

@@ -13,8 +13,10 @@ from manyhands.data.assembly import build_columns
 from manyhands.data.batches import ArraySpec, read_batch
 from manyhands.data.columns import Column
 from manyhands.data.location import locate_dataset, shared_home
+from manyhands.data.pictures.form import depth_factor
 from manyhands.data.reading import Reading
 from manyhands.data.selection import Source, select_episodes
+from manyhands.data.stamps import stamp_of
 from manyhands.data.windows import window_rows
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
@@ -74,16 +76,26 @@ class Dataset:
 
     @property
     def features(self) -> dict[str, Feature]:
-        """Features that are read, by the names they are delivered under."""
-        features, reading = self.info.features, self.reading
-        return {
-            reading.delivered(key): features[key] for key in features if key not in reading.skip
-        }
+        """Features that are read, as they are delivered."""
+        return self.reading.delivered_features(self.info.features)
 
     @property
     def stats(self) -> Stats:
         """Statistics of the whole dataset by delivered name, whichever episodes are chosen."""
-        return {self.reading.delivered(key): values for key, values in self.meta.stats.items()}
+        return self.delivered_stats(self.meta.stats)
+
+    def delivered_stats(self, stats: Stats) -> Stats:
+        """Recorded statistics under delivered names; distances in the unit that is delivered."""
+        reading, features = self.reading, self.info.features
+        scales = {
+            key: depth_factor(feature, reading.depth_unit)
+            for key, feature in features.items()
+            if feature.is_depth
+        }
+        return {
+            reading.delivered(key): _scaled(values, scales[key]) if key in scales else values
+            for key, values in stats.items()
+        }
 
     @property
     def fps(self) -> float:
@@ -111,6 +123,23 @@ class Dataset:
         return self._selection.bounds
 
     @property
+    def frame_bounds(self) -> np.ndarray:
+        """Frames [first, end) of each chosen episode in the whole dataset, (episodes, 2)."""
+        return self._selection.frame_bounds
+
+    @property
+    def windows(self) -> Mapping[str, np.ndarray]:
+        """Frame offsets of the keys that have a window, by delivered name."""
+        return self._offsets
+
+    def column_values(self, key: str, frames: np.ndarray) -> np.ndarray:
+        """Values of one array feature at frames of the whole dataset, without any window."""
+        column = self._arrays[key]
+        values = np.empty((*frames.shape, *column.shape), column.dtype)
+        column.read_into(frames, values)
+        return values
+
+    @property
     def list_keys(self) -> list[str]:
         """Keys whose values are texts or lists, in a batch one per sample."""
         return list(self._lists)
@@ -126,6 +155,18 @@ class Dataset:
         table = self.meta.episodes
         for files in (table.data_files, *table.video_files.values()):
             digest.update("".join(self._size_line(path) for path in files.paths).encode())
+        return digest.hexdigest()
+
+    @property
+    def version(self) -> str:
+        """A hash that changes with every change of a file, also with its place."""
+        table, chosen = self.meta.episodes, self._selection.episodes
+        digest = blake2b(f"{self.root.resolve()}".encode(), digest_size=16)
+        for files in (table.data_files, *table.video_files.values()):
+            for file in np.unique(files.of_episode[chosen]):
+                path = self.root / files.paths[file]
+                stamp = stamp_of(path) if path.is_file() else "missing"
+                digest.update(f"{path} {stamp}\n".encode())
         return digest.hexdigest()
 
     def _size_line(self, path: str) -> str:
@@ -185,6 +226,10 @@ def _of_kind(columns: dict[str, Column], has_arrays: bool) -> dict[str, Any]:
     return {
         key: column for key, column in columns.items() if hasattr(column, "read_into") == has_arrays
     }
+
+
+def _scaled(values: dict[str, np.ndarray], factor: float) -> dict[str, np.ndarray]:
+    return {name: value if name == "count" else value * factor for name, value in values.items()}
 
 
 def _check_rename_map(rename_map: Mapping[str, str], info: DatasetInfo) -> None:

@@ -46,6 +46,12 @@ def column_names(file: FrameFile) -> list[str]:
 def read_frames(file: FrameFile, keys: list[str]) -> pa.Table:
     """Columns of a file, which must number its frames as the metadata does."""
     table = read_columns(file.path, keys)
+    check_numbering(file, table)
+    return table
+
+
+def check_numbering(file: FrameFile, table: pa.Table) -> None:
+    """Refuse a file whose rows are not the frames it must hold."""
     expected = file.frames
     if table.num_rows != len(expected):
         raise DatasetError(
@@ -57,7 +63,6 @@ def read_frames(file: FrameFile, keys: list[str]) -> pa.Table:
             f"{file.path}: the column {names.INDEX} must count from {expected[0]} to "
             f"{expected[-1]}, as the metadata says"
         )
-    return table
 
 
 def memory_type(feature: Feature) -> np.dtype:

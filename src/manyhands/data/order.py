@@ -5,10 +5,22 @@ once, in the permutation LeRobot's sampler makes for it; batches may straddle th
 epochs, so all are full.
 """
 
+from typing import Protocol
+
 import numpy as np
 import torch
 
 from manyhands.errors import DatasetError
+
+
+class Order(Protocol):
+    """An endless stream of rows, addressed by position."""
+
+    num_samples: int
+    """Samples of one epoch."""
+
+    def indices(self, start: int, stop: int) -> np.ndarray:
+        """Rows at positions [start, stop) of the stream."""
 
 
 class SampleOrder:

@@ -1,13 +1,14 @@
 """How a dataset is read: what is left out, renamed, resized, and where shared files lie."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from manyhands.data.columns import ArrayColumn
 from manyhands.data.pictures.form import Size
 from manyhands.data.pictures.source import PictureSource
+from manyhands.lerobot_format.feature import Feature
 
 
 class CameraCache(Protocol):
@@ -37,3 +38,18 @@ class Reading:
     def delivered(self, key: str) -> str:
         """The name a feature is delivered under."""
         return self.rename_map.get(key, key)
+
+    def delivered_features(self, features: Mapping[str, Feature]) -> dict[str, Feature]:
+        """Features that are read, as they are delivered."""
+        return {
+            self.delivered(key): self._resized(feature)
+            for key, feature in features.items()
+            if key not in self.skip
+        }
+
+    def _resized(self, feature: Feature) -> Feature:
+        if self.image_size is None or not feature.is_camera or feature.is_depth:
+            return feature
+        channels, size = feature.channel_first_shape[0], self.image_size
+        shape = (*size, channels) if feature.channels_last else (channels, *size)
+        return replace(feature, shape=shape)

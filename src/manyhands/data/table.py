@@ -29,6 +29,7 @@ from manyhands.data.frames import (
 )
 from manyhands.data.mapped import MappedArray
 from manyhands.data.selection import Source
+from manyhands.data.stamps import stamp_of
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset_info import Feature
@@ -84,20 +85,9 @@ def _key(source: Source) -> str:
     stored = {key: (each.dtype, each.shape) for key, each in _stored_features(source).items()}
     digest.update(json.dumps(stored).encode())
     for file in chosen_files(source):
-        digest.update(f"{file.path}\n{_stamp(file.path)}\n".encode())
+        digest.update(f"{file.path}\n{stamp_of(file.path)}\n".encode())
         digest.update(file.frames.tobytes())
     return digest.hexdigest()
-
-
-def _stamp(path: Path) -> str:
-    """What changes with every change of a file: nobody can set the time of its last one back."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise DatasetError(
-            f"{path} cannot be read: {error.strerror}; copy or download the dataset again"
-        ) from None
-    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 def _stored_features(source: Source) -> dict[str, Feature]:

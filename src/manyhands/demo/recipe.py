@@ -7,9 +7,9 @@ the policy reads the object's pose instead; the camera is recorded all the same.
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from manyhands.config.act import ActConfig
 from manyhands.config.demo import DemoConfig
 from manyhands.config.optim import AdamWConfig, DiffuserSchedulerConfig
-from manyhands.config.policy import ActConfig
 from manyhands.config.train import AcceleratorConfig, DatasetConfig, LaunchConfig, TrainConfig
 from manyhands.lerobot_format.dataset_info import parse_features
 from manyhands.lerobot_format.features import policy_features

@@ -19,7 +19,8 @@ from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.sim.rollout import EpisodeResult, Film, roll_out
 from manyhands.sim.task import MAX_STEPS, TrayTask
-from manyhands.training.assemble import make_policy, open_training_data
+from manyhands.training.assemble import make_policy
+from manyhands.training.data import alone, open_training_data
 from manyhands.training.ending import Ending
 from manyhands.training.processes import train
 
@@ -71,9 +72,9 @@ def recorded_seeds(seed: int, recipe: Recipe) -> list[int]:
 
 def untrained_policy(config: TrainConfig) -> Policy:
     """The policy as training finds it."""
-    dataset, config = open_training_data(config)
+    data, config = open_training_data(config, alone)
     device = torch.device("cuda" if num_visible_gpus() else "cpu")
-    policy, _ = make_policy(config, dataset, device)
+    policy, _ = make_policy(config, data.stats, device)
     return policy
 
 

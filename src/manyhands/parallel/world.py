@@ -7,11 +7,11 @@ waits for a GPU.
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.config.train import TrainConfig
-from manyhands.errors import EnvironmentFault, RankLost
+from manyhands.errors import EnvironmentFault, RankLost, UserError
 
 T = TypeVar("T")
 
@@ -93,6 +93,19 @@ class World:
         values = [value]
         dist.broadcast_object_list(values, src=0, group=self._host_group)
         return values[0]
+
+    def once(self, work: Callable[[], T]) -> T:
+        """Collective. What the main rank finds; a mistake it meets there stops every rank."""
+        found: tuple[T | None, UserError | None] = (None, None)
+        if self.is_main:
+            try:
+                found = (work(), None)
+            except UserError as error:
+                found = (None, error)
+        result, fault = self.share(found)
+        if fault is not None:
+            raise fault
+        return cast(T, result)
 
     def barrier(self) -> None:
         """Collective. Wait until every rank is here."""

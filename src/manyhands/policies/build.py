@@ -2,8 +2,9 @@
 
 from torch import nn
 
+from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType, NormalizationMode
-from manyhands.config.policy import ActConfig, PolicyConfig, visual_features
+from manyhands.config.policy import PolicyConfig, visual_features
 from manyhands.errors import ConfigError, UserError
 from manyhands.lerobot_format.processor import Processors, Scaling
 from manyhands.policies.act.network import ActNetwork
@@ -14,6 +15,9 @@ from manyhands.policies.vision import load_imagenet
 from manyhands.types import Stats
 
 Modes = dict[str, NormalizationMode]
+
+NETWORKS = (ActConfig.type,)
+"""Types of policies that have a network."""
 
 
 def build_policy(config: PolicyConfig, stats: Stats) -> Policy:

@@ -8,15 +8,18 @@ from manyhands import units
 from manyhands.config.resolve import job_name_of
 from manyhands.config.schema import encode
 from manyhands.data.dataset import Dataset
+from manyhands.data.mixed_order import MixedOrder
+from manyhands.data.mixture import Mixture
 from manyhands.observe.machine import hardware, software_versions
 from manyhands.parallel.world import World
+from manyhands.training.data import TrainingData
 from manyhands.training.run import Run
 
 
-def banner_of(run: Run, dataset: Dataset, num_samples: int) -> list[str]:
+def banner_of(run: Run, data: TrainingData) -> list[str]:
     """The lines a run opens with."""
     share, world, config = run.learner.share, run.world, run.config
-    per_step = share.samples_per_step
+    per_step, num_samples = share.samples_per_step, data.order.num_samples
     num_parts = share.samples_per_rank // config.batch_size
     epochs = config.steps * per_step / num_samples
     total, trained = num_parameters(run)
@@ -29,8 +32,7 @@ def banner_of(run: Run, dataset: Dataset, num_samples: int) -> list[str]:
         f"Number of GPUs: {world.num_gpus}",
         f"Effective batch: {config.batch_size} per process x {world.size} processes x "
         f"{num_parts} accumulation = {per_step} samples per update",
-        f"Dataset: {dataset.num_episodes} episodes, {dataset.num_frames:,} frames, "
-        f"{dataset.fps:g} fps",
+        *datasets_told(data),
         f"Steps: {config.steps:,} updates = {config.steps * per_step:,} samples = "
         f"{epochs:.2f} epochs; {num_samples / per_step:,.1f} steps per epoch",
         f"Parameters: {units.count(total)}, {units.count(trained)} trained",
@@ -40,7 +42,7 @@ def banner_of(run: Run, dataset: Dataset, num_samples: int) -> list[str]:
     ]
 
 
-def facts_of(run: Run, dataset: Dataset, num_samples: int) -> dict[str, Any]:
+def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
     """What `run.json` keeps of a run."""
     share, world, config = run.learner.share, run.world, run.config
     total, trained = num_parameters(run)
@@ -50,11 +52,11 @@ def facts_of(run: Run, dataset: Dataset, num_samples: int) -> dict[str, Any]:
         "versions": software_versions(),
         "hardware": hardware(),
         "dataset": {
-            "root": str(dataset.root),
-            "fingerprint": dataset.fingerprint,
-            "num_episodes": dataset.num_episodes,
-            "num_frames": dataset.num_frames,
-            "fps": dataset.fps,
+            "root": ", ".join(str(part.root) for part in parts_of(data.source)),
+            "fingerprint": data.source.fingerprint,
+            "num_episodes": data.source.num_episodes,
+            "num_frames": data.source.num_frames,
+            "fps": data.source.fps,
         },
         "policy": {
             "type": run.learner.policy.config.type,
@@ -66,12 +68,35 @@ def facts_of(run: Run, dataset: Dataset, num_samples: int) -> dict[str, Any]:
             "processes": world.size,
             "accumulation": share.samples_per_rank // config.batch_size,
             "effective": share.samples_per_step,
-            "steps_per_epoch": num_samples / share.samples_per_step,
+            "steps_per_epoch": data.order.num_samples / share.samples_per_step,
         },
         "precision": precision_in_use(world),
         "ranks": [vars(seat) for seat in world.seats],
         "config": encode(config),
     }
+
+
+def datasets_told(data: TrainingData) -> list[str]:
+    """What is learned from, and what is held out."""
+    lines = [
+        f"Dataset: {part.num_episodes} episodes, {part.num_frames:,} frames, {part.fps:g} fps"
+        f" in {part.root}"
+        for part in parts_of(data.source)
+    ]
+    if isinstance(data.order, MixedOrder):
+        shares = data.order.counts / data.order.counts.sum()
+        lines = [
+            f"{line}: {share:.1%} of samples" for line, share in zip(lines, shares, strict=True)
+        ]
+    if data.held_out is not None:
+        held = data.held_out
+        lines.append(f"Held out: {held.num_episodes} episodes, {held.num_frames:,} frames")
+    return lines
+
+
+def parts_of(source: Dataset | Mixture) -> list[Dataset]:
+    """The datasets that samples come from."""
+    return source.parts if isinstance(source, Mixture) else [source]
 
 
 def num_parameters(run: Run) -> tuple[int, int]:

@@ -14,6 +14,8 @@ class Due:
     save_every: int
     """Zero saves after the last update only."""
     saves: bool = True
+    validate_every: int = 0
+    """Zero measures no held-out loss."""
     poll_every: int = 1
     """Updates between two questions among ranks about a request to stop."""
 
@@ -21,7 +23,7 @@ class Due:
     def from_config(cls, config: TrainConfig, poll_every: int = 1) -> "Due":
         """The periods a config asks for."""
         periods = (config.steps, config.log_freq, config.save_freq)
-        return cls(*periods, config.save_checkpoint, poll_every)
+        return cls(*periods, config.save_checkpoint, config.eval_steps, poll_every)
 
     def log(self, step: int) -> bool:
         """Whether metrics are due after this update."""
@@ -30,6 +32,10 @@ class Due:
     def save(self, step: int) -> bool:
         """Whether a checkpoint is due after this update."""
         return self.saves and self._falls(step, self.save_every)
+
+    def validate(self, step: int) -> bool:
+        """Whether the held-out loss is due after this update."""
+        return self.validate_every > 0 and self._falls(step, self.validate_every)
 
     def poll(self, step: int) -> bool:
         """Whether ranks ask each other after this update about a request to stop."""

@@ -5,6 +5,7 @@ before the forward pass, and each rank adds its part. Random draws are made for 
 cut, so that sample k gets the same noise wherever it is computed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,7 @@ from torch.optim import Optimizer
 
 from manyhands.checkpoint.store import Position
 from manyhands.config.train import TrainConfig
+from manyhands.data.augment.augmentation import augmentation_of
 from manyhands.data.loading.stream import Share
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
@@ -56,6 +58,9 @@ class Learner:
         self._engine = engine
         self._world = world
         self._max_grad_norm = config.optimizer.grad_clip_norm
+        self._augmentation = augmentation_of(
+            config.dataset.image_transforms, policy.config.input_features
+        )
         # The network as its policy knows it; the engine wraps it for training.
         self._bare_network = cast(Network, policy.network)
         self._bare_optimizer = build_optimizer(
@@ -70,7 +75,7 @@ class Learner:
     def update(self, batch: Batch, step: int) -> UpdateResult:
         """Make one optimizer update; return device tensors, read none of them."""
         lr = self._schedule.apply(step)
-        inputs = self.policy.prepare(batch)
+        inputs = self.policy.prepare(self._augmentation(batch, self.augmentation_draws(step)))
         counts = self._global_counts(inputs)
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step, self.share.rank))
         measured: list[dict[str, Tensor]] = []
@@ -91,8 +96,17 @@ class Learner:
 
     def draws(self, step: int) -> dict[str, Tensor]:
         """This rank's part of the random numbers that the global batch of an update uses."""
-        generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "draws", step))
-        draws = self._bare_network.draw(self.share.samples_per_step, generator)
+        return self._own_part("draws", step, self._bare_network.draw)
+
+    def augmentation_draws(self, step: int) -> dict[str, Tensor]:
+        """This rank's part of the random numbers that transform the images of the global batch."""
+        return self._own_part("augment", step, self._augmentation.draw)
+
+    def _own_part(
+        self, stream: str, step: int, draw: Callable[[int, torch.Generator], dict[str, Tensor]]
+    ) -> dict[str, Tensor]:
+        generator = torch.Generator().manual_seed(derive_seed(self.config.seed, stream, step))
+        draws = draw(self.share.samples_per_step, generator)
         first = self.share.rank * self.share.samples_per_rank
         own = slice(first, first + self.share.samples_per_rank)
         return {name: value[own].to(self.policy.device) for name, value in draws.items()}

@@ -1,7 +1,7 @@
 """The training loop: when things happen. How they happen lives in the modules it calls.
 
-One step is: data, update, log, save. A checkpoint taken after step N followed by a resume continues
-exactly as if the run had never stopped.
+One step is: data, update, log, validate, save. A checkpoint taken after step N followed by a resume
+continues exactly as if the run had never stopped.
 """
 
 from manyhands.training.ending import Ending
@@ -27,9 +27,14 @@ def train(run: Run) -> Ending:
             run.journal.advance(position.step)
             stopping = run.due.poll(position.step) and run.world.any(stop.requested)
             saving = run.due.save(position.step) or stopping
-            if run.due.log(position.step) or saving:
+            validating = run.due.validate(position.step)
+            if run.due.log(position.step) or saving or validating:
                 # Measures come before the save: one that is not finite ends the run here.
-                run.journal.record(position.step, run.meter.lap())
+                measures = run.meter.lap()
+                if validating:
+                    with run.clock.timing("validate"):
+                        measures |= run.validator.measure(run.config.seed)
+                run.journal.record(position.step, measures)
             if saving:
                 run.checkpoints.save(position, run.learner)
                 run.journal.say(f"checkpoint of step {position.step} saved")

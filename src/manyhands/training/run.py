@@ -14,6 +14,7 @@ from manyhands.parallel.world import World
 from manyhands.training.due import Due
 from manyhands.training.learner import Learner
 from manyhands.training.meter import Meter
+from manyhands.training.validate import NoValidator, Validator
 from manyhands.types import Batch
 
 
@@ -34,6 +35,7 @@ class Run:
     world: World
     learner: Learner
     stream: Stream
+    validator: Validator | NoValidator
     checkpoints: CheckpointStore
     journal: Journal | SilentJournal
     audit: Audit | NoAudit

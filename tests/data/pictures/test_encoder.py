@@ -26,13 +26,13 @@ def codec(request, monkeypatch):
 
 
 def write_clips(path, picture, fps) -> list[np.ndarray]:
-    pictures, file = [], ClipFile(path)
+    pictures, file = [], ClipFile(path, fps)
     for length in LENGTHS:
         clip = ClipEncoder(fps, 32, 48)
         for _ in range(length):
             pictures.append(picture(32, 48, len(pictures)))
             clip.add(pictures[-1])
-        file.append(clip.finish(), length)
+        file.append(clip.finish())
     file.close()
     return pictures
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.policy import ActConfig
 from manyhands.policies.act.model import ActModel
 
 VISUAL = FeatureType.VISUAL

@@ -56,7 +56,14 @@ class VideoPictures:
         first_numbers = np.rint(episodes.video_starts_s[key] * info.fps).astype(np.int64)
         # What to add to a frame's number in the dataset to get its number in the file.
         self._shifts = first_numbers - episodes.from_index
+        self._fps = info.fps
         self._reader = VideoReader(info.fps, FrameForm(form.video_pixels, form.size))
+
+    def layout(self) -> bytes:
+        """Where in which file every episode's frames lie."""
+        parts = (self._episodes.from_index, self._files, self._shifts)
+        form = f"{self._form!r} {self._fps}".encode()
+        return b"".join([form, *(part.tobytes() for part in parts)])
 
     def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
         """Pictures with their channels first."""
@@ -78,6 +85,10 @@ class StoredPictures:
         self._key = key
         self._form = form
         self._stored = StoredBytes(source)
+
+    def layout(self) -> bytes:
+        """Where in which file every episode's frames lie."""
+        return b"".join([repr(self._form).encode(), self._key.encode(), self._stored.layout()])
 
     def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
         """Pictures with their channels first."""

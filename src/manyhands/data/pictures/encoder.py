@@ -2,12 +2,15 @@
 
 import io
 import os
+from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 
+from manyhands.data.pictures.packets import Clip, EncodedVideo
 from manyhands.errors import DatasetError
 
 PIXEL_FORMAT = "yuv420p"
@@ -27,6 +30,7 @@ class ClipEncoder:
         # Unless its log is turned low, the AV1 library prints its settings for every clip.
         os.putenv("SVT_LOG", "0")
         self.num_frames = 0
+        self._fps = fps
         self._buffer = io.BytesIO()
         self._container = av.open(self._buffer, "w", format="mp4")
         options = {"g": str(KEYFRAME_INTERVAL), "crf": str(CRF)}
@@ -42,11 +46,19 @@ class ClipEncoder:
         self._encode(frame)
         self.num_frames += 1
 
-    def finish(self) -> bytes:
-        """The clip as a whole mp4 file."""
+    def finish(self) -> Clip:
+        """All frames that were added."""
         self._encode(None)
         self._container.close()
-        return self._buffer.getvalue()
+        self._buffer.seek(0)
+        clip = EncodedVideo(self._buffer, self._fps).cut(0, self.num_frames)
+        assert clip is not None, "an encoder begins with a keyframe and leaves no frame out"
+        return clip
+
+    def abandon(self) -> None:
+        """Want no clip after all; an encoder that is not told the end complains aloud."""
+        with suppress(DatasetError):
+            self._encode(None)
 
     def _encode(self, frame: av.VideoFrame | None) -> None:
         try:
@@ -66,31 +78,32 @@ class ClipFile:
         self.num_bytes = 0
         self._container = av.open(str(path), "w", format="mp4")
         self._frame_time = Fraction(1, fps)
-        self._first: Clip | None = None
         self._stream: Any = None
+        self._encoding: tuple[Any, ...] = ()
+        self._delay = 0
 
     def takes(self, clip: Clip) -> bool:
         """Whether a clip can follow those already there; else it needs a file of its own."""
-        if self._first is None:
+        if self._stream is None:
             return True
-        is_alike = clip.encoding == self._first.encoding and clip.delay <= self._first.delay
+        is_alike = clip.encoding == self._encoding and clip.delay <= self._delay
         return is_alike and clip.starts_fresh
 
     def append(self, clip: Clip) -> None:
         """Copy a clip's packets behind those already there."""
-        if self._first is None:
-            self._first = clip
+        if self._stream is None:
+            self._encoding, self._delay = clip.encoding, clip.delay
             self._stream = self._container.add_stream_from_template(clip.stream, opaque=True)
             self._stream.time_base = self._frame_time
+        self.num_bytes += clip.num_bytes
         for place, (packet, number) in enumerate(zip(clip.packets, clip.numbers, strict=True)):
             packet.stream = self._stream
             packet.time_base = self._frame_time
             packet.duration = 1
             packet.pts = self.num_frames + number
-            packet.dts = self.num_frames + place - self._first.delay
+            packet.dts = self.num_frames + place - self._delay
             self._container.mux(packet)
         self.num_frames += clip.num_frames
-        self.num_bytes += clip.num_bytes
 
     def close(self) -> None:
         """Write the file's index; without it the file cannot be read."""

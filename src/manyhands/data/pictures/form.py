@@ -63,8 +63,7 @@ class DepthForm:
         return meters if self.unit == "m" else in_range
 
     def _converted(self, values: np.ndarray) -> np.ndarray:
-        recorded = self.feature.depth_unit or self.unit
-        converted: np.ndarray = values * np.float32(_METERS[recorded] / _METERS[self.unit])
+        converted: np.ndarray = values * np.float32(depth_factor(self.feature, self.unit))
         return converted
 
 
@@ -80,6 +79,12 @@ def form_of(feature: Feature, size: Size | None = None, depth_unit: str = "mm") 
     if feature.is_depth:
         return DepthForm(shape, size, feature, depth_unit)
     return ColorForm(shape, size)
+
+
+def depth_factor(feature: Feature, unit: str) -> float:
+    """What turns recorded distances into those of a unit; one where none was recorded."""
+    recorded = feature.depth_unit or unit
+    return _METERS[recorded] / _METERS[unit]
 
 
 def checked(picture: np.ndarray, form: PictureForm, where: str) -> np.ndarray:

@@ -11,10 +11,11 @@ from typing import Any
 
 import av
 
+from manyhands.data.pictures.video import MAX_DELAY
 from manyhands.errors import DatasetError
 
-# No codec shows a frame more than this many frames later than it is decoded.
-_MAX_DELAY = 16
+# Times beyond this are those of no file.
+_LAST_TICK = 2**62
 # The kinds of NAL unit with which a decoder forgets all earlier frames, and the bits that say it.
 _FRESH_STARTS = {"h264": (0x1F, 0, {5}), "hevc": (0x3F, 1, {16, 17, 18, 19, 20})}
 # Where the header of such a stream tells how many bytes the length of a unit takes.
@@ -27,7 +28,7 @@ class Clip:
 
     stream: Any
     """The stream they were cut from."""
-    packets: list[av.Packet]
+    packets: list["av.Packet[Any]"]
     """The frames in the order of decoding; the first is a keyframe."""
     numbers: list[int]
     """Each packet's place in the order of showing, from 0."""
@@ -72,7 +73,7 @@ class EncodedVideo:
     def __init__(self, file: Path | io.BytesIO, fps: float) -> None:
         self._name = str(file) if isinstance(file, Path) else "a clip in memory"
         try:
-            self._container = av.open(str(file) if isinstance(file, Path) else file)
+            self._container = av.open(str(file) if isinstance(file, Path) else file, "r")
         except FileNotFoundError:
             raise DatasetError(
                 f"{self._name} is missing; copy or download the dataset again"
@@ -102,11 +103,11 @@ class EncodedVideo:
             return None
         return Clip(self._stream, packets, numbers)
 
-    def _packets_from(self, first: int) -> Iterator[av.Packet]:
+    def _packets_from(self, first: int) -> Iterator["av.Packet[Any]"]:
         """Packets in the order of decoding, from the keyframe that is shown as frame `first`."""
         # Containers seek by the time of decoding, which may be earlier than the time asked for.
-        target = self._start + round((first - _MAX_DELAY) * self._ticks_per_frame)
-        self._container.seek(target, stream=self._stream)
+        target = self._start + round((first - MAX_DELAY) * self._ticks_per_frame)
+        self._container.seek(min(target, _LAST_TICK), stream=self._stream)
         is_found = False
         for packet in self._container.demux(self._stream):
             if packet.pts is None or packet.size == 0:
@@ -115,12 +116,14 @@ class EncodedVideo:
             is_found = is_found or (number == first and packet.is_keyframe)
             if is_found:
                 yield packet
-            elif number > first + _MAX_DELAY:
+            elif number > first + MAX_DELAY:
                 return
 
-    def _number(self, packet: av.Packet) -> int:
+    def _number(self, packet: "av.Packet[Any]") -> int:
         assert packet.pts is not None
-        return round((packet.pts - self._start) / self._ticks_per_frame)
+        # Rounded in whole numbers, as fractions would take longer than the copying does.
+        ticks, frames = self._ticks_per_frame.as_integer_ratio()
+        return (2 * frames * (packet.pts - self._start) + ticks) // (2 * ticks)
 
     def _damaged(self, error: av.FFmpegError | OSError) -> DatasetError:
         reason = error.strerror or error

@@ -30,6 +30,11 @@ class StoredBytes:
         self._held: OrderedDict[tuple[str, int, int], pa.ChunkedArray] = OrderedDict()
         self._held_bytes = 0
 
+    def layout(self) -> bytes:
+        """Where in which file every episode's rows lie."""
+        parts = (self._episodes.from_index, self._files, self._shifts)
+        return b"".join(part.tobytes() for part in parts)
+
     def read(self, key: str, frames: np.ndarray) -> Iterator[tuple[Path, bytes]]:
         """File and stored bytes of each frame; quickest when those of one file stand together."""
         places = self._episodes.places(frames)
@@ -40,9 +45,8 @@ class StoredBytes:
         group_ends = self._footer(file)[1]
         group = int(np.searchsorted(group_ends, row, side="right"))
         start = int(group_ends[group - 1]) if group else 0
-        value = self._group(key, file, group)[row - start].as_py()
-        encoded = value.get("bytes") if isinstance(value, dict) else value
-        if not isinstance(encoded, bytes):
+        encoded = picture_bytes(self._group(key, file, group)[row - start].as_py())
+        if encoded is None:
             raise DatasetError(f"{self._paths[file]}, {key}: row {row} holds no picture")
         return encoded
 
@@ -66,3 +70,9 @@ class StoredBytes:
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_footers": {}, "_held": OrderedDict(), "_held_bytes": 0}
+
+
+def picture_bytes(value: object) -> bytes | None:
+    """The encoded picture in an entry of a table, with or without its name beside it."""
+    encoded = value.get("bytes") if isinstance(value, dict) else value
+    return encoded if isinstance(encoded, bytes) else None

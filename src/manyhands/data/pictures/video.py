@@ -24,6 +24,9 @@ _RESIZE_FLAGS = 0x20 | 0x40000 | 0x80000
 # Loader processes already fill the cores; PyAV takes the number of threads since release 17.
 _SCALER_THREADS = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
 _MAX_OPEN_FILES = 64
+_LAST_TICK = 2**62
+MAX_DELAY = 16
+"""No codec shows a frame more than this many frames later than it is decoded."""
 
 
 @dataclass(frozen=True)
@@ -127,24 +130,34 @@ class _OpenVideo:
         # Decoding on is cheaper than a jump to a keyframe from where as much must be decoded.
         if self._place is None or not 0 < number - self._place <= self._keyframe_distance:
             self._jump(number)
+        frame = self._decode_on(number)
+        if frame is None:
+            # Jumps go by the time of decoding: a frame shown before its keyframe lies further back.
+            self._jump(max(number - MAX_DELAY, 0))
+            frame = self._decode_on(number)
+        if frame is None:
+            raise DatasetError(
+                f"{self._path} has no frame {number}: it is damaged, or shorter than "
+                "meta/episodes says; copy or download the dataset again"
+            )
+        return frame
+
+    def _decode_on(self, number: int) -> av.VideoFrame | None:
+        """The frame of that number, if it comes before any later one."""
         first, self._place = self._place, None
         for place, frame in self._decoded:
             first = place if first is None else first
-            if place < number:
-                continue
             if place > number:
-                break
-            self._keyframe_distance = max(self._keyframe_distance, number - first)
-            self._place = number
-            return frame
-        raise DatasetError(
-            f"{self._path} has no frame {number}: it is damaged, or shorter than "
-            "meta/episodes says; copy or download the dataset again"
-        )
+                return None
+            if place == number:
+                self._keyframe_distance = max(self._keyframe_distance, number - first)
+                self._place = number
+                return frame
+        return None
 
     def _jump(self, number: int) -> None:
         target = self._start + round(number * self._ticks_per_frame)
-        self._container.seek(target, stream=self._stream)
+        self._container.seek(min(target, _LAST_TICK), stream=self._stream)
         self._decoded = self._numbered_frames()
         self._place = None
 

@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType
-from manyhands.config.policy import ActConfig, visual_features
+from manyhands.config.policy import visual_features
 from manyhands.lerobot_format.names import ENVIRONMENT_STATE
 from manyhands.policies.act.positions import map_code, row_code
 from manyhands.policies.act.transformer import Decoder, Encoder

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from manyhands.config.policy import ActConfig
+from manyhands.config.act import ActConfig
 from manyhands.policies.act.model import ActModel
 from manyhands.policies.act.transformer import DecoderLayer, EncoderLayer
 from manyhands.types import Batch, Draws, LossTerm, LossTerms

@@ -1,0 +1,16 @@
+"""What changes with every change of a file, for a glance instead of reading it."""
+
+from pathlib import Path
+
+from manyhands.errors import DatasetError
+
+
+def stamp_of(path: Path) -> str:
+    """Identity, size and times of a file: nobody can set the time of its last change back."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DatasetError(
+            f"{path} cannot be read: {error.strerror}; copy or download the dataset again"
+        ) from None
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -1,0 +1,191 @@
+"""The data of a run: opened with the policy's windows, ordered, with the statistics to scale by."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from manyhands.config.features import FeatureType
+from manyhands.config.policy import PolicyConfig
+from manyhands.config.train import TrainConfig
+from manyhands.data.cache.frame_cache import (
+    CacheWish,
+    FrameCaches,
+    plan_frame_caches,
+    wish_from,
+)
+from manyhands.data.complete_stats import complete_stats
+from manyhands.data.dataset import Dataset, open_dataset
+from manyhands.data.loading.stream import RAM_SHARE
+from manyhands.data.mixed_order import MixedOrder
+from manyhands.data.mixture import Mixture
+from manyhands.data.order import SampleOrder
+from manyhands.data.reading import Reading
+from manyhands.data.stats import aggregate_stats
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format import names
+from manyhands.rng import derive_seed
+from manyhands.training.features import unread_cameras, with_features
+from manyhands.training.parts import Part, find_parts
+from manyhands.types import Stats
+from manyhands.units import parse_bytes
+
+T = TypeVar("T")
+
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+
+
+class Once(Protocol):
+    """Lets one process do what is worth doing once, and tells all what it found."""
+
+    def __call__(self, work: Callable[[], T]) -> T: ...
+
+
+def alone(work: Callable[[], T]) -> T:
+    """Do what there is nobody to share with."""
+    return work()
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Where samples come from, and in which order."""
+
+    source: Dataset | Mixture
+    order: SampleOrder | MixedOrder
+    held_out: Dataset | Mixture | None
+    stats: Stats
+    caches: FrameCaches
+    notes: list[str]
+    """What must be said of it."""
+
+
+def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, TrainConfig]:
+    """The data of a run, and its config with the features that the policy has in it."""
+    assert config.policy is not None
+    parts = find_parts(config.dataset)
+    check_rename_map(config.rename_map, parts)
+    reading = reading_of(config)
+    features = reading.delivered_features(parts[0].meta.info.features)
+    policy = with_features(config.policy, features)
+    readings = [part_reading(part, policy, reading) for part in parts]
+    caches = plan_frame_caches(
+        [(part.source, own) for part, own in zip(parts, readings, strict=True)], wish_of(config)
+    )
+
+    def opened(choose: Callable[[Part], np.ndarray]) -> list[Dataset]:
+        return [
+            open_dataset(
+                None,
+                part.root,
+                choose(part).tolist(),
+                windows_of(policy),
+                replace(own, cache=cache),
+            )
+            for part, own, cache in zip(parts, readings, caches.caches, strict=True)
+            if choose(part).size
+        ]
+
+    training, held_out = opened(lambda part: part.training), opened(lambda part: part.held_out)
+    data = TrainingData(
+        source=joined(training, policy),
+        order=order_of(parts, training, policy, config.seed),
+        held_out=joined(held_out, policy) if held_out else None,
+        stats=once(lambda: stats_of(parts, training)),
+        caches=caches,
+        notes=[f"Frames: {caches.reason}", *unread_cameras(policy, features)],
+    )
+    return data, replace(config, policy=policy)
+
+
+def reading_of(config: TrainConfig) -> Reading:
+    """How the datasets of a run are read."""
+    return Reading(
+        rename_map=config.rename_map,
+        image_size=config.dataset.image_size,
+        depth_unit=config.dataset.depth_output_unit,
+        home=config.cache.folder,
+    )
+
+
+def check_rename_map(rename_map: Mapping[str, str], parts: Sequence[Part]) -> None:
+    """Refuse to rename what no dataset has."""
+    known = dict.fromkeys(key for part in parts for key in part.meta.info.features)
+    unknown = [key for key in rename_map if key not in known]
+    if unknown:
+        raise DatasetError(
+            f"--rename_map names {', '.join(unknown)}; the data has {', '.join(known)}"
+        )
+
+
+def part_reading(part: Part, policy: PolicyConfig, reading: Reading) -> Reading:
+    """How one dataset is read for a policy: observations it does not know are left out."""
+    wanted, features = policy.input_features | policy.output_features, part.meta.info.features
+    unread = [
+        key
+        for key, feature in features.items()
+        if reading.delivered(key) not in wanted
+        and (feature.is_camera or key.startswith(names.OBSERVATION))
+    ]
+    known = {key: name for key, name in reading.rename_map.items() if key in features}
+    return replace(reading, skip=unread, rename_map=known)
+
+
+def wish_of(config: TrainConfig) -> CacheWish:
+    """What a run asks of the cache; batches that are read ahead need memory too."""
+    max_ram = config.max_ram
+    return wish_from(config.cache, int(parse_bytes(max_ram) * (1 - RAM_SHARE)) if max_ram else None)
+
+
+def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
+    """Frame offsets by key, as the policy's windows say."""
+    windows = dict.fromkeys(policy.output_features, policy.action_offsets)
+    if policy.observation_offsets is not None:
+        windows |= dict.fromkeys(policy.input_features, policy.observation_offsets)
+    return windows
+
+
+def joined(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixture:
+    """One dataset as it is, several as a mixture."""
+    if len(datasets) == 1:
+        return datasets[0]
+    return Mixture(datasets, [*policy.input_features, *policy.output_features])
+
+
+def order_of(
+    parts: Sequence[Part], datasets: Sequence[Dataset], policy: PolicyConfig, seed: int
+) -> SampleOrder | MixedOrder:
+    """The order in which samples are drawn."""
+    if len(datasets) == 1:
+        return SampleOrder(datasets[0].episode_bounds, seed, policy.num_dropped_frames)
+    orders = [
+        SampleOrder(
+            dataset.episode_bounds, derive_seed(seed, "part", place), policy.num_dropped_frames
+        )
+        for place, dataset in enumerate(datasets)
+    ]
+    first_rows = np.cumsum([0, *(len(dataset) for dataset in datasets)])
+    return MixedOrder(orders, [part.weight for part in parts], first_rows, seed)
+
+
+def stats_of(parts: Sequence[Part], datasets: Sequence[Dataset]) -> Stats:
+    """Statistics of all datasets together; held-out episodes have no part in them."""
+    each = [
+        complete_stats(dataset, of_chosen_episodes=not part.is_whole)
+        for part, dataset in zip(parts, datasets, strict=True)
+    ]
+    return each[0] if len(each) == 1 else aggregate_stats(each)
+
+
+def scaling_stats(config: TrainConfig, stats: Stats) -> Stats:
+    """Statistics to scale by: cameras have ImageNet's mean and deviation where asked."""
+    assert config.policy is not None
+    if not config.dataset.use_imagenet_stats:
+        return stats
+    imagenet = {name: np.reshape(values, (3, 1, 1)) for name, values in IMAGENET.items()}
+    cameras = {
+        name: stats.get(name, {}) | imagenet
+        for name, feature in config.policy.input_features.items()
+        if feature.type is FeatureType.VISUAL and feature.shape[0] == 3
+    }
+    return stats | cameras

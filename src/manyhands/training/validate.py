@@ -1,0 +1,107 @@
+"""The loss on held-out samples: the same number at any number of ranks, and training unchanged.
+
+Samples are cut into chunks of a fixed size, each with random draws of its own. Ranks take turns at
+chunks; their sums are added up in the order of the chunks, whoever made them.
+"""
+
+from typing import cast
+
+import numpy as np
+import torch
+
+from manyhands.data.dataset import Dataset
+from manyhands.data.loading.stream import SampleStream
+from manyhands.data.mixture import Mixture
+from manyhands.lerobot_format import names
+from manyhands.parallel.world import World
+from manyhands.policies.policy import Policy, evaluating
+from manyhands.rng import derive_seed
+from manyhands.types import Batch, Network
+
+CHUNK = 32
+"""Samples measured at a time; another number would change the draws, hence the loss."""
+
+Sums = dict[str, tuple[float, float, float]]
+"""Total, number of entries and weight of every term of the loss."""
+
+
+class Validator:
+    """Measures a policy on samples it does not learn from."""
+
+    def __init__(
+        self, stream: SampleStream, rows: np.ndarray, policy: Policy, world: World
+    ) -> None:
+        self._stream = stream
+        self._rows = rows
+        self._policy = policy
+        self._world = world
+
+    def measure(self, seed: int) -> dict[str, float]:
+        """Collective. The held-out loss and its terms."""
+        num_chunks = -(-len(self._rows) // CHUNK)
+        own = range(self._world.rank, num_chunks, self._world.size)
+        rows = [self._rows[chunk * CHUNK : (chunk + 1) * CHUNK] for chunk in own]
+        sums: dict[int, Sums] = {}
+        with evaluating(self._policy.network), self._world.accelerator.autocast():
+            batches = self._stream.batches_over(np.concatenate([*rows, self._rows[:0]]), CHUNK)
+            for chunk, batch in zip(own, batches, strict=True):
+                sums[chunk] = self._sums(batch, derive_seed(seed, "held out", chunk))
+        return means_of([part for _, part in sorted(_merged(self._world.gather(sums)).items())])
+
+    def _sums(self, batch: Batch, seed: int) -> Sums:
+        network = cast(Network, self._policy.network)
+        inputs = self._policy.prepare(batch)
+        generator = torch.Generator().manual_seed(seed)
+        draws = network.draw(CHUNK, generator)
+        own = {
+            name: value[: len(inputs[names.ACTION])].to(self._policy.device)
+            for name, value in draws.items()
+        }
+        counts, terms = network.entry_counts(inputs), network(inputs, own)
+        return {
+            name: (float(term.total), float(counts[name]), term.weight)
+            for name, term in terms.items()
+        }
+
+
+class NoValidator:
+    """Measures nothing, where nothing is held out."""
+
+    def measure(self, seed: int) -> dict[str, float]:
+        """Nothing."""
+        return {}
+
+
+def means_of(parts: list[Sums]) -> dict[str, float]:
+    """The loss over all chunks and the means of its terms, under names of their own."""
+    means = {
+        name: sum(part[name][0] for part in parts) / max(1, sum(part[name][1] for part in parts))
+        for name in parts[0]
+    }
+    loss = sum(parts[0][name][2] * mean for name, mean in means.items())
+    return {"held_out_loss": loss} | {f"held_out_{name}": mean for name, mean in means.items()}
+
+
+def held_out_rows(source: Dataset | Mixture, max_samples: int) -> np.ndarray:
+    """The rows to measure: all, or the first ones of every task up to a number."""
+    rows = np.arange(source.num_frames)
+    if max_samples == 0:
+        return rows
+    tasks = _tasks_of_rows(source)
+    per_task = max(1, max_samples // len(np.unique(tasks)))
+    chosen = [np.flatnonzero(tasks == task)[:per_task] for task in np.unique(tasks)]
+    return np.sort(np.concatenate(chosen))
+
+
+def _tasks_of_rows(source: Dataset | Mixture) -> np.ndarray:
+    """A number for the task of every row; tasks of different datasets are different ones."""
+    parts = source.parts if isinstance(source, Mixture) else [source]
+    numbers = []
+    for place, part in enumerate(parts):
+        frames = np.concatenate([np.arange(first, end) for first, end in part.frame_bounds])
+        numbers.append(part.column_values(names.TASK_INDEX, frames) * len(parts) + place)
+    return np.concatenate(numbers)
+
+
+def _merged(parts: list[dict[int, Sums]]) -> dict[int, Sums]:
+    return {chunk: sums for part in parts for chunk, sums in part.items()}
