@@ -52,7 +52,7 @@ def camera_policy(weights: str) -> ActConfig:
 
 
 def test_default_pretrained_backbone_weights_are_done_without_offline_and_aloud(offline):
-    policy, notes = fresh_policy(camera_policy("ResNet18_Weights.IMAGENET1K_V1"), {})
+    policy, notes = fresh_policy(camera_policy("ResNet18_Weights.IMAGENET1K_V1"), {}, {})
     assert policy.config.pretrained_backbone_weights is None
     assert "random weights" in notes[0]
     assert "--policy.pretrained_backbone_weights=null" in notes[0]
@@ -60,7 +60,7 @@ def test_default_pretrained_backbone_weights_are_done_without_offline_and_aloud(
 
 def test_pretrained_backbone_weights_asked_for_by_name_are_refused_offline(offline):
     with pytest.raises(WeightsUnavailable, match="resnet34"):
-        fresh_policy(camera_policy("ResNet34_Weights.IMAGENET1K_V1"), {})
+        fresh_policy(camera_policy("ResNet34_Weights.IMAGENET1K_V1"), {}, {})
 
 
 def test_training_starts_from_the_weights_of_policy_path(command, tmp_path, tiny_dataset):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from manyhands.config.act import ActConfig
 from manyhands.config.diffusion import DiffusionConfig
@@ -15,6 +16,7 @@ from manyhands.data.dataset import Dataset
 from manyhands.data.mixture import Mixture
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import ConfigError, DatasetError
+from manyhands.policies.load import load_policy
 from manyhands.training.data import (
     alone,
     open_training_data,
@@ -23,6 +25,7 @@ from manyhands.training.data import (
     windows_of,
     wish_of,
 )
+from manyhands.training.start import run_training
 
 CAMERA = "observation.images.top"
 
@@ -128,11 +131,7 @@ def test_renamed_features_train_like_any_others(tmp_path):
     root = recorded(tmp_path / "openpi", ("state", "env_state", "actions"))
     with pytest.raises(DatasetError, match="rename what it has: --rename_map="):
         opened(f"--dataset.root={root}")
-    renaming = (
-        '{"state": "observation.state", "env_state": "observation.environment_state", '
-        '"actions": "action"}'
-    )
-    data, config = opened(f"--dataset.root={root}", f"--rename_map={renaming}")
+    data, config = opened(f"--dataset.root={root}", f"--rename_map={RENAMING}")
     assert list(config.policy.input_features) == [
         "observation.state",
         "observation.environment_state",
@@ -171,6 +170,27 @@ def test_frames_are_kept_unless_that_is_switched_off(camera_dataset, tmp_path):
     (store,) = cached_stores(tmp_path)
     assert store.num_present == 6
     assert any("all frames are kept on disk" in note for note in kept.notes)
+
+
+RENAMING = (
+    '{"state": "observation.state", "env_state": "observation.environment_state", '
+    '"actions": "action"}'
+)
+
+
+def test_a_policy_keeps_what_its_dataset_called_the_features(tmp_path, tiny_act):
+    root = recorded(tmp_path / "openpi", ("state", "env_state", "actions"))
+    flags = [f"--dataset.root={root}", f"--output_dir={tmp_path / 'run'}", "--steps=1"]
+    run_training(read_train_config([*tiny_act, *flags, f"--rename_map={RENAMING}"]))
+    policy = load_policy(tmp_path / "run" / "checkpoints" / "last")
+    assert policy.processors.rename_map == {
+        "state": "observation.state",
+        "env_state": "observation.environment_state",
+    }
+    by_its_names = {"state": torch.ones(1, 3), "env_state": torch.ones(1, 4)}
+    by_ours = {policy.processors.rename_map[key]: each for key, each in by_its_names.items()}
+    chunks = [policy.predict_action_chunk(each) for each in (by_its_names, by_ours)]
+    assert torch.equal(*chunks)
 
 
 @pytest.mark.parametrize(

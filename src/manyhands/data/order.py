@@ -36,6 +36,7 @@ class SampleOrder:
         samples = _Samples(episode_bounds, drop_n_last_frames)
         self._samples = samples if bad_rows is None else samples.without(bad_rows)
         self.num_samples = self._samples.count
+        self.num_bad = samples.count - self.num_samples
         if self.num_samples == 0:
             longest = int((episode_bounds[:, 1] - episode_bounds[:, 0]).max(initial=0))
             raise DatasetError(

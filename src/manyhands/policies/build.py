@@ -1,5 +1,7 @@
 """From a configuration to a policy: the one place that knows which network a type has."""
 
+from collections.abc import Mapping
+
 from torch import nn
 
 from manyhands.config.act import ActConfig
@@ -20,17 +22,24 @@ NETWORKS = (ActConfig.type,)
 """Types of policies that have a network."""
 
 
-def build_policy(config: PolicyConfig, stats: Stats) -> Policy:
-    """A policy with fresh weights, scaled by a dataset's statistics; with none, values stay raw."""
+def build_policy(
+    config: PolicyConfig, stats: Stats, rename_map: Mapping[str, str] | None = None
+) -> Policy:
+    """A policy with fresh weights, scaled by a dataset's statistics; with none, values stay raw.
+
+    `rename_map` tells what a dataset, or a robot, calls the features the policy reads.
+    """
     # A third-party policy may scale nothing and have no such field.
     modes: Modes = getattr(config, "normalization_mapping", {})
     features = config.input_features | config.output_features
     inputs = Scaling(features, modes, stats)
     if stats:
         _check_statistics(inputs)
-    return assemble_policy(
-        config, Processors(inputs, Scaling(config.output_features, modes, stats))
-    )
+    outputs = Scaling(config.output_features, modes, stats)
+    observed = {
+        key: name for key, name in (rename_map or {}).items() if name in config.input_features
+    }
+    return assemble_policy(config, Processors(inputs, outputs, rename_map=observed))
 
 
 def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:

@@ -58,7 +58,7 @@ class Policy:
         self, batch: Batch, draws: Draws | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of a raw batch in the network's current mode, and its terms by name."""
-        prepared = self.prepare(batch)
+        prepared = self.prepare(self._renamed(batch))
         drawn = self._network.draw(len(prepared["action"])) | dict(draws or {})
         terms = self._network(prepared, self._on_device(drawn))
         return loss_of(terms, self._network.entry_counts(prepared))
@@ -82,21 +82,21 @@ class Policy:
         write_policy(Path(folder), config, self.processors, self.network.state_dict())
 
     def prepare(self, batch: Batch) -> Batch:
-        """A raw training batch as the network reads it."""
+        """A raw training batch, in the policy's own names, as the network reads it."""
         return self._prepare(batch, self._observation_shapes() | self._action_shapes())
 
     def prepare_observation(self, observation: Batch) -> Batch:
-        """A raw observation as the network reads it."""
+        """A raw observation, in the policy's own names, as the network reads it."""
         return self._prepare(observation, self._observation_shapes())
 
     def _prepare(self, batch: Batch, shapes: dict[str, tuple[int, ...]]) -> Batch:
-        renamed = {self._renamed(key): value for key, value in batch.items() if value is not None}
-        check_shapes(renamed, shapes)
-        return self._normalizer.forward(self._on_device(renamed))
+        present = {key: value for key, value in batch.items() if value is not None}
+        check_shapes(present, shapes)
+        return self._normalizer.forward(self._on_device(present))
 
     def _predict(self, observation: Batch, draws: Draws | None = None) -> Tensor:
         with evaluating(self.network):
-            prepared = self.prepare_observation(observation)
+            prepared = self.prepare_observation(self._renamed(observation))
             return self._network.predict(prepared, self._on_device(dict(draws or {})))
 
     def _raw_actions(self, normalized: Tensor) -> Tensor:
@@ -106,9 +106,13 @@ class Policy:
     def _network(self) -> Network:
         return cast(Network, self.network)
 
-    def _renamed(self, key: str) -> str:
-        name = key.removesuffix("_is_pad")
-        return self.processors.rename_map.get(name, name) + key[len(name) :]
+    def _renamed(self, batch: Batch) -> Batch:
+        """A batch under the names that the policy has for a dataset's features."""
+        names = {key: key.removesuffix("_is_pad") for key in batch}
+        rename_map = self.processors.rename_map
+        return {
+            rename_map.get(name, name) + key[len(name) :]: batch[key] for key, name in names.items()
+        }
 
     def _on_device(self, values: Batch) -> Batch:
         device = self.device

@@ -1,5 +1,6 @@
 """From a config to a Run: each part in the order its dependencies force."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,19 +112,21 @@ def make_policy(
     stats = scaling_stats(config, stats)
     torch.manual_seed(derive_seed(config.seed, "weights"))
     if config.resume is not False:
-        return build_policy(self_contained(policy_config), stats).to(device), []
-    policy, notes = fresh_policy(policy_config, stats)
+        return build_policy(self_contained(policy_config), stats, config.rename_map).to(device), []
+    policy, notes = fresh_policy(policy_config, stats, config.rename_map)
     if policy_config.pretrained_path is not None:
         load_pretrained(policy, policy_config)
     return policy.to(device), notes
 
 
-def fresh_policy(config: PolicyConfig, stats: Stats) -> tuple[Policy, list[str]]:
+def fresh_policy(
+    config: PolicyConfig, stats: Stats, rename_map: Mapping[str, str]
+) -> tuple[Policy, list[str]]:
     """A new policy; offline, weights that nobody asked for by name are done without, aloud."""
     try:
-        return build_policy(config, stats), []
+        return build_policy(config, stats, rename_map), []
     except WeightsUnavailable as error:
         if getattr(config, "pretrained_backbone_weights", None) != DEFAULT_BACKBONE_WEIGHTS:
             raise
         note = f"WARNING: the image encoder starts from random weights: {error}"
-        return build_policy(self_contained(config), stats), [note]
+        return build_policy(self_contained(config), stats, rename_map), [note]

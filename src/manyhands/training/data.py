@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from manyhands.config.features import FeatureType
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policy import PolicyConfig, visual_features
 from manyhands.config.train import TrainConfig
 from manyhands.data.cache.frame_cache import (
     CacheWish,
@@ -26,6 +26,7 @@ from manyhands.data.stats import aggregate_stats
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.rng import derive_seed
+from manyhands.training.checks import Checked, check_budget, checked, notes_of
 from manyhands.training.features import unread_cameras, with_features
 from manyhands.training.parts import Part, find_parts
 from manyhands.types import Stats
@@ -69,33 +70,63 @@ def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, T
     features = reading.delivered_features(parts[0].meta.info.features)
     policy = with_features(config.policy, features)
     readings = [part_reading(part, policy, reading) for part in parts]
-    caches = plan_frame_caches(
-        [(part.source, own) for part, own in zip(parts, readings, strict=True)], wish_of(config)
-    )
-
-    def opened(choose: Callable[[Part], np.ndarray]) -> list[Dataset]:
-        return [
-            open_dataset(
-                None,
-                part.root,
-                choose(part).tolist(),
-                windows_of(policy),
-                replace(own, cache=cache),
-            )
-            for part, own, cache in zip(parts, readings, caches.caches, strict=True)
-            if choose(part).size
+    found = once(
+        lambda: [
+            checked(part, own, config.dataset) for part, own in zip(parts, readings, strict=True)
         ]
-
-    training, held_out = opened(lambda part: part.training), opened(lambda part: part.held_out)
+    )
+    opened, caches = open_parts([each.part for each in found], readings, policy, wish_of(config))
+    orders = orders_of(found, opened, policy, config.seed)
+    check_budget(found, orders, config.dataset)
+    held_out = [each.held_out for each in opened if each.held_out is not None]
     data = TrainingData(
-        source=joined(training, policy),
-        order=order_of(parts, training, policy, config.seed),
+        source=joined([each.training for each in opened], policy),
+        order=mixed(orders, opened, config.seed),
         held_out=joined(held_out, policy) if held_out else None,
-        stats=once(lambda: stats_of(parts, training)),
+        stats=once(lambda: stats_of(opened)),
         caches=caches,
-        notes=[f"Frames: {caches.reason}", *unread_cameras(policy, features)],
+        notes=[
+            *notes_of(found, orders),
+            *cache_notes(policy, caches),
+            *unread_cameras(policy, features),
+        ],
     )
     return data, replace(config, policy=policy)
+
+
+@dataclass(frozen=True)
+class OpenedPart:
+    """One of the datasets that a run reads, opened."""
+
+    part: Part
+    training: Dataset
+    held_out: Dataset | None
+
+
+def open_parts(
+    parts: Sequence[Part], readings: Sequence[Reading], policy: PolicyConfig, wish: CacheWish
+) -> tuple[list[OpenedPart], FrameCaches]:
+    """Open all datasets with the windows of a policy and a place to keep their frames."""
+    sources = [(part.source, own) for part, own in zip(parts, readings, strict=True)]
+    caches = plan_frame_caches(sources, wish)
+    windows = windows_of(policy)
+    opened = []
+    for part, own, cache in zip(parts, readings, caches.caches, strict=True):
+        kept = replace(own, cache=cache)
+        training, held_out = (
+            open_dataset(None, part.root, episodes.tolist(), windows, kept)
+            if episodes.size
+            else None
+            for episodes in (part.training, part.held_out)
+        )
+        assert training is not None
+        opened.append(OpenedPart(part, training, held_out))
+    return opened, caches
+
+
+def cache_notes(policy: PolicyConfig, caches: FrameCaches) -> list[str]:
+    """Where frames are kept and why, where there are any."""
+    return [f"Frames: {caches.reason}"] if visual_features(policy) else []
 
 
 def reading_of(config: TrainConfig) -> Reading:
@@ -152,27 +183,38 @@ def joined(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixtu
     return Mixture(datasets, [*policy.input_features, *policy.output_features])
 
 
-def order_of(
-    parts: Sequence[Part], datasets: Sequence[Dataset], policy: PolicyConfig, seed: int
-) -> SampleOrder | MixedOrder:
-    """The order in which samples are drawn."""
-    if len(datasets) == 1:
-        return SampleOrder(datasets[0].episode_bounds, seed, policy.num_dropped_frames)
-    orders = [
+def orders_of(
+    found: Sequence[Checked], opened: Sequence[OpenedPart], policy: PolicyConfig, seed: int
+) -> list[SampleOrder]:
+    """The order of each dataset's samples; those that are bad are not among them."""
+    seeds = (
+        [seed] if len(opened) == 1 else [derive_seed(seed, "part", n) for n in range(len(opened))]
+    )
+    return [
         SampleOrder(
-            dataset.episode_bounds, derive_seed(seed, "part", place), policy.num_dropped_frames
+            each.training.episode_bounds,
+            own_seed,
+            policy.num_dropped_frames,
+            check.bad_rows(each.training),
         )
-        for place, dataset in enumerate(datasets)
+        for check, each, own_seed in zip(found, opened, seeds, strict=True)
     ]
-    first_rows = np.cumsum([0, *(len(dataset) for dataset in datasets)])
-    return MixedOrder(orders, [part.weight for part in parts], first_rows, seed)
 
 
-def stats_of(parts: Sequence[Part], datasets: Sequence[Dataset]) -> Stats:
+def mixed(
+    orders: Sequence[SampleOrder], opened: Sequence[OpenedPart], seed: int
+) -> SampleOrder | MixedOrder:
+    """The order of all samples: of one dataset as it is, of several by weight."""
+    if len(orders) == 1:
+        return orders[0]
+    first_rows = np.cumsum([0, *(len(each.training) for each in opened)])
+    return MixedOrder(orders, [each.part.weight for each in opened], first_rows, seed)
+
+
+def stats_of(opened: Sequence[OpenedPart]) -> Stats:
     """Statistics of all datasets together; held-out episodes have no part in them."""
     each = [
-        complete_stats(dataset, of_chosen_episodes=not part.is_whole)
-        for part, dataset in zip(parts, datasets, strict=True)
+        complete_stats(one.training, of_chosen_episodes=not one.part.is_whole) for one in opened
     ]
     return each[0] if len(each) == 1 else aggregate_stats(each)
 

@@ -1,0 +1,103 @@
+"""What checks of a run's datasets lead to: a refusal, or samples that are left out and listed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from manyhands.config.train import DatasetConfig
+from manyhands.cores import num_cores
+from manyhands.data.checking.check import Checking
+from manyhands.data.checking.finding import CheckResult, Thoroughness
+from manyhands.data.checking.remembered import check_once
+from manyhands.data.checking.usable import bad_rows, lost_episodes, refusal
+from manyhands.data.dataset import Dataset
+from manyhands.data.location import shared_home
+from manyhands.data.order import SampleOrder
+from manyhands.data.reading import Reading
+from manyhands.data.selection import Source
+from manyhands.errors import DatasetError
+from manyhands.training.parts import Part
+
+PIXELS_PER_S = 15e6
+"""About how many pixels a core decodes a second, to guess how long a full check takes."""
+AFFORDABLE_S = 30.0
+"""What a check before training may take unasked, at its first time."""
+MAX_WARNINGS = 3
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A dataset of a run, without what cannot be used of it."""
+
+    part: Part
+    result: CheckResult | None
+    """None where nothing was checked."""
+
+    def bad_rows(self, dataset: Dataset) -> np.ndarray | None:
+        """Rows of the opened dataset that no sample may begin at."""
+        return None if self.result is None else bad_rows(self.result, dataset)
+
+
+def checked(part: Part, reading: Reading, config: DatasetConfig) -> Checked:
+    """Check what is read of a dataset, and act on what is bad as a config says."""
+    if config.check == "off":
+        return Checked(part, None)
+    home = reading.home or shared_home()
+    result = check_once(part.source, home, checking_of(part.source, reading, config))
+    if result.is_usable:
+        return Checked(part, result)
+    if config.on_bad == "fail":
+        raise DatasetError(refusal(result))
+    lost = lost_episodes(result, part.source)
+    training, held_out = (np.setdiff1d(each, lost) for each in (part.training, part.held_out))
+    if training.size == 0:
+        raise DatasetError(refusal(result))
+    return Checked(replace(part, training=training, held_out=held_out), result)
+
+
+def checking_of(source: Source, reading: Reading, config: DatasetConfig) -> Checking:
+    """What to look at: the features that are read, as thoroughly as time allows."""
+    keys = [key for key in source.meta.info.features if key not in reading.skip]
+    return Checking(thoroughness=thoroughness_of(source, keys, config.check), keys=keys)
+
+
+def thoroughness_of(source: Source, keys: Sequence[str], asked: str) -> Thoroughness:
+    """As asked; by itself, every picture is decoded where that takes no longer than a moment."""
+    if asked in ("quick", "full"):
+        return "quick" if asked == "quick" else "full"
+    features = (source.meta.info.features[key] for key in keys)
+    num_pixels = sum(prod(each.channel_first_shape[1:]) for each in features if each.is_camera)
+    expected_s = num_pixels * source.selection.num_rows / PIXELS_PER_S / num_cores()
+    return "full" if expected_s <= AFFORDABLE_S else "quick"
+
+
+def check_budget(
+    found: Sequence[Checked], orders: Sequence[SampleOrder], config: DatasetConfig
+) -> None:
+    """Refuse to leave out more than a config allows."""
+    for each, order in zip(found, orders, strict=True):
+        share = order.num_bad / (order.num_bad + order.num_samples)
+        if share > config.max_bad and each.result is not None:
+            raise DatasetError(
+                f"{order.num_bad} samples, {share:.1%} of those in {each.part.root}, would be left "
+                f"out, more than --dataset.max_bad={config.max_bad} allows:\n{refusal(each.result)}"
+            )
+
+
+def notes_of(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list[str]:
+    """What must be said of the checks: samples left out, warnings, and what was not looked at."""
+    notes = []
+    for each, order in zip(found, orders, strict=True):
+        if each.result is None:
+            notes.append(f"WARNING: {each.part.root} was not checked")
+            continue
+        if not each.result.is_usable:
+            episodes = ", ".join(map(str, each.result.bad_episodes[:8]))
+            notes.append(f"WARNING: {order.num_bad} samples are left out, of episodes {episodes}")
+        warnings = [finding for finding in each.result.findings if finding.severity == "warning"]
+        notes += [f"WARNING: {finding.told}" for finding in warnings[:MAX_WARNINGS]]
+        if len(warnings) > MAX_WARNINGS:
+            notes.append(f"WARNING: {len(warnings) - MAX_WARNINGS} more of manyhands doctor")
+    return notes
