@@ -1,5 +1,6 @@
 """meta/episodes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,12 +53,6 @@ def test_episodes_come_back_as_they_were_written(root):
     assert episodes.video_starts_s["top"].tolist() == [0, 0.4, 0.7]
 
 
-def test_episodes_follow_each_other_in_their_files(root):
-    assert read_episodes(root, INFO).first_rows_in_file().tolist() == [0, 4, 0]
-    edit(root, "data/file_index", [1, 0, 1])
-    assert read_episodes(root, INFO).first_rows_in_file().tolist() == [0, 0, 4]
-
-
 def test_statistics_are_nested_lists_of_doubles_and_counts_integers(root):
     schema = pq.read_schema(root / FILE)
     nested = pa.list_(pa.list_(pa.list_(pa.float64())))
@@ -92,19 +87,27 @@ def test_episodes_may_be_spread_over_files_of_different_writers(root):
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("episode_index", [0, 1, 3], "must be numbered 0 to 2"),
-        ("episode_index", [0, 1, 1], "must be numbered 0 to 2"),
-        ("dataset_from_index", [0, 5, 7], "episode 1 covers frames 5 to 7, but must begin at 4"),
-        ("dataset_to_index", [4, 3, 9], "episode 1 covers frames 4 to 3"),
-        ("data/file_index", [0, -1, 2], "negative number -1"),
-        ("data/file_index", [0, None, 2], "must hold a number for every episode"),
-        ("data/file_index", ["a", "b", "c"], "must hold a number for every episode"),
-        ("videos/top/from_timestamp", [0.0, float("nan"), 0.7], "must hold a number"),
+        ("episode_index", [0, 1, 3], "must be numbered 0 to 2, but 2 is missing"),
+        ("episode_index", [0, 1, 1], "must be numbered 0 to 2, but 1 comes twice"),
+        ("length", [4, 0, 2], "episode 1 has the length 0, but covers frames 4 to 7"),
+        ("length", [4, -3, 2], "column length holds -3"),
+        ("dataset_from_index", [0, 5, 7], "episode 1 has the length 3, but covers frames 5 to 7"),
+        ("dataset_to_index", [4, 3, 9], "episode 1 has the length 3, but covers frames 4 to 3"),
+        ("data/file_index", [0, -1, 2], "column data/file_index holds -1"),
+        ("data/file_index", [0, 0.5, 2], "holds 0.5, no whole number"),
+        ("data/file_index", [0, None, 2], "must hold a number in every row"),
+        ("data/file_index", ["a", "b", "c"], "must hold a number in every row"),
+        ("data/file_index", [[0], [0], [2]], "must hold a number in every row"),
+        ("videos/top/from_timestamp", [0.0, float("nan"), 0.7], "holds nan"),
+        ("tasks", ["a", "b", "c"], "tasks must be a list of texts for every episode, not 'a'"),
+        ("tasks", [["a"], None, ["b"]], "tasks must be a list of texts for every episode"),
+        ("tasks", [["a"], [None], ["b"]], "tasks must be a list of texts for every episode"),
+        ("tasks", [[1], [2], [3]], "column tasks must hold texts"),
     ],
 )
 def test_tables_that_contradict_themselves_are_refused(root, name, values, message):
     edit(root, name, values)
-    with pytest.raises(DatasetError, match=f"meta/episodes: .*{message}"):
+    with pytest.raises(DatasetError, match=rf"meta/episodes\S*: .*{message}"):
         read_episodes(root, INFO)
 
 
@@ -119,3 +122,75 @@ def test_fewer_episodes_than_counted_are_noticed(root):
     info = DatasetInfo("v3.0", 10, INFO.features, total_episodes=4)
     with pytest.raises(DatasetError, match=r"info\.json counts 4 episodes, here are 3"):
         read_episodes(root, info)
+
+
+def test_overlapping_episodes_are_named(root):
+    edit(root, "dataset_from_index", [0, 3, 7])
+    edit(root, "length", [4, 4, 2])
+    with pytest.raises(DatasetError, match="episode 1 covers frames 3 to 7, but must begin at 4"):
+        read_episodes(root, INFO)
+
+
+def test_frames_that_are_counted_but_missing_are_noticed(root):
+    info = DatasetInfo("v3.0", 10, INFO.features, total_frames=10)
+    with pytest.raises(DatasetError, match=r"info\.json counts 10 frames, the episodes have 9"):
+        read_episodes(root, info)
+
+
+def test_an_episode_without_frames_is_read(root):
+    edit(root, "dataset_to_index", [4, 4, 9])
+    edit(root, "dataset_from_index", [0, 4, 4])
+    edit(root, "length", [4, 0, 5])
+    assert read_episodes(root, INFO).lengths.tolist() == [4, 0, 5]
+
+
+def test_columns_may_come_in_any_order_with_others_between(root):
+    table = pq.read_table(root / FILE)
+    shuffled = table.select(sorted(table.column_names, reverse=True))
+    pq.write_table(shuffled.append_column("quality", [["good", "bad", None]]), root / FILE)
+    assert read_episodes(root, INFO).to_index.tolist() == [4, 7, 9]
+
+
+def test_files_that_systems_leave_beside_others_are_passed_over(root):
+    (root / FILE).with_name("._file-000.parquet").write_bytes(b"\0\5")
+    (root / "meta" / "episodes" / ".DS_Store").write_bytes(b"\0")
+    (root / FILE).with_name("notes.txt").write_text("x")
+    assert len(read_episodes(root, INFO)) == 3
+
+
+def test_a_column_that_comes_twice_is_refused(root):
+    table = pq.read_table(root / FILE)
+    pq.write_table(table.append_column("length", table["length"]), root / FILE)
+    with pytest.raises(DatasetError, match=f"{FILE} is damaged: there are several columns length"):
+        read_episodes(root, INFO)
+
+
+def test_a_folder_without_episodes_is_refused(root):
+    pq.write_table(pq.read_table(root / FILE).slice(0, 0), root / FILE)
+    with pytest.raises(DatasetError, match="meta/episodes: there are no episodes"):
+        read_episodes(root, INFO)
+    (root / FILE).unlink()
+    with pytest.raises(DatasetError, match="meta/episodes holds no episodes"):
+        read_episodes(root, INFO)
+    with pytest.raises(DatasetError, match="meta/episodes cannot be read: No such file"):
+        read_episodes(root / "elsewhere", INFO)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"stats": {}}, "episode 1 has other columns than episode 0: stats/top/count, stats/top/"),
+        ({"stats": {"top": {"mean": np.ones(3), "count": np.array([2])}}}, "0: stats/top/mean;"),
+        ({"videos": {}}, "episode 1 has other columns than episode 0: videos/top/chunk_index"),
+    ],
+)
+def test_episodes_of_different_columns_are_not_written(tmp_path, change, fault):
+    records = [make_record(0, 4, 0), replace(make_record(4, 7, 0), **change)]
+    with pytest.raises(DatasetError, match=fault):
+        write_episodes(tmp_path, records)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_episodes_are_not_written(tmp_path):
+    with pytest.raises(DatasetError, match="needs at least one episode"):
+        write_episodes(tmp_path, [])

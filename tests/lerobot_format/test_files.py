@@ -1,12 +1,16 @@
 """Files are read strictly and written whole."""
 
+import os
+
 import pytest
 import torch
 
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import (
+    parse_json,
     read_json,
     read_tensors,
+    read_text,
     write_tensors,
 )
 
@@ -36,7 +40,7 @@ def test_a_pickle_under_a_safetensors_name_is_refused(tmp_path):
         read_tensors(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b'{"a":' * 100_000])
 def test_a_broken_json_file_is_named(tmp_path, content):
     path = tmp_path / "a.json"
     path.write_bytes(content)
@@ -48,3 +52,29 @@ def test_missing_files_are_named(tmp_path):
     for read in (read_json, read_tensors):
         with pytest.raises(CheckpointError, match="nothing is missing"):
             read(tmp_path / "nothing")
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe"):
+        with pytest.raises(CheckpointError, match=f"{name} is no file"):
+            read_text(tmp_path / name)
+
+
+def test_a_link_in_a_circle_is_told(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "a")
+    with pytest.raises(CheckpointError, match="a cannot be read: Too many levels"):
+        read_text(tmp_path / "a")
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '{"\\udfff": 1}', "[" * 100_000, "1" * 5000, "tru"])
+def test_texts_that_nothing_can_be_done_with_are_no_json(text):
+    with pytest.raises(
+        ValueError, match=r"surrogates|too deeply|Exceeds the limit|Expecting value"
+    ):
+        parse_json(text)
+
+
+def test_whole_characters_may_be_escaped():
+    assert parse_json('"\\ud83e\\udd16 \\u00e9"') == "\U0001f916 é"

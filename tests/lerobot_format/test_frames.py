@@ -3,10 +3,11 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from manyhands.lerobot_format.dataset_info import Feature, read_info
-from manyhands.lerobot_format.frames import frame_table
+from manyhands.lerobot_format.frames import described_table, frame_table
 
 FEATURES = {
     "scalar": Feature("float32", (1,)),
@@ -68,3 +69,11 @@ def test_the_schema_and_its_description_are_lerobots(shared):
             json.loads(table.schema.metadata[b"huggingface"])["info"] for table in (ours, theirs)
         )
         assert described == expected
+
+
+def test_annotations_are_left_to_describe_themselves():
+    features = {"language_events": Feature("language", (1,)), "scalar": Feature("float32", (1,))}
+    said = pa.array([[{"role": "user"}], []])
+    table = described_table({"language_events": said, "scalar": pa.array([1.0, 2.0])}, features)
+    assert table["language_events"].to_pylist() == said.to_pylist()
+    assert table.schema.metadata is None

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.policy import ActConfig
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import write_tensors
 from manyhands.lerobot_format.policy import (

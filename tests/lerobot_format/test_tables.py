@@ -8,10 +8,16 @@ import pytest
 
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.tables import (
+    faults_of,
+    is_text,
+    is_there,
+    leaf_type,
     read_columns,
     read_footer,
+    read_json_lines,
     read_json_object,
     read_row_group,
+    read_row_groups,
     write_json_object,
     write_table,
 )
@@ -39,6 +45,10 @@ def test_a_table_comes_back(tmp_path):
     write_table(path, table)
     assert read_columns(path, ["b"]).to_pydict() == {"b": ["x", "y"]}
     assert read_row_group(path, read_footer(path), 0, "a").to_pylist() == [1, 2]
+    assert read_row_groups(path, read_footer(path), [0], ["b", "a"]).to_pydict() == {
+        "b": ["x", "y"],
+        "a": [1, 2],
+    }
 
 
 def test_missing_columns_and_files_are_named(tmp_path):
@@ -61,3 +71,52 @@ def test_damage_anywhere_in_a_table_is_noticed(tmp_path):
             read_columns(path, ["a"])
     with pytest.raises(DatasetError, match=re.escape(f"{path} is damaged")):
         read_row_group(path, footer, 0, "a")
+
+
+def test_lines_end_only_where_json_says_so(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"task": "a\u2028b\x85c"}\r\n\n  \n{"task": "d"}', encoding="utf-8")
+    assert read_json_lines(path) == [{"task": "a\u2028b\x85c"}, {"task": "d"}]
+
+
+@pytest.mark.parametrize("line", ["{", "3", "[]", '{"a": 1} {"a": 2}', '{"a": "\\ud800"}'])
+def test_a_line_that_is_no_object_is_named(tmp_path, line):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": 1}\n' + line)
+    with pytest.raises(DatasetError, match=re.escape(f"{path} is damaged: line 2")):
+        read_json_lines(path)
+
+
+def test_a_folder_in_the_place_of_a_table_is_told(tmp_path):
+    with pytest.raises(DatasetError, match="is no file; copy"):
+        read_footer(tmp_path)
+
+
+def test_a_name_no_disk_can_hold_is_told(tmp_path):
+    with pytest.raises(DatasetError, match="cannot be read: File name too long"):
+        read_footer(tmp_path / ("x" * 5000))
+
+
+def test_only_the_columns_asked_for_come_in_the_order_asked(tmp_path):
+    path = tmp_path / "x.parquet"
+    write_table(path, pa.table({"a": [1], "a.b": [2], "c": [3]}))
+    assert read_columns(path, ["c", "a"]).column_names == ["c", "a"]
+
+
+def test_lists_are_told_by_what_they_hold():
+    kinds = (pa.list_(pa.large_list(pa.int8())), pa.list_(pa.int8(), 3), pa.int8())
+    assert [leaf_type(kind) for kind in kinds] == [pa.int8()] * 3
+    assert is_text(pa.dictionary(pa.int8(), pa.string()))
+    assert not is_text(pa.binary())
+
+
+def test_links_that_lead_nowhere_are_there(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    assert is_there(tmp_path / "link")
+    assert not is_there(tmp_path / "gone")
+
+
+def test_faults_of_values_are_told_as_those_of_their_file(tmp_path):
+    told = pytest.raises(DatasetError, match=r"x\.json: 3 is no text; correct it")
+    with told, faults_of(tmp_path / "x.json"):
+        raise ValueError("3 is no text")

@@ -39,10 +39,30 @@ def test_plain_tables_in_any_order_are_read(tmp_path, column):
 
 
 @pytest.mark.parametrize(
+    "kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_texts_are_read_in_any_form(tmp_path, kind):
+    texts = pa.array(["a", "b"]).cast(kind)
+    save(tmp_path, {"extra": [0.5, 1.5], "task_index": pa.array([0, 1], pa.int32()), "task": texts})
+    assert read_tasks(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"task": ["a", "b"], "task_index": [0, 2]}, "numbered from 0 without gaps"),
-        ({"task": ["a", None], "task_index": [0, 1]}, "1 tasks have no text"),
+        (
+            {"task": ["a", "b"], "task_index": [0, 2]},
+            "tasks must be numbered 0 to 1, but 1 is missing",
+        ),
+        ({"task": ["a", None], "task_index": [0, 1]}, "task 1 must be a text, not None"),
+        ({"task": ["a", "b"], "task_index": [1, 1]}, "0 is missing"),
+        ({"task": ["a", "b"], "task_index": [False, True]}, "must hold a number in every row"),
+        ({"task": ["a", "b"], "task_index": ["0", "1"]}, "must hold a number in every row"),
+        ({"task": ["a", "b"], "task_index": [[0], [1]]}, "must hold a number in every row"),
+        ({"task": ["a", "b"], "task_index": [0, None]}, "must hold a number in every row"),
+        ({"task": [1, 2], "task_index": [0, 1]}, "column task must hold texts, not int64"),
+        ({"task": [["a"], ["b"]], "task_index": [0, 1]}, "column task must hold texts"),
+        ({"task": pa.array([], pa.string()), "task_index": pa.array([], pa.int64())}, "no tasks"),
         ({"task_index": [0, 1]}, "has no column task"),
         ({"task": ["a"]}, "has no column task_index"),
     ],

@@ -1,15 +1,21 @@
 """The `meta` folder of a dataset, whole."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from manyhands.errors import DatasetError
-from manyhands.lerobot_format import names
+from manyhands.lerobot_format import names, version2
 from manyhands.lerobot_format.dataset_info import DatasetInfo, read_info
-from manyhands.lerobot_format.episodes import EpisodeTable, read_episodes
-from manyhands.lerobot_format.tables import read_json_object, write_json_object
+from manyhands.lerobot_format.episode_table import EpisodeTable
+from manyhands.lerobot_format.episodes import read_episodes
+from manyhands.lerobot_format.feature import Feature
+from manyhands.lerobot_format.statistics import parse_stats
+from manyhands.lerobot_format.tables import (
+    faults_of,
+    is_there,
+    read_json_object,
+    write_json_object,
+)
 from manyhands.lerobot_format.tasks import read_tasks
 from manyhands.types import Stats
 
@@ -19,6 +25,7 @@ class DatasetMeta:
     """Everything known about a dataset without reading a frame."""
 
     info: DatasetInfo
+    """With its totals as they are counted here."""
     episodes: EpisodeTable
     tasks: list[str]
     """Texts by task number."""
@@ -26,23 +33,30 @@ class DatasetMeta:
 
 
 def read_dataset_meta(root: Path) -> DatasetMeta:
-    """The metadata of the dataset in a folder."""
+    """The metadata of the dataset in a folder, of version 2.0, 2.1 or 3."""
     info = read_info(root)
-    return DatasetMeta(info, read_episodes(root, info), read_tasks(root), read_stats(root))
+    if info.major_version == 2:
+        episodes, tasks = version2.read_episodes(root, info), version2.read_tasks(root)
+    else:
+        episodes, tasks = read_episodes(root, info), read_tasks(root)
+    _check_tasks(root, tasks, info)
+    counted = replace(
+        info,
+        total_episodes=len(episodes),
+        total_frames=int(episodes.to_index[-1]),
+        total_tasks=len(tasks),
+    )
+    return DatasetMeta(counted, episodes, tasks, _dataset_stats(root, counted))
 
 
-def read_stats(root: Path) -> Stats:
-    """Statistics of the whole dataset; empty where none were saved."""
+def read_stats(root: Path, features: Mapping[str, Feature] | None = None) -> Stats:
+    """Statistics of the whole dataset, fit for its features; empty where none were saved."""
     path = root / names.STATS_FILE
-    if not path.exists():
+    if not is_there(path):
         return {}
-    try:
-        return {
-            feature: {name: _array(value) for name, value in stats.items()}
-            for feature, stats in read_json_object(path).items()
-        }
-    except (AttributeError, TypeError, ValueError) as error:
-        raise DatasetError(f"{path} holds something else than statistics: {error}") from None
+    document = read_json_object(path)
+    with faults_of(path):
+        return parse_stats(document, features or {})
 
 
 def write_stats(root: Path, stats: Stats) -> None:
@@ -54,8 +68,19 @@ def write_stats(root: Path, stats: Stats) -> None:
     write_json_object(root / names.STATS_FILE, document)
 
 
-def _array(value: object) -> np.ndarray:
-    array = np.atleast_1d(np.asarray(value))
-    if array.dtype.kind not in "if":
-        raise ValueError(f"{value!r:.60} is no number")
-    return array
+def _check_tasks(root: Path, tasks: list[str], info: DatasetInfo) -> None:
+    path = root / (names.TASK_LINES_FILE if info.major_version == 2 else names.TASKS_FILE)
+    with faults_of(path):
+        # More tasks than counted do no harm: not every tool that adds some counts again.
+        if len(tasks) < info.total_tasks:
+            raise ValueError(
+                f"{names.INFO_FILE} counts {info.total_tasks} tasks, here are {len(tasks)}"
+            )
+
+
+def _dataset_stats(root: Path, info: DatasetInfo) -> Stats:
+    """What is saved, or what version 2.1 leaves to its readers to fold together."""
+    is_folded = info.major_version != 2 or is_there(root / names.STATS_FILE)
+    if is_folded or not is_there(root / names.EPISODE_STATS_LINES_FILE):
+        return read_stats(root, info.features)
+    return version2.read_stats(root, info)

@@ -1,56 +1,25 @@
 """`meta/info.json`: what a dataset holds, at which rate, and where its files are."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.tables import read_json_object, write_json_object
+from manyhands.lerobot_format.counting import whole_number
+from manyhands.lerobot_format.feature import Feature as Feature
+from manyhands.lerobot_format.feature import feature_document
+from manyhands.lerobot_format.feature import parse_features as parse_features
+from manyhands.lerobot_format.tables import faults_of, read_json_object, write_json_object
+from manyhands.lerobot_format.templates import filled
 
-
-@dataclass(frozen=True)
-class Feature:
-    """One column or camera: its dtype, and its shape without a time axis."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    names: Any = None
-    info: dict[str, Any] = field(default_factory=dict)
-    """Facts about a camera's video stream."""
-
-    @property
-    def is_camera(self) -> bool:
-        """Whether the values are pictures."""
-        return self.dtype in (names.IMAGE, names.VIDEO)
-
-    @property
-    def is_depth(self) -> bool:
-        """Whether the pictures hold distances; releases of LeRobot flag it in different places."""
-        return bool(self.info.get("is_depth_map") or self.info.get("video.is_depth_map"))
-
-    @property
-    def is_number(self) -> bool:
-        """Whether the values are numbers or truth values."""
-        return not self.is_camera and self.dtype not in (names.STRING, names.LANGUAGE)
-
-    @property
-    def channels_last(self) -> bool:
-        """Whether a picture's shape is declared as height, width, channels."""
-        labels = self.names if isinstance(self.names, list | tuple) else ()
-        return len(labels) == 3 and labels[2] in ("channel", "channels")
-
-    @property
-    def channel_first_shape(self) -> tuple[int, ...]:
-        """The shape with a picture's channels in front; that of other features as it is."""
-        if not (self.is_camera and self.channels_last):
-            return self.shape
-        height, width, channels = self.shape
-        return (channels, height, width)
+_FILE_FIELDS = {2: ("episode_chunk", "episode_index"), 3: ("chunk_index", "file_index")}
+"""What path templates call the numbers of a folder and of a file in it, by major version."""
+_TOTALS = ("total_episodes", "total_frames", "total_tasks")
+_FILE_SIZES = ("data_files_size_in_mb", "video_files_size_in_mb")
 
 
 @dataclass(frozen=True)
@@ -64,13 +33,20 @@ class DatasetInfo:
     total_frames: int = 0
     total_tasks: int = 0
     chunks_size: int = 1000
-    """Files per chunk folder."""
+    """Files per chunk folder; in version 2 each holds one episode."""
     data_files_size_in_mb: int = 100
     video_files_size_in_mb: int = 200
     data_path: str = names.DATA_PATH
     video_path: str | None = names.VIDEO_PATH
     robot_type: str | None = None
-    splits: dict[str, str] = field(default_factory=dict)
+    splits: dict[str, Any] = field(default_factory=dict)
+    tools: list[Any] | None = None
+    """Functions a policy may call, as its annotations describe them; None where none are told."""
+
+    @property
+    def major_version(self) -> int:
+        """The format: 2 has files of one episode each, 3 has files of many."""
+        return _major_version(self.codebase_version)
 
     @property
     def video_keys(self) -> list[str]:
@@ -79,127 +55,109 @@ class DatasetInfo:
 
     def data_file(self, chunk_index: int, file_index: int) -> str:
         """Where a file of frames lies inside the dataset folder."""
-        return _rendered(self.data_path, chunk_index=chunk_index, file_index=file_index)
+        return self._filled(self.data_path, chunk_index, file_index)
 
     def video_file(self, video_key: str, chunk_index: int, file_index: int) -> str:
         """Where a video file lies inside the dataset folder."""
         if self.video_path is None:
             raise DatasetError(
-                f"{names.INFO_FILE} declares the video {video_key} but its video_path is null"
+                f"{names.INFO_FILE} declares the video {video_key} but its video_path is null; "
+                "enter where its videos are"
             )
-        numbers = {"chunk_index": chunk_index, "file_index": file_index}
-        return _rendered(self.video_path, video_key=video_key, **numbers)
+        return self._filled(self.video_path, chunk_index, file_index, video_key=video_key)
+
+    def _filled(self, template: str, *numbers: int, **others: str) -> str:
+        fields = zip(_FILE_FIELDS[self.major_version], numbers, strict=True)
+        try:
+            return filled(template, {**dict(fields), **others})
+        except ValueError as error:
+            raise DatasetError(f"{names.INFO_FILE}: {error}; correct it") from None
 
 
 def read_info(root: Path) -> DatasetInfo:
-    """The description of the dataset in a folder; refuses versions other than 3."""
+    """The description of the dataset in a folder, of version 2.0, 2.1 or 3."""
     path = root / names.INFO_FILE
     document = read_json_object(path)
-    try:
+    with faults_of(path):
         return _parse_info(document)
-    except (KeyError, TypeError, ValueError) as error:
-        reason = f"key {error} is missing" if isinstance(error, KeyError) else error
-        raise DatasetError(f"{path}: {reason}") from None
 
 
 def write_info(root: Path, info: DatasetInfo) -> None:
     """Write the description with LeRobot's keys in LeRobot's order."""
     document = vars(info) | {
-        "features": {key: _feature_document(feature) for key, feature in info.features.items()}
+        "features": {key: feature_document(feature) for key, feature in info.features.items()}
     }
+    if info.tools is None:
+        del document["tools"]
     write_json_object(root / names.INFO_FILE, document)
 
 
-def parse_features(document: Mapping[str, Any]) -> dict[str, Feature]:
-    """Features from LeRobot's own form; a ValueError says what is wrong with which."""
-    if not isinstance(document, Mapping):
-        raise ValueError(f"features must be an object, not {document!r:.60}")
-    return {key: _parse_feature(key, entry) for key, entry in document.items()}
-
-
 def _parse_info(document: dict[str, Any]) -> DatasetInfo:
-    _check_version(document["codebase_version"])
-    optional = {
-        key: document[key]
-        for key in ("total_episodes", "total_frames", "total_tasks", "robot_type", "splits")
-        if document.get(key) is not None
-    }
-    for key in ("chunks_size", "data_files_size_in_mb", "video_files_size_in_mb"):
-        if key in document:
-            optional[key] = _positive(document, key)
-    for key in ("data_path", "video_path"):
-        if key in document:
-            optional[key] = document[key]
+    absent = [key for key in ("codebase_version", "fps", "features") if key not in document]
+    if absent:
+        raise ValueError(f"key {', '.join(map(repr, absent))} is missing")
+    major = _major_version(document["codebase_version"])
+    features = parse_features(document["features"])
+    _check_reserved(features)
     return DatasetInfo(
         codebase_version=document["codebase_version"],
         fps=_positive(document, "fps"),
-        features=parse_features(document["features"]),
-        **optional,
+        features=features,
+        **_counters(document),
+        **_paths(document, major),
+        **_remarks(document),
     )
 
 
-def _check_version(version: object) -> None:
-    match = re.fullmatch(r"v?(\d+)\.\d+(\.\d+)?", str(version))
-    if match is None or int(match[1]) > 3:
-        raise ValueError(f"unknown format version {version}; v3.x can be read")
-    if int(match[1]) < 3:
-        raise ValueError(f"format version {version} is too old; convert the dataset to v3.0 first")
+def _major_version(version: object) -> int:
+    known = r"v?(2\.[01]|3\.\d+)(\.\d+)?"
+    match = re.fullmatch(known, version, re.ASCII) if isinstance(version, str) else None
+    if match is None:
+        raise ValueError(f"unknown format version {version!r:.60}; v2.0, v2.1 and v3.x can be read")
+    return int(match[1][0])
+
+
+def _check_reserved(features: Mapping[str, Feature]) -> None:
+    for key in names.RESERVED_FEATURES.keys() & features.keys():
+        if not features[key].is_number or math.prod(features[key].shape) != 1:
+            raise ValueError(f"feature {key} must be a single number")
+
+
+def _counters(document: dict[str, Any]) -> dict[str, Any]:
+    """What counts something; zero, as a new dataset has it, stands for not counted."""
+    totals = [key for key in _TOTALS if document.get(key) is not None]
+    counted: dict[str, Any] = {key: whole_number(document[key], key) for key in totals}
+    if "chunks_size" in document:
+        counted["chunks_size"] = whole_number(document["chunks_size"], "chunks_size", least=1)
+    sizes = [key for key in _FILE_SIZES if key in document]
+    return counted | {key: _positive(document, key) for key in sizes}
+
+
+def _paths(document: dict[str, Any], major: int) -> dict[str, Any]:
+    fields = dict.fromkeys(_FILE_FIELDS[major], 0)
+    data_path = document.get("data_path", names.V2_DATA_PATH if major == 2 else names.DATA_PATH)
+    filled(data_path, fields)
+    video_path = document.get("video_path", names.V2_VIDEO_PATH if major == 2 else names.VIDEO_PATH)
+    if video_path is not None:
+        filled(video_path, {**fields, "video_key": "camera"})
+    return {"data_path": data_path, "video_path": video_path}
+
+
+def _remarks(document: dict[str, Any]) -> dict[str, Any]:
+    """What is only kept."""
+    robot_type, splits = document.get("robot_type"), document.get("splits")
+    if robot_type is not None and not isinstance(robot_type, str):
+        raise ValueError(f"robot_type must be a text or null, not {robot_type!r:.60}")
+    if splits is not None and not isinstance(splits, dict):
+        raise ValueError(f"splits must be an object, not {splits!r:.60}")
+    tools = document.get("tools")
+    if tools is not None and not isinstance(tools, list):
+        raise ValueError(f"tools must be a list, not {tools!r:.60}")
+    return {"robot_type": robot_type, "splits": splits or {}, "tools": tools}
 
 
 def _positive(document: dict[str, Any], key: str) -> Any:
     value = document[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        raise ValueError(f"{key} must be a positive number, not {value!r}")
+        raise ValueError(f"{key} must be a positive number, not {value!r:.60}")
     return value
-
-
-def _parse_feature(key: str, entry: Any) -> Feature:
-    if "/" in key:
-        raise ValueError(f"feature name {key!r} must not hold a slash")
-    if not isinstance(entry, Mapping):
-        raise ValueError(f"feature {key} must be an object, not {entry!r:.60}")
-    shape = entry.get("shape")
-    if not isinstance(shape, list | tuple) or not all(_is_size(size) for size in shape):
-        raise ValueError(f"feature {key}: shape must be a list of positive integers, not {shape!r}")
-    feature = Feature(
-        dtype=str(entry.get("dtype")),
-        shape=tuple(shape),
-        names=entry.get("names"),
-        info={**(entry.get("video_info") or {}), **(entry.get("info") or {})},
-    )
-    if feature.is_camera and len(feature.shape) != 3:
-        raise ValueError(f"feature {key}: a camera needs three sizes, not {list(shape)}")
-    if feature.is_number and not _is_number_type(feature.dtype):
-        raise ValueError(f"feature {key}: unknown dtype {feature.dtype!r}")
-    return feature
-
-
-def _is_size(size: object) -> bool:
-    return isinstance(size, int) and not isinstance(size, bool) and size > 0
-
-
-def _is_number_type(dtype: str) -> bool:
-    try:
-        return np.dtype(dtype).kind in "fiub"
-    except TypeError:
-        return False
-
-
-def _feature_document(feature: Feature) -> dict[str, Any]:
-    document = {"dtype": feature.dtype, "shape": list(feature.shape), "names": feature.names}
-    return document | {"info": feature.info} if feature.info else document
-
-
-def _rendered(template: str, **values: object) -> str:
-    """Fill in a path template; the result must stay inside the dataset folder."""
-    try:
-        path = template.format(**values)
-    except (AttributeError, IndexError, KeyError, ValueError) as error:
-        raise DatasetError(
-            f"{names.INFO_FILE}: the path template {template!r} cannot be filled in: {error!r}"
-        ) from None
-    windows = PureWindowsPath(path)
-    escapes = PurePosixPath(path).is_absolute() or windows.anchor or ".." in windows.parts
-    if escapes or not path or "\0" in path:
-        raise DatasetError(f"{names.INFO_FILE}: the path {path!r} leads out of the dataset folder")
-    return path

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,58 +11,26 @@ import pyarrow as pa
 
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
+from manyhands.lerobot_format.counting import counted_order, real_numbers, whole_numbers
 from manyhands.lerobot_format.dataset_info import DatasetInfo
-from manyhands.lerobot_format.tables import read_columns, write_table
+from manyhands.lerobot_format.episode_table import EpisodeTable as EpisodeTable
+from manyhands.lerobot_format.episode_table import FileColumn as FileColumn
+from manyhands.lerobot_format.episode_table import check_episodes, checked_tasks, file_column
+from manyhands.lerobot_format.tables import (
+    faults_of,
+    is_text,
+    leaf_type,
+    read_columns,
+    unreadable,
+    write_table,
+)
 from manyhands.types import Stats
 
-
-@dataclass(frozen=True)
-class FileColumn:
-    """Which of a set of files each episode lies in."""
-
-    paths: tuple[str, ...]
-    """Files inside the dataset folder, without repetition."""
-    of_episode: np.ndarray
-    """Position in `paths` by episode."""
-
-
-@dataclass(frozen=True)
-class EpisodeTable:
-    """All episodes of a dataset, one array entry each."""
-
-    from_index: np.ndarray
-    to_index: np.ndarray
-    """Rows [from_index, to_index) of the dataset's frames."""
-    tasks: list[list[str]]
-    data_files: FileColumn
-    video_files: dict[str, FileColumn]
-    """Files by camera."""
-    video_starts_s: dict[str, np.ndarray]
-    """When an episode begins inside its video file, by camera."""
-
-    def __len__(self) -> int:
-        return len(self.from_index)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Frames of each episode."""
-        lengths: np.ndarray = self.to_index - self.from_index
-        return lengths
-
-    def places(self, frames: np.ndarray) -> np.ndarray:
-        """For each frame of the dataset, the number of its episode."""
-        return np.searchsorted(self.to_index, frames, side="right")
-
-    def first_rows_in_file(self) -> np.ndarray:
-        """Where each episode begins in its data file, which holds its episodes in order."""
-        files = self.data_files.of_episode
-        order = np.argsort(files, kind="stable")
-        ends = np.cumsum(self.lengths[order])
-        starts = ends - self.lengths[order]
-        _, first_of_file = np.unique(files[order], return_index=True)
-        first_rows: np.ndarray = np.empty_like(starts)
-        first_rows[order] = starts - starts[first_of_file][files[order]]
-        return first_rows
+STATS_PREFIX = "stats/"
+_TASKS = "tasks"
+_LENGTH = "length"
+_FROM_INDEX = "dataset_from_index"
+_TO_INDEX = "dataset_to_index"
 
 
 @dataclass(frozen=True)
@@ -88,27 +57,41 @@ class EpisodeRecord:
 
 
 def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
-    """The episodes of the dataset in a folder, checked to number its frames without gaps."""
-    folder = root / names.EPISODES_FOLDER
-    files = sorted(folder.glob("*/*.parquet"))
-    if not files:
-        raise DatasetError(f"{folder} holds no episodes; copy or download the dataset again")
-    tables = [read_columns(file, _wanted_columns(info)) for file in files]
-    try:
-        # Files written by different tools may differ in the width of their integers.
-        table = pa.concat_tables(tables, promote_options="permissive")
-        table = table.sort_by(names.EPISODE_INDEX)
-        episodes = _parse_episodes(table, info)
-        _check_numbering(episodes, table[names.EPISODE_INDEX].to_numpy(), info)
-    except (pa.ArrowException, ValueError) as error:
-        raise DatasetError(f"{folder}: {error}") from None
+    """The episodes of a dataset of version 3, checked to number its frames without gaps."""
+    columns, tasks = _read_all(episode_files(root), info)
+    with faults_of(root / names.EPISODES_FOLDER):
+        order = counted_order(columns[names.EPISODE_INDEX], "episodes")
+        columns = {name: values[order] for name, values in columns.items()}
+        _check_lengths(columns)
+        episodes = _parse_episodes(columns, [tasks[place] for place in order], info)
+        check_episodes(episodes, info)
     return episodes
 
 
-def write_episodes(root: Path, records: Sequence[EpisodeRecord]) -> None:
-    """Write all episodes with their statistics as the one file of `meta/episodes`."""
+def episode_files(root: Path) -> list[Path]:
+    """The files of `meta/episodes`."""
+    folder = root / names.EPISODES_FOLDER
+    try:
+        chunks = [path for path in folder.iterdir() if path.is_dir()]
+        entries = [path for chunk in chunks for path in chunk.iterdir()]
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    # Some systems leave files of their own beside each file, under names with a dot in front.
+    files = [path for path in entries if path.suffix == ".parquet" and path.name[0] != "."]
+    if not files:
+        raise DatasetError(f"{folder} holds no episodes; copy or download the dataset again")
+    return sorted(files)
+
+
+def write_episodes(
+    root: Path, records: Sequence[EpisodeRecord], labels: pa.Table | None = None
+) -> None:
+    """Write all episodes as the one file of `meta/episodes`, with columns of others' making."""
     rows = [_row(number, record) for number, record in enumerate(records)]
+    _check_alike(rows)
     columns = {key: _column([row[key] for row in rows]) for key in rows[0]}
+    if labels is not None:
+        columns |= {key: labels[key] for key in labels.column_names if key not in columns}
     file = names.EPISODES_PATH.format(chunk_index=0, file_index=0)
     write_table(root / file, pa.table(columns))
 
@@ -117,89 +100,94 @@ def _video_column(key: str, name: str) -> str:
     return f"videos/{key}/{name}"
 
 
-def _wanted_columns(info: DatasetInfo) -> list[str]:
-    per_video = ("chunk_index", "file_index", "from_timestamp")
-    return [
-        names.EPISODE_INDEX,
-        "tasks",
-        "data/chunk_index",
-        "data/file_index",
-        "dataset_from_index",
-        "dataset_to_index",
-        *(_video_column(key, name) for key in info.video_keys for name in per_video),
-    ]
+def _read_all(
+    files: Sequence[Path], info: DatasetInfo
+) -> tuple[dict[str, np.ndarray], list[list[str]]]:
+    """Columns of numbers and the tasks, of all files one after the other."""
+    kinds = ("data", *(f"videos/{key}" for key in info.video_keys))
+    located = [f"{kind}/{part}_index" for kind in kinds for part in ("chunk", "file")]
+    whole = [names.EPISODE_INDEX, _LENGTH, _FROM_INDEX, _TO_INDEX, *located]
+    starts = [_video_column(key, "from_timestamp") for key in info.video_keys]
+    parts: list[dict[str, np.ndarray]] = []
+    tasks: list[list[str]] = []
+    for file in files:
+        table = read_columns(file, [*whole, *starts, _TASKS])
+        with faults_of(file):
+            part = {name: whole_numbers(table, name) for name in whole}
+            parts.append(part | {name: real_numbers(table, name) for name in starts})
+            tasks += _task_lists(table[_TASKS])
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, tasks
 
 
-def _parse_episodes(table: pa.Table, info: DatasetInfo) -> EpisodeTable:
-    def integers(name: str) -> np.ndarray:
-        return _numbers(table, name).astype(np.int64)
+def _task_lists(column: pa.ChunkedArray) -> list[list[str]]:
+    if not is_text(leaf_type(column.type)):
+        raise ValueError(f"column {_TASKS} must hold texts, not {column.type}")
+    return [checked_tasks(tasks) for tasks in column.to_pylist()]
 
+
+def _check_lengths(columns: dict[str, np.ndarray]) -> None:
+    lengths = columns[_TO_INDEX] - columns[_FROM_INDEX]
+    wrong = np.flatnonzero(columns[_LENGTH] != lengths)
+    if wrong.size:
+        number = int(wrong[0])
+        raise ValueError(
+            f"episode {number} has the length {columns[_LENGTH][number]}, but covers frames "
+            f"{columns[_FROM_INDEX][number]} to {columns[_TO_INDEX][number]}"
+        )
+
+
+def _parse_episodes(
+    columns: dict[str, np.ndarray], tasks: list[list[str]], info: DatasetInfo
+) -> EpisodeTable:
     def files(prefix: str, locate: Callable[[int, int], str]) -> FileColumn:
-        pairs = np.stack([integers(f"{prefix}/{part}_index") for part in ("chunk", "file")])
-        distinct, of_episode = np.unique(pairs, axis=1, return_inverse=True)
-        paths = tuple(locate(chunk, file) for chunk, file in distinct.T.tolist())
-        return FileColumn(paths, of_episode.reshape(-1))
-
-    def video_locator(key: str) -> Callable[[int, int], str]:
-        return lambda chunk, file: info.video_file(key, chunk, file)
+        chunks, files = (columns[f"{prefix}/{part}_index"] for part in ("chunk", "file"))
+        return file_column(chunks, files, locate)
 
     return EpisodeTable(
-        from_index=integers("dataset_from_index"),
-        to_index=integers("dataset_to_index"),
-        tasks=table["tasks"].to_pylist(),
+        from_index=columns[_FROM_INDEX],
+        to_index=columns[_TO_INDEX],
+        tasks=tasks,
         data_files=files("data", info.data_file),
-        video_files={key: files(f"videos/{key}", video_locator(key)) for key in info.video_keys},
+        video_files={
+            key: files(f"videos/{key}", partial(info.video_file, key)) for key in info.video_keys
+        },
         video_starts_s={
-            key: _numbers(table, _video_column(key, "from_timestamp")).astype(np.float64)
+            key: columns[_video_column(key, "from_timestamp")].astype(np.float64)
             for key in info.video_keys
         },
     )
-
-
-def _numbers(table: pa.Table, name: str) -> np.ndarray:
-    column = table[name]
-    values: np.ndarray = column.to_numpy()
-    if column.null_count or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
-        raise ValueError(f"column {name} must hold a number for every episode")
-    if (values < 0).any():
-        raise ValueError(f"column {name} holds the negative number {values.min()}")
-    return values
-
-
-def _check_numbering(episodes: EpisodeTable, numbers: np.ndarray, info: DatasetInfo) -> None:
-    count = len(episodes)
-    if not np.array_equal(numbers, np.arange(count)):
-        raise ValueError(f"the {count} episodes must be numbered 0 to {count - 1}, without gaps")
-    if info.total_episodes not in (0, count):
-        raise ValueError(
-            f"{names.INFO_FILE} counts {info.total_episodes} episodes, here are {count}"
-        )
-    borders = np.concatenate([[0], episodes.to_index[:-1]])
-    gap = (episodes.from_index != borders) | (episodes.to_index < episodes.from_index)
-    if gap.any():
-        number = int(np.argmax(gap))
-        start, stop = int(episodes.from_index[number]), int(episodes.to_index[number])
-        raise ValueError(
-            f"episode {number} covers frames {start} to {stop}, but must begin at {borders[number]}"
-        )
 
 
 def _row(number: int, record: EpisodeRecord) -> dict[str, Any]:
     chunk_index, file_index = record.data_file
     row: dict[str, Any] = {
         names.EPISODE_INDEX: number,
-        "tasks": record.tasks,
-        "length": record.to_index - record.from_index,
+        _TASKS: record.tasks,
+        _LENGTH: record.to_index - record.from_index,
         "data/chunk_index": chunk_index,
         "data/file_index": file_index,
-        "dataset_from_index": record.from_index,
-        "dataset_to_index": record.to_index,
+        _FROM_INDEX: record.from_index,
+        _TO_INDEX: record.to_index,
     }
     for key, placement in record.videos.items():
         row |= {_video_column(key, name): value for name, value in vars(placement).items()}
     for key, stats in record.stats.items():
-        row |= {f"stats/{key}/{name}": value for name, value in stats.items()}
+        row |= {f"{STATS_PREFIX}{key}/{name}": value for name, value in stats.items()}
     return row | {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
+
+
+def _check_alike(rows: list[dict[str, Any]]) -> None:
+    """Refuse episodes of which one has a column that another lacks."""
+    if not rows:
+        raise DatasetError("a dataset needs at least one episode; none was given")
+    forms = [{key: np.ndim(value) for key, value in row.items()} for row in rows]
+    for number, form in enumerate(forms):
+        unlike = sorted({key for key, _ in form.items() ^ forms[0].items()})
+        if unlike:
+            raise DatasetError(
+                f"episode {number} has other columns than episode 0: {', '.join(unlike[:8])}; "
+                "all episodes need the same cameras and statistics"
+            )
 
 
 def _column(values: list[Any]) -> pa.Array:

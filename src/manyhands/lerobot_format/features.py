@@ -25,6 +25,8 @@ def policy_features(
 def _feature_type(key: str, feature: Feature) -> FeatureType | None:
     if feature.is_camera:
         return FeatureType.VISUAL
+    if not feature.is_number:
+        return None
     if key == names.ENVIRONMENT_STATE:
         return FeatureType.ENV
     if key.startswith(names.OBSERVATION):

@@ -13,14 +13,39 @@ from manyhands.atomic import whole_file
 from manyhands.errors import CheckpointError, UserError
 
 
-def read_json(path: Path, fault: type[UserError] = CheckpointError) -> dict[str, Any]:
-    """The object a JSON file holds."""
+def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:
+    """The text of a file."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        # Reading a pipe or a device would wait for ever.
+        if path.exists() and not path.is_file():
+            raise fault(f"{path} is no file; copy or download its folder again")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise fault(f"{path} is missing; copy or download its folder again") from None
     except (OSError, ValueError) as error:
-        raise fault(f"{path} cannot be read as JSON: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise fault(f"{path} cannot be read: {reason}; copy or download it again") from None
+
+
+def parse_json(text: str) -> Any:
+    """What a JSON text says; a ValueError tells what is wrong with it."""
+    try:
+        document = json.loads(text)
+        if "\\u" in text:
+            # Escapes can name halves of characters, which nothing can print or write.
+            json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return document
+
+
+def read_json(path: Path, fault: type[UserError] = CheckpointError) -> dict[str, Any]:
+    """The object a JSON file holds."""
+    text = read_text(path, fault)
+    try:
+        document = parse_json(text)
+    except ValueError as error:
+        raise fault(f"{path} cannot be read as JSON: {error}; copy or download it again") from None
     if not isinstance(document, dict):
         raise fault(f"{path} must hold a JSON object, not {document!r:.60}")
     return document

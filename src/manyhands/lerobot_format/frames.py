@@ -1,51 +1,68 @@
 """The files below `data/`: one row per frame, laid out as LeRobot's recorder does."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset_info import Feature
-
-MAX_DIMS = 5
+from manyhands.lerobot_format.feature import MAX_DIMS as MAX_DIMS
+from manyhands.lerobot_format.feature import Feature
 
 
 def frame_table(columns: Mapping[str, Any], features: Mapping[str, Feature]) -> pa.Table:
     """Rows of one episode; numbers as arrays (frames, ...), pictures as lists of PNG files."""
-    stored = {key: feature for key, feature in features.items() if feature.dtype != names.VIDEO}
-    arrays = [_array(columns[key], feature) for key, feature in stored.items()]
+    return described_table(
+        {
+            key: _array(columns[key], feature)
+            for key, feature in features.items()
+            if feature.dtype != names.VIDEO
+        },
+        features,
+    )
+
+
+def described_table(arrays: Mapping[str, pa.Array], features: Mapping[str, Feature]) -> pa.Table:
+    """Columns that are laid out already, with what the `datasets` library wants to know of them."""
     fields = [
-        pa.field(key, array.type, metadata=_extension(stored[key]))
-        for key, array in zip(stored, arrays, strict=True)
+        pa.field(key, array.type, metadata=_extension(features[key]))
+        for key, array in arrays.items()
     ]
-    description = {"info": {"features": {key: _described(stored[key]) for key in stored}}}
-    schema = pa.schema(fields, metadata={"huggingface": json.dumps(description)})
-    return pa.Table.from_arrays(arrays, schema=schema)
+    metadata = None
+    # Annotations are nested in ways that their feature does not tell; readers infer them.
+    if not any(features[key].dtype == names.LANGUAGE for key in arrays):
+        description = {key: _described(features[key]) for key in arrays}
+        metadata = {"huggingface": json.dumps({"info": {"features": description}})}
+    return pa.Table.from_arrays(list(arrays.values()), schema=pa.schema(fields, metadata))
 
 
-def _array(values: Any, feature: Feature) -> pa.Array:
-    if feature.dtype == names.IMAGE:
-        return _picture_array(values)
-    if feature.dtype == names.STRING:
-        return pa.array(values, pa.string())
-    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
-    if feature.shape == (1,):
+def nested_array(flat: pa.Array, shape: tuple[int, ...]) -> pa.Array:
+    """Values of a feature's shape, from all their numbers or texts one behind the other."""
+    if shape == (1,):
         return flat
-    if len(feature.shape) == 1:
-        return pa.FixedSizeListArray.from_arrays(flat, feature.shape[0])
-    for size in reversed(feature.shape):
+    if len(shape) == 1:
+        return pa.FixedSizeListArray.from_arrays(flat, shape[0])
+    for size in reversed(shape):
         offsets = np.arange(0, len(flat) + 1, size, dtype=np.int32)
         flat = pa.ListArray.from_arrays(offsets, flat)
     return flat
 
 
-def _picture_array(files: Sequence[bytes]) -> pa.Array:
-    paths = [f"frame-{number:06d}.png" for number in range(len(files))]
-    columns = [pa.array(files, pa.binary()), pa.array(paths, pa.string())]
-    return pa.StructArray.from_arrays(columns, ["bytes", "path"])
+def picture_array(files: pa.Array, paths: pa.Array | None = None) -> pa.Array:
+    """Pictures from the bytes of their files, numbered unless they have names."""
+    if paths is None:
+        paths = pa.array([f"frame-{number:06d}.png" for number in range(len(files))], pa.string())
+    return pa.StructArray.from_arrays([files, paths], ["bytes", "path"])
+
+
+def _array(values: Any, feature: Feature) -> pa.Array:
+    if feature.dtype == names.IMAGE:
+        return picture_array(pa.array(values, pa.binary()))
+    if feature.dtype == names.STRING:
+        return pa.array(values, pa.string())
+    return nested_array(pa.array(np.ascontiguousarray(values).reshape(-1)), feature.shape)
 
 
 def _extension(feature: Feature) -> dict[str, str] | None:

@@ -37,3 +37,10 @@ EPISODES_FOLDER = "meta/episodes"
 EPISODES_PATH = EPISODES_FOLDER + "/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+
+# What versions 2.0 and 2.1 have instead.
+TASK_LINES_FILE = "meta/tasks.jsonl"
+EPISODE_LINES_FILE = "meta/episodes.jsonl"
+EPISODE_STATS_LINES_FILE = "meta/episodes_stats.jsonl"
+V2_DATA_PATH = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+V2_VIDEO_PATH = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"

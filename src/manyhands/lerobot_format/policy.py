@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.config.decode import decode, nearest
-from manyhands.config.policy import POLICY_TYPES, PolicyConfig
+from manyhands.config.policies import POLICY_TYPES
+from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import encode
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import read_json, read_tensors, write_json, write_tensors

@@ -1,7 +1,9 @@
 """The two kinds of file that describe a dataset, JSON and parquet; faults name the file."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.files import read_json
+from manyhands.lerobot_format.files import parse_json, read_json
 
 WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 """How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
@@ -17,9 +19,43 @@ WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 _FAULTS = (pa.ArrowException, OSError, ValueError)
 
 
+def is_there(path: Path) -> bool:
+    """Whether a folder has such an entry, be it a link that leads nowhere."""
+    return os.path.lexists(path)
+
+
 def read_json_object(path: Path) -> dict[str, Any]:
     """The object a JSON file of a dataset holds."""
     return read_json(path, DatasetError)
+
+
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file with one on each line, read one by one; empty lines are passed over."""
+    _check_is_file(path)
+    try:
+        # Texts may hold other characters that are taken for the end of a line unless it is named.
+        with path.open(encoding="utf-8", newline="\n") as file:
+            numbered = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+            yield from (_line(path, number, line) for number, line in numbered)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except UnicodeDecodeError as error:
+        raise damaged(path, error) from None
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """All objects of a file with one on each line."""
+    return list(json_lines(path))
+
+
+def _line(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        document = parse_json(line)
+    except ValueError as error:
+        raise damaged(path, f"line {number}: {error}") from None
+    if not isinstance(document, dict):
+        raise damaged(path, f"line {number} must hold a JSON object, not {document!r:.60}")
+    return document
 
 
 def write_json_object(path: Path, document: Mapping[str, Any]) -> None:
@@ -30,8 +66,7 @@ def write_json_object(path: Path, document: Mapping[str, Any]) -> None:
 
 def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
     """What a parquet file says about itself; it must have `columns`."""
-    if not path.is_file():
-        raise DatasetError(f"{path} is missing; copy or download the dataset again")
+    _check_is_file(path)
     try:
         footer = pq.read_metadata(path)
         present = footer.schema.to_arrow_schema().names
@@ -40,7 +75,20 @@ def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
     absent = [name for name in columns if name not in present]
     if absent:
         raise DatasetError(f"{path} has no column {', '.join(absent)}")
+    repeated = [name for name in columns if present.count(name) > 1]
+    if repeated:
+        raise damaged(path, f"there are several columns {', '.join(repeated)}")
     return footer
+
+
+def _check_is_file(path: Path) -> None:
+    try:
+        if path.is_file():
+            return
+        fault = "no file" if path.exists() else "missing"
+    except OSError as error:
+        raise unreadable(path, error) from None
+    raise DatasetError(f"{path} is {fault}; copy or download the dataset again")
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -48,7 +96,8 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
     footer = read_footer(path, columns)
     try:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
-            table = file.read(columns=list(columns))
+            # Asked for `a`, the library reads `a.b` too.
+            table = file.read(columns=list(columns)).select(columns)
         table.validate(full=True)
     except _FAULTS as error:
         raise damaged(path, error) from None
@@ -57,13 +106,36 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
 
 def read_row_group(path: Path, footer: pq.FileMetaData, group: int, column: str) -> pa.ChunkedArray:
     """One column of one row group of a parquet file whose footer is known."""
+    return read_row_groups(path, footer, [group], [column])[column]
+
+
+def read_row_groups(
+    path: Path, footer: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str]
+) -> pa.Table:
+    """Columns of some row groups of a parquet file whose footer is known."""
     try:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
-            values = file.read_row_group(group, columns=[column])[column]
-        values.validate(full=True)
+            table = file.read_row_groups(list(groups), columns=list(columns))
+        table.validate(full=True)
     except _FAULTS as error:
         raise damaged(path, error) from None
-    return values
+    return table
+
+
+def leaf_type(kind: pa.DataType) -> pa.DataType:
+    """The type of what lists hold, however deep they are nested."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    while any(is_list(kind) for is_list in lists):
+        kind = kind.value_type
+    return kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds texts, in any of the forms that writers give them."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_kind(kind) for is_kind in texts)
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -72,7 +144,24 @@ def write_table(path: Path, table: pa.Table) -> None:
     pq.write_table(table, path, **WRITING)
 
 
-def damaged(path: Path, error: Exception) -> DatasetError:
+@contextmanager
+def faults_of(path: Path) -> Iterator[None]:
+    """Tell a ValueError of the block as a fault of a file."""
+    try:
+        yield
+    except ValueError as error:
+        raise DatasetError(
+            f"{path}: {error}; correct it, or copy or download the dataset again"
+        ) from None
+
+
+def unreadable(path: Path, error: OSError) -> DatasetError:
+    """What to tell about a file or folder that the system does not hand out."""
+    reason = error.strerror or error
+    return DatasetError(f"{path} cannot be read: {reason}; copy or download the dataset again")
+
+
+def damaged(path: Path, error: Exception | str) -> DatasetError:
     """What to tell about a file that is cut short or overwritten."""
     reason = " ".join(str(error).split())
     return DatasetError(f"{path} is damaged: {reason}; copy or download the dataset again")

@@ -1,15 +1,22 @@
 """`meta/tasks.parquet`: the text of each task, numbered by position."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.tables import read_columns, read_footer, write_table
+from manyhands.lerobot_format.counting import counted_order, whole_numbers
+from manyhands.lerobot_format.tables import (
+    faults_of,
+    is_text,
+    read_columns,
+    read_footer,
+    write_table,
+)
 
 # A data frame saved without a name for its index keeps the texts under the second one.
 _TEXT_COLUMNS = (names.TASK, "__index_level_0__")
@@ -20,13 +27,22 @@ def read_tasks(root: Path) -> list[str]:
     path = root / names.TASKS_FILE
     present = read_footer(path).schema.to_arrow_schema().names
     text = next((name for name in _TEXT_COLUMNS if name in present), names.TASK)
-    table = read_columns(path, [names.TASK_INDEX, text]).sort_by(names.TASK_INDEX)
-    numbers = table[names.TASK_INDEX].to_numpy()
-    if not np.array_equal(numbers, np.arange(table.num_rows)):
-        raise DatasetError(f"{path}: tasks must be numbered from 0 without gaps")
-    if table[text].null_count:
-        raise DatasetError(f"{path}: {table[text].null_count} tasks have no text")
-    return [str(task) for task in table[text].to_pylist()]
+    table = read_columns(path, [names.TASK_INDEX, text])
+    with faults_of(path):
+        if not is_text(table[text].type):
+            raise ValueError(f"column {text} must hold texts, not {table[text].type}")
+        return tasks_in_order(whole_numbers(table, names.TASK_INDEX), table[text].to_pylist())
+
+
+def tasks_in_order(numbers: Sequence[int] | np.ndarray, texts: Sequence[object]) -> list[str]:
+    """Texts sorted by number; a ValueError tells numbers or texts that name no tasks."""
+    if not texts:
+        raise ValueError("there are no tasks, but every frame belongs to one")
+    tasks = [texts[place] for place in counted_order(numbers, "tasks")]
+    for number, task in enumerate(tasks):
+        if not isinstance(task, str):
+            raise ValueError(f"task {number} must be a text, not {task!r:.60}")
+    return [str(task) for task in tasks]
 
 
 def write_tasks(root: Path, tasks: list[str]) -> None:
