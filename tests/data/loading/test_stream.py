@@ -1,10 +1,15 @@
 """Batches by position, rank and loader processes."""
 
+import gc
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections import deque
+from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -12,48 +17,57 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import DEADLINE_S, are_gone, is_alive, loader_processes
+from synthetic import Numbers, Trouble
 
-from manyhands.data.loading import stream as stream_module
+from manyhands.data.batches import BatchSource, read_batch
 from manyhands.data.dataset import open_dataset
-from manyhands.data.loading.stream import Loading, SampleStream, Share, resolve_num_workers
+from manyhands.data.loading import stream as stream_module
+from manyhands.data.loading.stream import (
+    Loading,
+    SampleStream,
+    Share,
+    resolve_num_slots,
+    resolve_num_workers,
+)
+from manyhands.data.loading.workers import ORPHAN_CHECK_S
 from manyhands.data.order import SampleOrder
-from manyhands.errors import DatasetError
+from manyhands.errors import DatasetError, EnvironmentFault
+from manyhands.types import Batch
 
 WINDOWS = {"observation.images.top": [-1, 0], "action": [0, 1, 2]}
+NUM_SAMPLES = 10
 
 
 def make_stream(
-    root, share: Share, num_workers: int = 0, context: str = "forkserver"
+    share: Share, num_workers: int = 0, context: str = "fork", source: BatchSource | None = None
 ) -> SampleStream:
-    dataset = open_dataset(root=root, windows=WINDOWS)
-    order = SampleOrder(dataset.episode_bounds, seed=3)
+    order = SampleOrder(np.array([[0, NUM_SAMPLES]]), seed=3)
     loading = Loading(num_workers=num_workers, prefetch_factor=2, multiprocessing_context=context)
-    return SampleStream(dataset, order, share, loading)
+    return SampleStream(source or Numbers(NUM_SAMPLES), order, share, loading)
 
 
-def equal(one, other) -> bool:
+def equal(one: Batch, other: Batch) -> bool:
     return one.keys() == other.keys() and all(
         torch.equal(one[key], other[key]) if torch.is_tensor(one[key]) else one[key] == other[key]
         for key in one
     )
 
 
-def children() -> list[psutil.Process]:
-    """Loader processes, which torch gives a name of their own."""
-    family = psutil.Process().children(recursive=True)
-    return [child for child in family if child.name() == "pt_data_worker"]
+def all_equal(ones: list[Batch], others: list[Batch]) -> bool:
+    return all(equal(one, other) for one, other in zip(ones, others, strict=True))
 
 
-def wait_until_gone(processes: list[psutil.Process]) -> bool:
-    return not psutil.wait_procs(processes, timeout=20)[1]
+def read_away(batches: Iterator[Batch], num_batches: int) -> None:
+    deque(islice(batches, num_batches), maxlen=0)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=25)
 @given(num_ranks=st.integers(1, 4), per_rank=st.integers(1, 3), start=st.integers(0, 40))
-def test_ranks_together_read_what_one_rank_would(plain_root, num_ranks, per_rank, start):
-    whole = make_stream(plain_root, Share(0, 1, per_rank * num_ranks)).starting_at(start)
+def test_ranks_together_read_what_one_rank_would(num_ranks, per_rank, start):
+    whole = make_stream(Share(0, 1, per_rank * num_ranks)).starting_at(start)
     parts = [
-        make_stream(plain_root, Share(rank, num_ranks, per_rank)).starting_at(start)
+        make_stream(Share(rank, num_ranks, per_rank)).starting_at(start)
         for rank in range(num_ranks)
     ]
     for _ in range(3):
@@ -61,90 +75,181 @@ def test_ranks_together_read_what_one_rank_would(plain_root, num_ranks, per_rank
         assert torch.equal(together, next(whole)["index"])
 
 
-def test_a_stream_continues_where_another_stopped(plain_root):
-    stream = make_stream(plain_root, Share(1, 2, 3))
-    whole = list(islice(stream.starting_at(0), 6))
-    rest = list(islice(stream.starting_at(3 * stream.share.samples_per_step), 3))
-    assert all(equal(one, other) for one, other in zip(whole[3:], rest, strict=True))
-
-
 @pytest.mark.process
-def test_batches_are_the_same_for_any_number_of_workers_and_no_process_stays(plain_root):
-    share = Share(0, 2, 4)
-    expected = list(islice(make_stream(plain_root, share).starting_at(5), 5))
-    for num_workers in (1, 2):
-        batches = make_stream(plain_root, share, num_workers).starting_at(5)
-        for batch, other in zip(expected, batches, strict=False):
-            assert equal(batch, other)
-        workers = children()
+@pytest.mark.parametrize(
+    ("context", "counts"), [("fork", (1, 2, 5)), ("forkserver", (1, 2, 5)), ("spawn", (2,))]
+)
+def test_batches_are_the_same_for_any_number_of_workers_and_no_process_stays(context, counts):
+    share = Share(1, 2, 3)
+    expected = list(islice(make_stream(share).starting_at(5), 12))
+    for num_workers in counts:
+        batches = make_stream(share, num_workers, context).starting_at(5)
+        workers = loader_processes()
         assert len(workers) == num_workers
-        del batches
-        assert wait_until_gone(workers)
+        assert all_equal(list(islice(batches, 12)), expected)
+        batches.close()
+        assert are_gone(workers, within_s=0.5)
 
 
 @pytest.mark.process
-def test_a_fault_met_by_a_worker_arrives_with_its_own_message(damaged_root):
-    (path,) = (damaged_root / "videos").rglob("chunk-001/*.mp4")
-    stream = make_stream(damaged_root, Share(0, 1, 5), num_workers=1)
-    path.write_bytes(b"")
-    batches = stream.starting_at(0)
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_every_sample_is_read_once_per_epoch(num_ranks, num_workers):
+    streams = [
+        make_stream(Share(rank, num_ranks, 5), num_workers).starting_at(0)
+        for rank in range(num_ranks)
+    ]
+    steps = [[next(stream)["index"] for stream in streams] for _ in range(2 * num_ranks)]
+    drawn = torch.cat([rows for step in steps for rows in step]).view(-1, NUM_SAMPLES)
+    assert torch.equal(drawn.sort(dim=1).values, torch.arange(NUM_SAMPLES).expand_as(drawn))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_starting_anywhere_equals_skipping(num_workers):
+    stream = make_stream(Share(1, 2, 3), num_workers)
+    whole = list(islice(stream.starting_at(0), 8))
+    for skipped in (1, 3, 7):
+        rest = stream.starting_at(skipped * stream.share.samples_per_step)
+        assert all_equal(list(islice(rest, 8 - skipped)), whole[skipped:])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("num_workers", [0, 1, 3])
+@pytest.mark.parametrize("length", [0, 1, 4, 9])
+def test_given_rows_are_read_once_in_their_order(num_workers, length):
+    rows = np.arange(20)[::-1][:length]
+    batches = list(make_stream(Share(0, 1, 2), num_workers).batches_over(rows, 4))
+    assert [len(batch["task"]) for batch in batches] == [4] * (length // 4) + [length % 4] * (
+        length % 4 > 0
+    )
+    for start, batch in zip(range(0, length, 4), batches, strict=True):
+        assert equal(batch, read_batch(Numbers(), rows[start : start + 4]))
+    assert loader_processes() == []
+
+
+@pytest.mark.process
+def test_no_more_workers_start_than_there_are_batches():
+    batches = make_stream(Share(0, 1, 2), 5).batches_over(np.arange(5), 3)
+    assert len(loader_processes()) == 2
+    batches.close()
+
+
+@pytest.mark.process
+def test_batches_that_are_kept_stay_as_they_are():
+    share = Share(0, 1, 4)
+    kept = list(islice(make_stream(share, 2).starting_at(0), 30))
+    assert all_equal(kept, list(islice(make_stream(share).starting_at(0), 30)))
+
+
+@pytest.mark.process
+def test_processes_end_with_an_iterator_that_nobody_holds():
+    for num_read in (0, 1):
+        batches = make_stream(Share(0, 1, 2), 2).starting_at(0)
+        workers = loader_processes()
+        assert len(workers) == 2
+        read_away(batches, num_read)
+        del batches
+        gc.collect()
+        assert are_gone(workers, within_s=0.5)
+
+
+@pytest.mark.process
+def test_processes_end_when_the_reader_is_interrupted():
+    batches = make_stream(Share(0, 1, 2), 2).starting_at(0)
+    next(batches)
+    workers = loader_processes()
+    with pytest.raises(KeyboardInterrupt):
+        batches.throw(KeyboardInterrupt)
+    assert are_gone(workers, within_s=0.5)
+    assert next(batches, None) is None
+
+
+@pytest.mark.process
+def test_a_killed_worker_ends_the_stream_at_once_and_says_so():
+    batches = make_stream(Share(0, 1, 2), 2).starting_at(0)
+    next(batches)
+    workers = loader_processes()
+    workers[1].kill()
+    began = time.monotonic()
+    with pytest.raises(EnvironmentFault, match=r"process 1 of 2.*Killed.*out of memory"):
+        list(islice(batches, 20))
+    assert time.monotonic() - began < DEADLINE_S
+    assert are_gone(workers, within_s=0.5)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_users_mistake_arrives_whole_and_ends_the_processes(num_workers):
+    batches = make_stream(
+        Share(0, 1, 2), num_workers, source=Trouble(kind="damaged", row=4)
+    ).starting_at(0)
+    workers = loader_processes()
     with pytest.raises(DatasetError) as caught:
-        next(batches)
+        list(islice(batches, 5))
+    assert str(caught.value) == "row 4 is damaged; see\n  its file"
+    assert are_gone(workers, within_s=0.5)
+
+
+def resident_bytes(processes: list[psutil.Process]) -> int:
+    return sum(process.memory_info().rss for process in processes)
+
+
+@pytest.mark.process
+def test_memory_stays_flat_over_thousands_of_batches():
+    batches = make_stream(Share(0, 1, 64), 2, source=Numbers(side=12)).starting_at(0)
+    read_away(batches, 300)
+    processes = [psutil.Process(), *loader_processes()]
+    before, num_fds = resident_bytes(processes), processes[0].num_fds()
+    read_away(batches, 3000)
+    # Together, 3000 batches take more than twenty times as much.
+    assert resident_bytes(processes) - before < 3 * 2**20
+    assert processes[0].num_fds() == num_fds
+    batches.close()
+
+
+@pytest.mark.process
+def test_a_dataset_is_read_the_same_by_loader_processes(plain_root):
+    dataset = open_dataset(root=plain_root, windows=WINDOWS)
+    order = SampleOrder(dataset.episode_bounds, seed=3)
+
+    def read(num_workers: int) -> list[Batch]:
+        loading = Loading(num_workers=num_workers)
+        stream = SampleStream(dataset, order, Share(0, 2, 4), loading)
+        return list(islice(stream.starting_at(5), 6))
+
+    expected = read(0)
+    assert all_equal(read(2), expected)
+    rows = order.indices(5, 9)
+    assert equal(expected[0], dataset.batch(rows))
+
+
+@pytest.mark.process
+def test_a_damaged_dataset_is_told_of_by_file(damaged_root):
+    (path,) = (damaged_root / "videos").rglob("chunk-001/*.mp4")
+    dataset = open_dataset(root=damaged_root, windows=WINDOWS)
+    order = SampleOrder(dataset.episode_bounds, seed=3)
+    path.write_bytes(b"")
+    stream = SampleStream(dataset, order, Share(0, 1, 5), Loading(num_workers=1))
+    with pytest.raises(DatasetError) as caught:
+        list(islice(stream.starting_at(0), 4))
     assert str(caught.value).startswith(f"{path} is damaged")
     assert "Traceback" not in str(caught.value)
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("context", ["forkserver", "spawn"])
-def test_signals_sent_to_the_whole_job_do_not_reach_the_loader(plain_root, context):
-    batches = make_stream(plain_root, Share(0, 1, 2), 1, context).starting_at(0)
-    next(batches)
-    (worker,) = children()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-        subprocess.run(["kill", f"-{number.value}", str(worker.pid)], check=True)
-    time.sleep(0.3)
-    assert len(list(islice(batches, 8))) == 8
-    batches.close()
-    assert wait_until_gone([worker])
-
-
-SCRIPT = """
-import sys
-from pathlib import Path
-from manyhands.data.dataset import open_dataset
-from manyhands.data.order import SampleOrder
-from manyhands.data.loading.stream import Loading, SampleStream, Share
-
-if __name__ == "__main__":
-    dataset = open_dataset(root=Path(sys.argv[1]))
-    order = SampleOrder(dataset.episode_bounds, 0)
-    stream = SampleStream(dataset, order, Share(0, 1, 2), Loading(num_workers=1))
-    batches = stream.starting_at(0)
-    next(batches)
-    raise SystemExit(7)
-"""
-
-
-@pytest.mark.process
-def test_a_program_that_ends_does_not_wait_for_its_loader(plain_root, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    command = [sys.executable, str(script), str(plain_root)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (7, "")
-
-
-def test_loading_leaves_the_global_generator_alone(plain_root):
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_loading_leaves_the_global_generator_alone(num_workers):
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    next(make_stream(plain_root, Share(0, 1, 2)).starting_at(0))
+    next(make_stream(Share(0, 1, 2), num_workers).starting_at(0))
     assert torch.equal(torch.rand(3), expected)
 
 
 @pytest.mark.parametrize(
     ("cores", "ranks", "expected"),
-    [(1, 1, 0), (2, 1, 1), (64, 1, 4), (8, 4, 1), (4, 4, 0), (2, 8, 0)],
+    [(1, 1, 0), (2, 1, 1), (16, 1, 15), (64, 1, 16), (64, 8, 7), (8, 4, 1), (4, 4, 0), (2, 8, 0)],
 )
 def test_workers_are_chosen_so_that_each_rank_keeps_a_core(monkeypatch, cores, ranks, expected):
     monkeypatch.setattr(stream_module, "num_cores", lambda: cores)
@@ -152,8 +257,101 @@ def test_workers_are_chosen_so_that_each_rank_keeps_a_core(monkeypatch, cores, r
     assert resolve_num_workers(Loading(num_workers=3, num_ranks_per_node=ranks)) == 3
 
 
-def test_every_batch_is_full(plain_root):
-    batches = make_stream(plain_root, Share(0, 1, 5)).starting_at(0)
-    assert [len(batch["task"]) for batch in islice(batches, 6)] == [5] * 6
-    drawn = np.concatenate([batch["index"] for batch in islice(batches, 6)])
-    assert set(drawn) == set(range(14))
+@pytest.mark.parametrize(
+    ("max_ram_bytes", "num_workers", "expected"),
+    [
+        (None, 4, 16),
+        (10**9, 4, 16),
+        (4 * 8 * 1000, 4, 8),
+        (4 * 11 * 1000, 4, 8),
+        (4000, 4, 4),
+        (0, 4, 4),
+        (None, 0, 3),
+        (0, 1, 3),
+    ],
+)
+def test_less_is_read_ahead_where_memory_is_short(max_ram_bytes, num_workers, expected):
+    loading = Loading(prefetch_factor=4, max_ram_bytes=max_ram_bytes)
+    assert resolve_num_slots(loading, num_workers, bytes_per_batch=1000) == expected
+
+
+PROGRAM = f"""
+import itertools, signal, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import numpy as np
+from processes import loader_processes
+from synthetic import Trouble
+from manyhands.data.loading.stream import Loading, SampleStream, Share
+from manyhands.data.order import SampleOrder
+
+if __name__ == "__main__":
+    order = SampleOrder(np.array([[0, 10]]), seed=0)
+    loading = Loading(num_workers=2, multiprocessing_context=sys.argv[1])
+    source = Trouble(kind="stuck", row=999)
+    stream = SampleStream(source, order, Share(0, 1, 2), loading)
+    batches = stream.batches_over(np.array([*range(80), *[999] * 20]), 2)
+    received = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+        signal.signal(number, lambda number, _: received.append(number))
+    for line in itertools.chain(["begin"], sys.stdin):
+        if line.strip() == "end":
+            sys.exit(7)
+        num_read = len(list(itertools.islice(batches, 20)))
+        print(len(received), num_read, *(each.pid for each in loader_processes()), flush=True)
+"""
+
+
+class Program:
+    """A rank in a session of its own that reads twenty batches with two workers when asked.
+
+    Twice: the workers are busy without end then.
+    """
+
+    def __init__(self, folder: Path, context: str) -> None:
+        file = folder / "program.py"
+        file.write_text(PROGRAM)
+        self._process = subprocess.Popen(
+            [sys.executable, str(file), context],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        self.workers = [psutil.Process(pid) for pid in self.told()[2:]]
+
+    def ask(self, word: str) -> None:
+        print(word, file=self._process.stdin, flush=True)
+
+    def told(self) -> list[int]:
+        """Signals received so far, batches read, loader processes."""
+        return [int(word) for word in self._process.stdout.readline().split()]
+
+    def end(self) -> tuple[int, str]:
+        """Exit code and complaints."""
+        _, errors = self._process.communicate(timeout=DEADLINE_S)
+        return self._process.returncode, errors
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+def test_workers_survive_signals_to_the_whole_job_but_never_their_rank(context, tmp_path):
+    program = Program(tmp_path, context)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+        os.killpg(program.pid, number)
+    time.sleep(3 * ORPHAN_CHECK_S)
+    program.ask("go on")
+    assert program.told()[:2] == [4, 20]
+    assert len(program.workers) == 2 and all(map(is_alive, program.workers))
+    os.kill(program.pid, signal.SIGKILL)
+    assert are_gone(program.workers)
+    assert program.end() == (-signal.SIGKILL, "")
+
+
+@pytest.mark.process
+def test_a_program_that_ends_does_not_wait_for_its_workers(tmp_path):
+    program = Program(tmp_path, "forkserver")
+    program.ask("end")
+    assert program.end() == (7, "")
+    assert are_gone(program.workers)

@@ -1,26 +1,24 @@
 """Batches for one rank, from any position of the sample order onward."""
 
-import atexit
-import multiprocessing
-import os
-import signal
-import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader
 
 from manyhands.cores import num_cores
-from manyhands.data.dataset import Dataset
-from manyhands.data.order import SampleOrder
-from manyhands.errors import UserError
+from manyhands.data.batches import BatchSource, read_batch
+from manyhands.data.loading.device import MAX_COPIES, to_device
+from manyhands.data.loading.leases import Leases
+from manyhands.data.loading.slots import Slots, batch_bytes
+from manyhands.data.loading.workers import NoWorkers, Readers, Workers
+from manyhands.data.order import Order
 from manyhands.types import Batch
 
-_MAX_AUTOMATIC_WORKERS = 4
+CPU = torch.device("cpu")
+MAX_AUTOMATIC_WORKERS = 16
+RAM_SHARE = 0.25
+"""The part of the memory for loading that batches read ahead may take."""
 
 
 @dataclass(frozen=True)
@@ -47,40 +45,58 @@ class Loading:
     """Batches each loader process prepares ahead."""
     multiprocessing_context: str = "forkserver"
     pin_memory: bool = False
+    """Page-lock the memory batches are read into: a GPU then copies them by itself."""
     num_ranks_per_node: int = 1
     """Ranks that share this machine's cores."""
+    max_ram_bytes: int | None = None
+    """Memory this rank's loading may take; None sets no limit."""
 
 
 @dataclass(frozen=True)
 class SampleStream:
     """A rank's endless sequence of batches; the same for any number of loader processes."""
 
-    dataset: Dataset
-    order: SampleOrder
+    source: BatchSource
+    order: Order
     share: Share
     loading: Loading
+    device: torch.device = CPU
+    """Where batches are delivered."""
 
     def starting_at(self, position: int) -> Iterator[Batch]:
         """Batches from a position of the order, which counts samples of all ranks together."""
         num_workers = resolve_num_workers(self.loading)
-        # Processes forked off a server find everything imported: they start in an instant.
-        multiprocessing.set_forkserver_preload([__name__])
-        reader: Any = _BatchReader(self.dataset)
-        loader: DataLoader[Any] = DataLoader(
-            reader,
-            batch_size=None,
-            sampler=_RowSource(self.order, self.share, position),
-            num_workers=num_workers,
-            collate_fn=_unchanged,
-            pin_memory=self.loading.pin_memory,
-            prefetch_factor=self.loading.prefetch_factor if num_workers else None,
-            multiprocessing_context=self.loading.multiprocessing_context if num_workers else None,
-            worker_init_fn=_prepare_worker,
-            # The loader draws a seed for its processes; not from the generator training draws from.
-            generator=torch.Generator(),
+        return self._read(self._rows_from(position), self.share.samples_per_rank, num_workers)
+
+    def batches_over(self, rows: np.ndarray, batch_size: int) -> Iterator[Batch]:
+        """Batches of the given rows, in their order; the last one holds what is left."""
+        parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+        num_workers = min(resolve_num_workers(self.loading), len(parts))
+        return self._read(iter(parts), batch_size, num_workers)
+
+    def _rows_from(self, position: int) -> Iterator[np.ndarray]:
+        start = position + self.share.rank * self.share.samples_per_rank
+        while True:
+            yield self.order.indices(start, start + self.share.samples_per_rank)
+            start += self.share.samples_per_step
+
+    def _read(
+        self, rows: Iterator[np.ndarray], batch_size: int, num_workers: int
+    ) -> Iterator[Batch]:
+        """Loader processes start here, not at the first batch, and end with the iterator."""
+        source, loading = self.source, self.loading
+        if num_workers == 0 and self.device.type != "cuda":
+            return (read_batch(source, part) for part in rows)
+        layout = source.layout(batch_size)
+        slots = Slots(
+            layout, batch_size, resolve_num_slots(loading, num_workers, batch_bytes(layout))
         )
-        # The processes start here, not at the first batch, and end with the returned iterator.
-        return _raising(iter(loader))
+        readers: Readers = NoWorkers(source, slots)
+        if num_workers:
+            readers = Workers(source, slots, num_workers, loading.multiprocessing_context)
+        if loading.pin_memory:
+            slots.pin()
+        return to_device(Leases(rows, slots, readers), self.device)
 
 
 def resolve_num_workers(loading: Loading) -> int:
@@ -88,66 +104,14 @@ def resolve_num_workers(loading: Loading) -> int:
     if loading.num_workers is not None:
         return loading.num_workers
     spare = num_cores() // loading.num_ranks_per_node - 1
-    return max(0, min(_MAX_AUTOMATIC_WORKERS, spare))
+    return max(0, min(MAX_AUTOMATIC_WORKERS, spare))
 
 
-@dataclass(frozen=True)
-class _RowSource:
-    """The rows of this rank's batches, one array each."""
-
-    order: SampleOrder
-    share: Share
-    position: int
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        start = self.position + self.share.rank * self.share.samples_per_rank
-        while True:
-            yield self.order.indices(start, start + self.share.samples_per_rank)
-            start += self.share.samples_per_step
-
-
-@dataclass(frozen=True)
-class _BatchReader:
-    """Batches by their rows; a fault travels as a value, so that its message arrives whole."""
-
-    dataset: Dataset
-
-    def __getitem__(self, rows: np.ndarray) -> Batch | UserError:
-        try:
-            return self.dataset.batch(rows)
-        except UserError as error:
-            return error
-
-
-def _raising(results: Iterator[Batch | UserError]) -> Iterator[Batch]:
-    result = next(results)
-    while not isinstance(result, UserError):
-        yield result
-        result = next(results)
-    # The processes end here; the error's traceback would keep them waiting for more work.
-    del results
-    raise result
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch
-
-
-def _prepare_worker(_worker: int) -> None:
-    """Make a loader process end when its rank wants it to: no sooner, and without a crash."""
-    # A regular exit aborts the process if its queue's thread is just then inside torch.
-    atexit.register(os._exit, 0)
-    if sys.platform == "linux":
-        # Signals may be sent to the whole job: the rank still needs batches until it has saved.
-        for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(ignored, signal.SIG_IGN)
-        # A blocked signal is not lost to being ignored: the thread below still receives it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        threading.Thread(target=_end_when_the_rank_says, daemon=True).start()
-
-
-def _end_when_the_rank_says() -> None:
-    rank = multiprocessing.parent_process()
-    while rank and signal.sigwaitinfo({signal.SIGTERM}).si_pid != rank.pid:
-        pass
-    os._exit(0)
+def resolve_num_slots(loading: Loading, num_workers: int, bytes_per_batch: int) -> int:
+    """Batches in memory at a time; each loader process has one to fill, however short memory is."""
+    prefetch = loading.prefetch_factor
+    if loading.max_ram_bytes is not None:
+        room = RAM_SHARE * loading.max_ram_bytes / max(1, bytes_per_batch * num_workers)
+        prefetch = max(1, min(prefetch, int(room)))
+    # Slots that are being copied to a GPU must leave one to fill.
+    return max(num_workers * prefetch, MAX_COPIES + 1)

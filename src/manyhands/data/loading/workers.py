@@ -1,0 +1,222 @@
+"""Loader processes: each fills the slots it is told to and answers with what is not an array."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from manyhands.data.batches import BatchSource
+from manyhands.data.loading.slots import Slots
+from manyhands.errors import EnvironmentFault, UserError
+
+GRACE_S = 2.0
+"""How long a process may finish what it is reading when nobody needs it anymore."""
+ORPHAN_CHECK_S = 0.5
+JOB_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+Objects = dict[str, list[object]]
+"""What a batch holds beside arrays: lists of texts, by key."""
+
+
+class Request(NamedTuple):
+    """Read the first rows that stand in a slot into its arrays."""
+
+    slot: int
+    num_samples: int
+
+
+class Crash(NamedTuple):
+    """The traceback of an error nobody expected."""
+
+    text: str
+
+
+class Readers(Protocol):
+    """Whoever fills slots."""
+
+    def request(self, request: Request) -> None:
+        """Ask for a slot to be filled."""
+
+    def answer(self) -> Objects:
+        """What belongs to the oldest request that is not answered yet; its slot is filled then."""
+
+    def is_ready(self) -> bool:
+        """Whether the next answer can be had without waiting."""
+
+    def close(self) -> None:
+        """Read no more."""
+
+
+class NoWorkers:
+    """Reads in this process, when the answer is asked for."""
+
+    def __init__(self, source: BatchSource, slots: Slots) -> None:
+        self._source = source
+        self._slots = slots
+        self._requests: deque[Request] = deque()
+
+    def request(self, request: Request) -> None:
+        """Note what is asked for."""
+        self._requests.append(request)
+
+    def answer(self) -> Objects:
+        """Fill the slot of the oldest request."""
+        return _fill(self._source, self._slots, self._requests.popleft())
+
+    def is_ready(self) -> bool:
+        """Never: reading begins when it is asked for."""
+        return False
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class Workers:
+    """Loader processes that take turns, so that their number never shows in the answers."""
+
+    def __init__(
+        self, source: BatchSource, slots: Slots, num_workers: int, start_method: str
+    ) -> None:
+        self._connections: list[Connection[Any, Any]] = []
+        self._processes: list[BaseProcess] = []
+        self._num_requested = 0
+        self._num_answered = 0
+        # When closed, when dropped, or when the program ends: multiprocessing would wait for
+        # processes that heed no signal.
+        self._end = Finalize(self, _end, (self._connections, self._processes), exitpriority=10)
+        context: Any = multiprocessing.get_context(start_method)
+        # Processes forked off a server find everything imported: they start in an instant.
+        context.set_forkserver_preload([__name__, type(source).__module__])
+        for number in range(num_workers):
+            here, there = context.Pipe()
+            self._connections.append(here)
+            process = context.Process(
+                target=_serve,
+                args=(there, source, slots),
+                name=f"manyhands-loader-{number}",
+                daemon=True,
+            )
+            process.start()
+            there.close()
+            self._processes.append(process)
+
+    def request(self, request: Request) -> None:
+        """Give the worker whose turn it is something to read."""
+        worker = self._num_requested % len(self._connections)
+        self._num_requested += 1
+        # That a worker died is told when its answer is due: what it finished still counts.
+        with suppress(ConnectionError):
+            self._connections[worker].send(request)
+
+    def answer(self) -> Objects:
+        """Wait for the oldest request to be fulfilled; raises what went wrong on the way."""
+        worker = self._num_answered % len(self._connections)
+        self._num_answered += 1
+        try:
+            answer = self._connections[worker].recv()
+        except (EOFError, ConnectionError):
+            raise self._death_of(worker) from None
+        match answer:
+            case UserError():
+                raise answer
+            case Crash(text):
+                raise RuntimeError(f"loader process {worker} failed:\n{text}")
+        objects: Objects = answer
+        return objects
+
+    def is_ready(self) -> bool:
+        """Whether the next answer is there already."""
+        return self._connections[self._num_answered % len(self._connections)].poll()
+
+    def close(self) -> None:
+        """End the processes; doing it twice does no harm."""
+        self._end()
+
+    def _death_of(self, worker: int) -> Exception:
+        process = self._processes[worker]
+        process.join(GRACE_S)
+        code = process.exitcode
+        told = f"loader process {worker} of {len(self._processes)}, counted from 0, "
+        if code is None or code >= 0:
+            return RuntimeError(f"{told}ended without an answer, with exit code {code}")
+        told += f"was ended by signal {-code} ({signal.strsignal(-code)})"
+        if -code not in (signal.SIGKILL, signal.SIGBUS):
+            return RuntimeError(told)
+        return EnvironmentFault(
+            f"{told}: most likely the machine ran out of memory; "
+            "lower --num_workers, --prefetch_factor, --batch_size or --max_ram"
+        )
+
+
+def _end(connections: list["Connection[Any, Any]"], processes: list[BaseProcess]) -> None:
+    for connection in connections:
+        # A forked process holds the other ends too: that this one is closed it would not notice.
+        with suppress(ConnectionError):
+            connection.send(None)
+        connection.close()
+    deadline = time.monotonic() + GRACE_S
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _serve(connection: "Connection[Any, Any]", source: BatchSource, slots: Slots) -> None:
+    """What a loader process does until it is told to end, or its rank is gone."""
+    try:
+        _settle()
+        for request in iter(connection.recv, None):
+            connection.send(_answer(source, slots, request))
+    except BaseException:
+        connection.send(Crash(traceback.format_exc()))
+        raise
+    finally:
+        # Without a word, and without tearing down libraries that may be at work: all is said.
+        os._exit(0)
+
+
+def _settle() -> None:
+    """Make this process live exactly as long as its rank wants it to."""
+    # Signals may be sent to the whole job: the rank still needs batches until it has saved.
+    for number in JOB_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_rank, daemon=True).start()
+    torch.set_num_threads(1)
+
+
+def _end_with_the_rank() -> None:
+    """End this process, whatever it is reading, when its rank is gone."""
+    rank = multiprocessing.parent_process()
+    assert rank is not None
+    is_child = os.getppid() == rank.pid
+    # The pipe that tells of a death is held open by whatever the rank forked later, but its own
+    # children get another parent. One forked off a server is no child: its server may die first.
+    while rank.is_alive() and is_child == (os.getppid() == rank.pid):
+        time.sleep(ORPHAN_CHECK_S)
+    os._exit(0)
+
+
+def _answer(source: BatchSource, slots: Slots, request: Request) -> Objects | UserError:
+    """A user's mistake travels as a value, so that its message arrives whole."""
+    try:
+        return _fill(source, slots, request)
+    except UserError as error:
+        return error
+
+
+def _fill(source: BatchSource, slots: Slots, request: Request) -> Objects:
+    rows: np.ndarray = slots.rows(request.slot)[: request.num_samples].copy()
+    arrays = slots.arrays(request.slot)
+    return source.fill(rows, {key: array[: len(rows)] for key, array in arrays.items()})
