@@ -32,3 +32,31 @@ def test_bytes(number, text):
 )
 def test_durations(seconds, text):
     assert units.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("123", 123),
+        ("7B", 7),
+        ("500MB", 500_000_000),
+        ("16GiB", 16 * 1024**3),
+        ("16 gib", 16 * 1024**3),
+        (" 1.5TB ", 1_500_000_000_000),
+        ("0.5KiB", 512),
+        ("4G", 4 * 1024**3),
+        ("2Gi", 2 * 1024**3),
+        ("0.1kB", 100),
+    ],
+)
+def test_sizes_are_understood(text, number):
+    assert units.parse_bytes(text) == number
+
+
+@pytest.mark.parametrize(
+    "text", ["", "GiB", "-1GiB", "1e9", "16 G B", "3iB", "5PB", "nan", "1,5GB"]
+)
+def test_other_texts_are_no_sizes(text):
+    with pytest.raises(ValueError, match="is not a size; write it like 16GiB, 500MB or 0"):
+        units.parse_bytes(text)

@@ -1,5 +1,10 @@
 """Counts, bytes and durations as people read them."""
 
+import re
+from fractions import Fraction
+
+_PREFIXES = " KMGT"
+
 
 def count(number: float) -> str:
     """A count with a suffix: 950, 12.3K, 51.6M."""
@@ -15,6 +20,16 @@ def num_bytes(number: float) -> str:
         if number >= 1024**power:
             return f"{number / 1024**power:.1f} {suffix}"
     return f"{number:.0f} B"
+
+
+def parse_bytes(text: str) -> int:
+    """The size that a text like 16GiB, 500MB or 0 tells; a bare K, M, G or T is binary."""
+    match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([KMGT]?)(I?)(B?)\s*", text.upper())
+    if match is None or (match[3] and not match[2]):
+        raise ValueError(f"{text!r} is not a size; write it like 16GiB, 500MB or 0")
+    number, prefix, binary, unit = match.groups()
+    base = 1000 if unit and not binary else 1024
+    return int(Fraction(number) * base ** _PREFIXES.index(prefix or " "))
 
 
 def duration(seconds: float) -> str:

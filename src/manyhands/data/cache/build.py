@@ -1,0 +1,20 @@
+"""A dataset's frames decoded ahead of any run."""
+
+from manyhands.data.cache.fill import FillSummary, Progress, fill
+from manyhands.data.cache.frame_cache import CacheWish, cameras_of, plan_frame_caches
+from manyhands.data.reading import Reading
+from manyhands.data.selection import Source
+from manyhands.errors import UserError
+
+
+def build_cache(
+    source: Source, reading: Reading, wish: CacheWish, num_workers: int, on_progress: Progress
+) -> tuple[FillSummary, str]:
+    """Keep all frames that there is room for; returns what was done, and what the plan was."""
+    planned = plan_frame_caches([(source, reading)], wish)
+    (cache,) = planned.caches
+    if cache is None:
+        raise UserError(f"nothing to build: {planned.reason}")
+    for key, pictures in cameras_of(source, reading).items():
+        cache.column(key, pictures, drops_single_axis=False)
+    return fill(planned, num_workers, on_progress), planned.reason

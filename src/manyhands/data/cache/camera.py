@@ -1,0 +1,79 @@
+"""A camera whose pictures are decoded once on a machine and then read from a store."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from manyhands.data.cache.store import FrameStore
+from manyhands.data.pictures.source import PictureSource
+
+
+class CachedCamera:
+    """Pictures from the store where it has them, from their source where it does not."""
+
+    def __init__(
+        self, source: PictureSource, store: FrameStore, drops_single_axis: bool = False
+    ) -> None:
+        assert source.shape == store.spec.shape and source.dtype == store.spec.dtype
+        self.shape = source.shape
+        self.dtype = source.dtype
+        self.drops_single_axis = drops_single_axis
+        self.fault: str | None = None
+        """Why this process has stopped using the store; it goes on without."""
+        self._source = source
+        self._store = store
+        self._is_readable = True
+
+    def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
+        """Write the pictures of an array of frames, whose axes come first, into `out`."""
+        assert out.flags.c_contiguous and out.dtype == self.dtype
+        flat = frames.reshape(-1)
+        if len(flat) == 0:
+            return
+        if flat.min() < 0 or flat.max() >= self._store.spec.num_frames:
+            raise IndexError(f"frames must lie within 0 to {self._store.spec.num_frames - 1}")
+        places = out.reshape(len(flat), *self.shape)
+        is_filled = self._ask(self._store.gather, flat, places)
+        missed = np.arange(len(flat)) if is_filled is None else np.flatnonzero(~is_filled)
+        if len(missed):
+            distinct, inverse = np.unique(flat[missed], return_inverse=True)
+            fresh = np.empty((len(distinct), *self.shape), self.dtype)
+            for place, picture in enumerate(self.pictures(distinct)):
+                fresh[place] = picture
+            places[missed] = fresh[inverse]
+
+    def missing(self, frames: np.ndarray) -> np.ndarray:
+        """The frames that would have to be decoded, rising and each once."""
+        distinct: np.ndarray = np.unique(frames)
+        is_present = self._ask(self._store.are_present, distinct)
+        return distinct if is_present is None else distinct[~is_present]
+
+    def keepable(self, frames: np.ndarray) -> np.ndarray:
+        """Those of the frames that the store may have room for."""
+        return frames[frames < self._store.capacity]
+
+    def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
+        """Rising frames decoded from the source, kept, and as the next reader will find them."""
+        for frame, picture in zip(frames.tolist(), self._source.pictures(frames), strict=True):
+            encoded = self._store.encode(picture)
+            self._keep(frame, encoded)
+            yield self._store.decode(encoded)
+
+    def _ask(
+        self, question: Callable[..., np.ndarray], *arguments: np.ndarray
+    ) -> np.ndarray | None:
+        """What the store answers; None once it cannot be read."""
+        if not self._is_readable:
+            return None
+        try:
+            return question(*arguments)
+        except OSError as error:
+            self._is_readable, self.fault = False, str(error)
+            return None
+
+    def _keep(self, frame: int, encoded: bytes | memoryview) -> None:
+        if self.fault is None:
+            try:
+                self._store.write(frame, encoded)
+            except OSError as error:
+                self.fault = str(error)

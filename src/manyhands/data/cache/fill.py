@@ -1,0 +1,107 @@
+"""Frames decoded ahead by all cores; what is kept already is not decoded again."""
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from manyhands.data.cache.camera import CachedCamera
+from manyhands.data.cache.frame_cache import FrameCaches
+from manyhands.errors import DatasetError, EnvironmentFault
+
+Progress = Callable[[int, int], None]
+"""Told how many frames are done, and of how many."""
+
+MIN_FRAMES_PER_PROCESS = 200
+"""Fewer are decoded sooner than a process starts."""
+
+
+@dataclass
+class FillSummary:
+    """What was done."""
+
+    num_frames: int = 0
+    num_decoded: int = 0
+    faults: list[str] = field(default_factory=list)
+    """Clips that cannot be decoded, or why no more was kept."""
+
+
+Clip = tuple[int, int, int]
+"""Place of a camera, its first frame and end."""
+
+
+def fill(
+    caches: FrameCaches, num_workers: int, on_progress: Progress = lambda done, total: None
+) -> FillSummary:
+    """Keep every frame of the chosen episodes that there is room for."""
+    cameras, clips = _work(caches)
+    total = sum(end - first for _, first, end in clips)
+    missing = sum(len(cameras[place].missing(np.arange(*span))) for place, *span in clips)
+    num_processes = min(num_workers, missing // MIN_FRAMES_PER_PROCESS)
+    summary = FillSummary()
+    try:
+        for clip, num_decoded, fault in _filled(cameras, clips, num_processes):
+            summary.num_frames += clip[2] - clip[1]
+            summary.num_decoded += num_decoded
+            if fault is not None and fault not in summary.faults:
+                summary.faults.append(fault)
+            on_progress(summary.num_frames, total)
+    finally:
+        caches.make_durable()
+    return summary
+
+
+def _work(caches: FrameCaches) -> tuple[list[CachedCamera], list[Clip]]:
+    cameras: list[CachedCamera] = []
+    clips: list[Clip] = []
+    for cache in caches.caches:
+        for camera in cache.cameras if cache is not None else ():
+            assert cache is not None
+            clips += [(len(cameras), int(first), int(end)) for first, end in cache.frame_bounds]
+            cameras.append(camera)
+    return cameras, [clip for clip in clips if clip[2] > clip[1]]
+
+
+Filled = tuple[Clip, int, str | None]
+
+
+def _filled(cameras: list[CachedCamera], clips: list[Clip], num_processes: int) -> Iterator[Filled]:
+    if num_processes < 2:
+        yield from (_fill_clip(cameras, clip) for clip in clips)
+        return
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with ProcessPoolExecutor(num_processes, context, _take_cameras, (cameras,)) as pool:
+        try:
+            yield from pool.map(_fill_own, clips)
+        except BrokenProcessPool:
+            raise EnvironmentFault(
+                "a process that decodes frames was killed, most likely for memory; what was kept "
+                "so far stays: run the command again, with fewer --num_workers"
+            ) from None
+
+
+_OWN_CAMERAS: list[CachedCamera] = []
+"""The cameras of a process that fills them."""
+
+
+def _take_cameras(cameras: list[CachedCamera]) -> None:
+    _OWN_CAMERAS[:] = cameras
+
+
+def _fill_own(clip: Clip) -> Filled:
+    return _fill_clip(_OWN_CAMERAS, clip)
+
+
+def _fill_clip(cameras: list[CachedCamera], clip: Clip) -> Filled:
+    place, first, end = clip
+    camera, num_decoded = cameras[place], 0
+    try:
+        for _ in camera.pictures(camera.keepable(camera.missing(np.arange(first, end)))):
+            num_decoded += 1
+    except DatasetError as error:
+        return clip, num_decoded, str(error)
+    return clip, num_decoded, camera.fault

@@ -1,0 +1,136 @@
+"""The folder of a store: made whole, checked before use, and made anew when it is not sound.
+
+store.json  what the store holds, and the boot of the machine it was last opened under
+frames.bin  the pixels
+index.bin   where the frames lie in frames.bin; only where their sizes differ
+state.bin   one byte per frame: absent, written or durable
+users       locked by everybody who has the store open; its time is that of the last opening
+
+Pixels can be lost in a crash of the machine although their state byte is not. So `written` counts
+only until the machine starts again; `durable` is said of pixels that are known to be on the disk.
+"""
+
+import json
+import os
+import struct
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from manyhands.atomic import flush, whole_directory, whole_file
+from manyhands.data.cache.spec import StoreSpec
+from manyhands.data.cache.states import ABSENT, WRITTEN
+
+MANIFEST = "store.json"
+FRAMES = "frames.bin"
+INDEX = "index.bin"
+STATES = "state.bin"
+USERS = "users"
+INDEX_ENTRY = struct.Struct("<QII")
+"""Offset, length and checksum of a frame."""
+_FORMAT = 1
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+Manifest = dict[str, Any]
+
+
+def boot_id() -> str:
+    """A name for the time since the machine was started."""
+    with suppress(OSError):
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    return f"started {psutil.boot_time():.0f}"
+
+
+def prepare(folder: Path, spec: StoreSpec, capacity: int) -> None:
+    """Make the folder hold a sound store with room for so many frames; its parent is locked."""
+    manifest = read_manifest(folder)
+    if manifest is None or not _is_sound(folder, spec, manifest):
+        _create(folder, spec, capacity)
+        return
+    wanted = _describe(spec, max(capacity, manifest["capacity"]))
+    if wanted == manifest:
+        return
+    if manifest["boot_id"] != wanted["boot_id"]:
+        _forget_written(folder)
+    if capacity > manifest["capacity"]:
+        _make_room(folder, spec, capacity)
+    with whole_file(folder / MANIFEST) as scratch:
+        scratch.write_text(json.dumps(wanted), encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """What the store says it is; None if that cannot be read."""
+    with suppress(OSError, ValueError):
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if isinstance(manifest, dict) and manifest.get("format") == _FORMAT:
+            return manifest
+    return None
+
+
+def write_whole(file: FileIO, content: bytes | memoryview, offset: int) -> None:
+    """Write all of the content; a disk that fills up takes a part before it refuses."""
+    rest = memoryview(content)
+    while rest:
+        num_written = os.pwrite(file.fileno(), rest, offset)
+        rest, offset = rest[num_written:], offset + num_written
+
+
+def _describe(spec: StoreSpec, capacity: int) -> Manifest:
+    return {
+        "format": _FORMAT,
+        "key": spec.key,
+        "shape": [*spec.shape],
+        "dtype": spec.dtype.str,
+        "encoding": spec.encoding,
+        "num_frames": spec.num_frames,
+        "capacity": capacity,
+        "boot_id": boot_id(),
+        "description": dict(spec.description),
+    }
+
+
+def _is_sound(folder: Path, spec: StoreSpec, manifest: Manifest) -> bool:
+    try:
+        wanted = _describe(spec, manifest["capacity"])
+        may_differ = {"boot_id", "description"}
+        is_same = all(manifest[name] == wanted[name] for name in wanted.keys() - may_differ)
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+        least = _file_sizes(spec, manifest["capacity"])
+        return is_same and all(sizes[name] >= least[name] for name in least)
+    except (OSError, KeyError, TypeError):
+        return False
+
+
+def _file_sizes(spec: StoreSpec, capacity: int) -> dict[str, int]:
+    sizes = {STATES: spec.num_frames, USERS: 0}
+    if spec.encoding == "jpeg":
+        return sizes | {FRAMES: 0, INDEX: spec.num_frames * INDEX_ENTRY.size}
+    return sizes | {FRAMES: capacity * spec.frame_bytes}
+
+
+def _create(folder: Path, spec: StoreSpec, capacity: int) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with whole_directory(folder) as scratch:
+        for name, size in _file_sizes(spec, capacity).items():
+            with (scratch / name).open("wb") as file:
+                file.truncate(size)
+        manifest = _describe(spec, capacity)
+        (scratch / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def _make_room(folder: Path, spec: StoreSpec, capacity: int) -> None:
+    for name, size in _file_sizes(spec, capacity).items():
+        if (folder / name).stat().st_size < size:
+            os.truncate(folder / name, size)
+
+
+def _forget_written(folder: Path) -> None:
+    states = np.fromfile(folder / STATES, np.uint8)
+    states[states == WRITTEN] = ABSENT
+    with FileIO(folder / STATES, "r+") as file:
+        write_whole(file, states.tobytes(), 0)
+    flush(folder / STATES)

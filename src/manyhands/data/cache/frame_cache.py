@@ -1,0 +1,224 @@
+"""The cameras of datasets with their kept frames: planned together, opened one by one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import prod
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from manyhands.config.train import CacheConfig
+from manyhands.data.assembly import picture_source
+from manyhands.data.cache.budget import (
+    CacheRequest,
+    CameraNeed,
+    Mode,
+    measure_room,
+    plan_cache,
+)
+from manyhands.data.cache.camera import CachedCamera
+from manyhands.data.cache.contents import cached_stores
+from manyhands.data.cache.identity import PixelOrigin, file_digests, store_key
+from manyhands.data.cache.root import ram_home
+from manyhands.data.cache.spec import Encoding, StoreSpec
+from manyhands.data.cache.store import FrameStore
+from manyhands.data.columns import ArrayColumn
+from manyhands.data.location import shared_home
+from manyhands.data.pictures.cameras import CameraColumn
+from manyhands.data.pictures.source import PictureSource
+from manyhands.data.reading import Reading
+from manyhands.data.selection import Source
+from manyhands.units import parse_bytes
+
+JPEG_SHARE = 8
+"""How many times smaller a frame is expected to be as JPEG."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheWish:
+    """What is asked of the cache."""
+
+    home: Path
+    mode: Mode = "auto"
+    encoding: Encoding = "raw"
+    max_disk: int | None = None
+    """Most bytes of disk; None leaves it to the plan."""
+    max_ram: int | None = None
+    """Most bytes of memory; None leaves it to the plan."""
+
+
+def wish_from(config: CacheConfig, max_ram: int | None) -> CacheWish:
+    """What a config asks for."""
+    return CacheWish(
+        home=config.folder or shared_home(),
+        mode=cast(Mode, config.mode),
+        encoding=cast(Encoding, config.encoding),
+        max_disk=parse_bytes(config.max_disk) if config.max_disk else None,
+        max_ram=max_ram,
+    )
+
+
+@dataclass(frozen=True)
+class FrameCaches:
+    """A cache for every dataset, and why it is as it is."""
+
+    caches: list["FrameCache | None"]
+    reason: str
+
+    def make_durable(self) -> None:
+        """Let what was kept outlive a crash of the machine."""
+        for cache in self.caches:
+            if cache is not None:
+                cache.make_durable()
+
+
+class FrameCache:
+    """The kept frames of one dataset's cameras."""
+
+    def __init__(
+        self, source: Source, wish: CacheWish, budgets: dict[str, int], in_ram: bool
+    ) -> None:
+        self._source = source
+        self._wish = wish
+        self._budgets = budgets
+        """Most bytes by camera."""
+        self._in_ram = in_ram
+        self._stores: dict[str, FrameStore] = {}
+        self._cameras: dict[str, CachedCamera] = {}
+        self.faults: list[str] = []
+        """Why cameras are read without their store."""
+
+    @property
+    def cameras(self) -> list[CachedCamera]:
+        """The cameras that were opened."""
+        return list(self._cameras.values())
+
+    @property
+    def frame_bounds(self) -> np.ndarray:
+        """Frames [first, end) of each chosen episode."""
+        return self._source.selection.frame_bounds
+
+    def column(self, key: str, source: PictureSource, drops_single_axis: bool) -> ArrayColumn:
+        """A camera's column that reads what is kept and keeps what it reads."""
+        try:
+            store = self._stores.get(key) or self._opened(key, source)
+        except OSError as error:
+            self.faults.append(f"frames of {key} cannot be kept: {error}")
+            return CameraColumn(source, drops_single_axis)
+        self._cameras[key] = CachedCamera(source, store, drops_single_axis)
+        return self._cameras[key]
+
+    def _opened(self, key: str, source: PictureSource) -> FrameStore:
+        home = ram_home() if self._in_ram else self._wish.home
+        assert home is not None
+        spec = self._spec(key, source)
+        self._stores[key] = FrameStore(home, spec, self._budgets[key], self._in_ram)
+        return self._stores[key]
+
+    def make_durable(self) -> None:
+        """Let what was kept outlive a crash of the machine."""
+        if not self._in_ram:
+            for store in self._stores.values():
+                store.make_durable()
+
+    def _spec(self, key: str, source: PictureSource) -> StoreSpec:
+        present = [path for path in source.paths if path.is_file()]
+        digests = dict(zip(present, file_digests(present, self._wish.home), strict=True))
+        encoding = encoding_of(source, self._wish)
+        origin = PixelOrigin(
+            file_digests=[digests.get(path, "missing") for path in source.paths],
+            table_digest=blake2b(source.layout(), digest_size=16).hexdigest(),
+            shape=source.shape,
+            dtype=str(source.dtype),
+            encoding=encoding,
+        )
+        return StoreSpec(
+            key=store_key(origin),
+            shape=source.shape,
+            dtype=source.dtype,
+            num_frames=int(self._source.meta.episodes.to_index[-1]),
+            encoding=encoding,
+            description=description_of(self._source, key, source),
+        )
+
+
+def plan_frame_caches(sources: Sequence[tuple[Source, Reading]], wish: CacheWish) -> FrameCaches:
+    """Decide which frames of all datasets together are kept, and where."""
+    cameras = [cameras_of(source, reading) for source, reading in sources]
+    needs = [
+        _need(source, pictures, wish)
+        for (source, _), own in zip(sources, cameras, strict=True)
+        for pictures in own.values()
+    ]
+    described = [
+        description_of(source, key, pictures)
+        for (source, _), own in zip(sources, cameras, strict=True)
+        for key, pictures in own.items()
+    ]
+    plan = plan_cache(_request(needs, described, wish))
+    if plan.where == "off":
+        return FrameCaches([None] * len(sources), plan.reason)
+    budgets = iter(zip(plan.capacities, plan.max_bytes, strict=True))
+    caches: list[FrameCache | None] = []
+    for (source, _), own in zip(sources, cameras, strict=True):
+        room = {key: _room(source, own[key], wish, *next(budgets)) for key in own}
+        caches.append(FrameCache(source, wish, room, plan.where == "ram"))
+    return FrameCaches(caches, plan.reason)
+
+
+def encoding_of(source: PictureSource, wish: CacheWish) -> Encoding:
+    """How a camera's frames are kept: only colors can be JPEG."""
+    is_color = source.dtype.kind == "u" and source.shape[0] == 3
+    return wish.encoding if is_color else "raw"
+
+
+def description_of(source: Source, key: str, pictures: PictureSource) -> dict[str, str]:
+    """What people know a camera's frames by."""
+    height, width = pictures.shape[1:]
+    return {"dataset": str(source.root.resolve()), "camera": key, "size": f"{height}x{width}"}
+
+
+def cameras_of(source: Source, reading: Reading) -> dict[str, PictureSource]:
+    """The cameras of a dataset that are read."""
+    return {
+        key: picture_source(source, reading, key)
+        for key, feature in source.meta.info.features.items()
+        if feature.is_camera and key not in reading.skip
+    }
+
+
+def _need(source: Source, pictures: PictureSource, wish: CacheWish) -> CameraNeed:
+    size = prod(pictures.shape) * pictures.dtype.itemsize
+    is_jpeg = encoding_of(pictures, wish) == "jpeg"
+    return CameraNeed(source.selection.num_rows, size // JPEG_SHARE if is_jpeg else size)
+
+
+def _request(
+    needs: list[CameraNeed], described: list[dict[str, str]], wish: CacheWish
+) -> CacheRequest:
+    stores = cached_stores(wish.home) if wish.mode != "off" else []
+    own = [store.disk_bytes for store in stores if store.description in described]
+    return CacheRequest(
+        mode=wish.mode,
+        cameras=tuple(needs),
+        room=measure_room(wish.home, ram_home()),
+        cached_bytes=sum(own),
+        other_bytes=sum(store.disk_bytes for store in stores) - sum(own),
+        max_disk=wish.max_disk,
+        max_ram=wish.max_ram,
+    )
+
+
+def _room(
+    source: Source, pictures: PictureSource, wish: CacheWish, num_kept: int, max_bytes: int
+) -> int:
+    """Bytes for one camera, counted as its store counts them."""
+    if encoding_of(pictures, wish) == "jpeg":
+        return max_bytes
+    # Plain frames lie at their numbers in a file with holes: as far as the last one that is kept.
+    size, selection = prod(pictures.shape) * pictures.dtype.itemsize, source.selection
+    if num_kept >= selection.num_rows:
+        return int(source.meta.episodes.to_index[-1]) * size
+    return int(selection.frames(np.array([num_kept]))[0]) * size

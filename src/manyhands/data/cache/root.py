@@ -1,0 +1,65 @@
+"""Where kept frames lie on this machine."""
+
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+_SHARED_MEMORY = Path("/dev/shm")
+_LOCAL_FILE_SYSTEMS = {
+    *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs"),
+    *("overlay", "tmpfs", "ramfs", "apfs", "hfs", "ufs"),
+}
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    """The folder on disk: $MANYHANDS_HOME, else `manyhands` in the user's cache folder."""
+    named = environ.get("MANYHANDS_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    cache = environ.get("XDG_CACHE_HOME")
+    # A relative XDG path is to be ignored, by that standard's own words.
+    if cache and Path(cache).is_absolute():
+        return Path(cache) / "manyhands"
+    return Path.home() / ".cache" / "manyhands"
+
+
+def ram_home() -> Path | None:
+    """This user's folder in memory; None where there is none that can be trusted."""
+    if not _SHARED_MEMORY.is_dir() or not os.access(_SHARED_MEMORY, os.W_OK):
+        return None
+    home = _SHARED_MEMORY / f"manyhands-{os.getuid()}"
+    # Everybody may write there: another user could have taken the name.
+    is_ours = not home.exists() or (home.stat().st_uid == os.getuid() and not home.is_symlink())
+    return home if is_ours else None
+
+
+def stores_folder(home: Path) -> Path:
+    """The folder of all stores under a home."""
+    # Machines that share files see each other's writes late and in any order: each has its own.
+    return home / ("frames" if is_local(home) else f"frames-{platform.node()}")
+
+
+def stores_folders(home: Path) -> list[Path]:
+    """The same for every machine that has used the home."""
+    return sorted(path for path in home.glob("frames*") if path.is_dir())
+
+
+def is_local(path: Path) -> bool:
+    """Whether a path lies on a disk of this machine; what is not known is taken as shared."""
+    place = path.resolve()
+    # The mount made last hides the ones before it.
+    mounts = [*reversed(psutil.disk_partitions(all=True))]
+    around = [mount for mount in mounts if place.is_relative_to(mount.mountpoint)]
+    nearest = max(around, key=lambda mount: len(mount.mountpoint), default=None)
+    return nearest is not None and nearest.fstype in _LOCAL_FILE_SYSTEMS
+
+
+def free_bytes(path: Path) -> int:
+    """Room left for files at a path, which need not exist yet."""
+    place = path.absolute()
+    existing = next(folder for folder in (place, *place.parents) if folder.exists())
+    return shutil.disk_usage(existing).free

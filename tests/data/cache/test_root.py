@@ -1,0 +1,85 @@
+"""Where kept frames lie."""
+
+import os
+import platform
+from collections import namedtuple
+from pathlib import Path
+
+import psutil
+import pytest
+
+from manyhands.data.cache import root
+from manyhands.data.cache.root import (
+    default_home,
+    free_bytes,
+    is_local,
+    ram_home,
+    stores_folder,
+    stores_folders,
+)
+
+Mount = namedtuple("Mount", "mountpoint fstype")
+
+
+def test_the_nearest_name_wins():
+    both = {"MANYHANDS_HOME": "/mine", "XDG_CACHE_HOME": "/cache"}
+    assert default_home(both) == Path("/mine")
+    assert default_home({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/manyhands")
+    assert default_home({}) == Path.home() / ".cache/manyhands"
+    assert default_home({"MANYHANDS_HOME": "", "XDG_CACHE_HOME": "here"}) == default_home({})
+    assert default_home({"MANYHANDS_HOME": "~/frames"}) == Path.home() / "frames"
+    assert default_home({"MANYHANDS_HOME": "frames"}) == Path.cwd() / "frames"
+
+
+def test_memory_is_used_only_where_it_is_ours(tmp_path, monkeypatch):
+    monkeypatch.setattr(root, "_SHARED_MEMORY", tmp_path / "none")
+    assert ram_home() is None
+    monkeypatch.setattr(root, "_SHARED_MEMORY", tmp_path)
+    home = ram_home()
+    assert home == tmp_path / f"manyhands-{os.getuid()}"
+    (tmp_path / "elsewhere").mkdir()
+    home.symlink_to(tmp_path / "elsewhere")
+    assert ram_home() is None
+    home.unlink()
+    home.mkdir()
+    assert ram_home() == home
+    monkeypatch.setattr(os, "getuid", lambda: home.stat().st_uid)
+    assert ram_home() == home
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/home/me/.cache", True),
+        ("/home/shared/me", False),
+        ("/home/shared/scratch/me", True),
+        ("/lustre/me", False),
+        ("/covered/me", False),
+    ],
+)
+def test_the_innermost_mount_says_whether_a_disk_is_local(monkeypatch, path, expected):
+    mounts = [
+        Mount("/", "ext4"),
+        Mount("/home/shared", "nfs4"),
+        Mount("/home/shared/scratch", "xfs"),
+        Mount("/lustre", "lustre"),
+        Mount("/covered", "ext4"),
+        Mount("/covered", "nfs"),
+    ]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
+    assert is_local(Path(path)) == expected
+
+
+def test_machines_that_share_a_disk_have_stores_of_their_own(tmp_path, monkeypatch):
+    assert stores_folder(tmp_path) == tmp_path / "frames"
+    stores_folder(tmp_path).mkdir()
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: [Mount("/", "nfs4")])
+    ours = stores_folder(tmp_path)
+    assert ours == tmp_path / f"frames-{platform.node()}"
+    ours.mkdir()
+    assert stores_folders(tmp_path) == sorted([tmp_path / "frames", ours])
+
+
+def test_room_is_known_before_the_folder_is_there(tmp_path):
+    assert free_bytes(tmp_path / "a" / "b") == pytest.approx(free_bytes(tmp_path), rel=0.1)
+    assert free_bytes(tmp_path) > 0

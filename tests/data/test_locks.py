@@ -1,0 +1,68 @@
+"""Locks between processes."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+from workbench import run_in_processes
+
+from manyhands.data.locks import has_users, join, locked
+
+
+def add_slowly(path, num_times):
+    for _ in range(num_times):
+        with locked(path.with_suffix(".lock")):
+            number = int(path.read_text())
+            time.sleep(0.001)
+            path.write_text(str(number + 1))
+
+
+def test_one_process_at_a_time_is_in_the_block(tmp_path):
+    path = tmp_path / "number"
+    path.write_text("0")
+    run_in_processes("fork", add_slowly, [(path, 10)] * 4)
+    assert path.read_text() == "40"
+
+
+def test_one_thread_at_a_time_is_in_the_block(tmp_path):
+    path = tmp_path / "number"
+    path.write_text("0")
+    threads = [threading.Thread(target=add_slowly, args=(path, 10)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_text() == "40"
+
+
+def test_users_count_until_the_last_one_leaves(tmp_path):
+    path = tmp_path / "users"
+    assert not has_users(path)
+    path.touch()
+    assert not has_users(path)
+    with join(path):
+        with join(path):
+            assert has_users(path)
+        assert has_users(path)
+    assert not has_users(path)
+
+
+def test_a_killed_process_is_no_user(tmp_path):
+    path = tmp_path / "users"
+    path.touch()
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    process = context.Process(target=stay, args=(path, ready))
+    process.start()
+    assert ready.wait(20) and has_users(path)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not has_users(path)
+
+
+def stay(path, ready):
+    with join(path):
+        ready.set()
+        signal.pause()
