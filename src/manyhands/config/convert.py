@@ -35,21 +35,12 @@ class ConvertConfig:
     json: Path | None = None
     """File to write a summary to."""
 
-    def faults(self) -> Iterator[str]:
-        """Yield every reason why this cannot work."""
-        named = [flag for flag in ("repo_id", "root", "revision") if getattr(self.dataset, flag)]
-        if self.output is None:
-            yield "no place for the new dataset: give --output=FOLDER"
-        if self.merge is None:
-            yield from self._dataset_faults()
-            return
-        if len(self.merge) < 2:
-            yield f"--merge={self.merge} must name two datasets or more"
-        if named:
-            yield f"--merge already names the datasets; leave out --dataset.{named[0]}"
-        for flag in ("episodes", "exclude_episodes"):
-            if getattr(self, flag) is not None:
-                yield f"--{flag} chooses from one dataset; apply it to one before --merge"
+    def faults(self) -> list[str]:
+        """Every reason why this cannot work."""
+        faults = [] if self.output else ["no place for the new dataset: give --output=FOLDER"]
+        if self.json is not None and not self.json.absolute().parent.is_dir():
+            faults.append(f"--json={self.json}: there is no folder {self.json.parent}")
+        return [*faults, *(self._dataset_faults() if self.merge is None else self._merge_faults())]
 
     def _dataset_faults(self) -> Iterator[str]:
         if self.dataset.root is None and self.dataset.repo_id is None:
@@ -61,3 +52,13 @@ class ConvertConfig:
             yield "--dataset.revision chooses a Hub revision and has no effect with --dataset.root"
         if self.allow_mixed_robots:
             yield "--allow_mixed_robots has no effect without --merge"
+
+    def _merge_faults(self) -> Iterator[str]:
+        if len(self.merge or ()) < 2:
+            yield f"--merge={self.merge} must name two datasets or more"
+        for name, value in vars(self.dataset).items():
+            if value is not None:
+                yield f"--merge already names the datasets; leave out --dataset.{name}"
+        for flag in ("episodes", "exclude_episodes"):
+            if getattr(self, flag) is not None:
+                yield f"--{flag} chooses from one dataset; apply it to one before --merge"

@@ -76,10 +76,12 @@ def test_sizes_no_codec_takes_are_refused():
         ClipEncoder(30, 0, 0).add(np.zeros((2, 2, 3), dtype=np.uint8))
 
 
-def test_encoding_prints_nothing():
+@pytest.mark.parametrize("ending", ["finish", "abandon"])
+def test_encoding_prints_nothing(ending):
     code = (
         "import numpy as np; from manyhands.data.pictures.encoder import ClipEncoder;"
-        "clip = ClipEncoder(10, 64, 64); clip.add(np.zeros((64, 64, 3), np.uint8)); clip.finish()"
+        "clip = ClipEncoder(10, 64, 64); clip.add(np.zeros((64, 64, 3), np.uint8));"
+        f"clip.{ending}()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout + done.stderr == ""

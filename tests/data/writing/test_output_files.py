@@ -40,14 +40,21 @@ def test_an_episode_larger_than_the_limit_gets_a_file_of_its_own(tmp_path):
 
 
 def test_clips_are_placed_by_exact_frame_counts(tmp_path, picture):
-    clip = ClipEncoder(30, 32, 32)
+    encoder = ClipEncoder(30, 32, 32)
     for number in range(7):
-        clip.add(picture(32, 32, number))
-    content = clip.finish()
-    limits = SizeLimits(video_file_bytes=len(content) * 5 // 2)
+        encoder.add(picture(32, 32, number))
+    clip = encoder.finish()
+    limits = SizeLimits(video_file_bytes=clip.num_bytes * 5 // 2)
     files = ClipFiles(tmp_path, "top", 30, limits)
-    placements = [files.append(content, 7) for _ in range(3)]
+    placements = [files.append(clip) for _ in range(3)]
     files.close()
     assert [placement.file_index for placement in placements] == [0, 0, 1]
     assert [placement.from_timestamp for placement in placements] == [0, 7 / 30, 0]
     assert [placement.to_timestamp for placement in placements] == [7 / 30, 14 / 30, 7 / 30]
+
+
+def test_columns_of_other_types_begin_a_file(tmp_path):
+    files = FrameFiles(tmp_path, SizeLimits())
+    tables = [pa.table({"x": [1]}), pa.table({"x": [2]}), pa.table({"x": ["a"]})]
+    assert [files.append(table) for table in tables] == [(0, 0), (0, 0), (0, 1)]
+    files.close()

@@ -69,10 +69,10 @@ class VideoPictures:
         """Pictures with their channels first."""
         places = self._episodes.places(frames)
         files, numbers = self._files[places], frames + self._shifts[places]
-        borders = np.flatnonzero(np.diff(files)) + 1
-        for file, run in zip(files[[0, *borders]], np.split(numbers, borders), strict=True):
-            path = self.paths[file]
-            for pixels in self._reader.frames(path, run):
+        runs = np.split(np.arange(len(frames)), np.flatnonzero(np.diff(files)) + 1)
+        for run in filter(len, runs):
+            path = self.paths[files[run[0]]]
+            for pixels in self._reader.frames(path, numbers[run]):
                 yield checked(self._form.delivered(pixels, is_video=True), self._form, str(path))
 
 

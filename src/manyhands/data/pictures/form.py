@@ -29,9 +29,9 @@ class ColorForm:
 
     @property
     def stored_pixels(self) -> str | None:
-        """The same for a picture in the table; None leaves it as it is stored."""
+        """The same for a picture in the table, or a ValueError; None leaves it as it is stored."""
         if self.shape[0] not in _STORED_COLORS:
-            raise DatasetError(f"a picture of {self.shape[0]} channels cannot be decoded")
+            raise ValueError(f"meta/info.json declares {self.shape[0]} channels")
         return _STORED_COLORS[self.shape[0]]
 
     def delivered(self, pixels: np.ndarray, is_video: bool) -> np.ndarray:

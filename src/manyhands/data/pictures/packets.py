@@ -73,7 +73,8 @@ class EncodedVideo:
     def __init__(self, file: Path | io.BytesIO, fps: float) -> None:
         self._name = str(file) if isinstance(file, Path) else "a clip in memory"
         try:
-            self._container = av.open(str(file) if isinstance(file, Path) else file, "r")
+            opened = str(file) if isinstance(file, Path) else file
+            self._container = av.open(opened, "r", metadata_errors="replace")
         except FileNotFoundError:
             raise DatasetError(
                 f"{self._name} is missing; copy or download the dataset again"

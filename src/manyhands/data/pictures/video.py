@@ -96,7 +96,8 @@ class _OpenVideo:
         self._path = path
         self._form = form
         try:
-            self._container = av.open(str(path))
+            # Remarks in a file may be in any encoding, or damaged.
+            self._container = av.open(str(path), metadata_errors="replace")
         except FileNotFoundError:
             raise DatasetError(f"{path} is missing; copy or download the dataset again") from None
         except (av.FFmpegError, OSError) as error:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from manyhands.data.pictures.encoder import ClipFile
+from manyhands.data.pictures.packets import Clip
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.episodes import Placement
 from manyhands.lerobot_format.tables import WRITING
@@ -46,7 +47,7 @@ class FrameFiles:
 
     def append(self, episode: pa.Table) -> FileNumber:
         """Add an episode; returns where it went."""
-        if self._number is None or self._is_full(episode.num_rows):
+        if self._writer is None or self._is_full(episode.num_rows) or self._differs(episode):
             self._begin(episode.schema)
         assert self._number is not None and self._writer is not None
         self._writer.write_table(episode, row_group_size=episode.num_rows)
@@ -64,6 +65,11 @@ class FrameFiles:
         size = self._sink.tell()
         expected = size + size / self._num_rows * num_new_rows
         return bool(expected >= self._limits.data_file_bytes)
+
+    def _differs(self, episode: pa.Table) -> bool:
+        """Whether the columns are of other types, as those of annotations may be."""
+        assert self._writer is not None
+        return not episode.schema.equals(self._writer.schema)
 
     def _begin(self, schema: pa.Schema) -> None:
         self.close()
@@ -87,16 +93,16 @@ class ClipFiles:
         self._number: FileNumber | None = None
         self._file: ClipFile | None = None
 
-    def append(self, clip: bytes, num_frames: int) -> Placement:
+    def append(self, clip: Clip) -> Placement:
         """Add an episode's clip; returns where it went."""
-        if self._file is None or self._is_full(len(clip)):
+        if self._file is None or self._is_full(clip.num_bytes) or not self._file.takes(clip):
             self._begin()
         assert self._number is not None and self._file is not None
         start = self._file.num_frames
-        self._file.append(clip, num_frames)
+        self._file.append(clip)
         chunk, file = self._number
         # Frame counts over the rate, not summed durations, which would drift.
-        return Placement(chunk, file, start / self._fps, (start + num_frames) / self._fps)
+        return Placement(chunk, file, start / self._fps, self._file.num_frames / self._fps)
 
     def close(self) -> None:
         """Write the index of the file at hand."""
@@ -112,4 +118,4 @@ class ClipFiles:
         self._number = self._limits.after(self._number)
         chunk, file = self._number
         path = names.VIDEO_PATH.format(video_key=self._key, chunk_index=chunk, file_index=file)
-        self._file = ClipFile(self._root / path)
+        self._file = ClipFile(self._root / path, self._fps)

@@ -7,6 +7,7 @@ import numpy as np
 
 from manyhands.data.pictures.encoder import ClipEncoder
 from manyhands.data.pictures.images import encode_png
+from manyhands.data.pictures.packets import Clip
 from manyhands.data.stats import number_stats, picture_stats, sampled_frames, thinned
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
@@ -56,8 +57,8 @@ class EpisodeRecording:
             if key not in self._clips
         }
 
-    def clips(self) -> dict[str, bytes]:
-        """Finished mp4 files by camera."""
+    def clips(self) -> dict[str, Clip]:
+        """The videos by camera."""
         return {key: clip.finish() for key, clip in self._clips.items()}
 
     def stats(self, columns: Mapping[str, Any]) -> Stats:

@@ -1,6 +1,5 @@
 """Writes datasets that LeRobot reads: frames in, a folder out that appears whole or not at all."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,18 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from manyhands.atomic import flush
 from manyhands.data.pictures.encoder import stream_facts
-from manyhands.data.stats import aggregate_stats
-from manyhands.data.writing.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
+from manyhands.data.writing.dataset_folder import DatasetFolder
+from manyhands.data.writing.output_files import SizeLimits
 from manyhands.data.writing.recording import EpisodeRecording
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset import write_stats
-from manyhands.lerobot_format.dataset_info import DatasetInfo, Feature, parse_features, write_info
-from manyhands.lerobot_format.episodes import EpisodeRecord, write_episodes
+from manyhands.lerobot_format.dataset_info import Feature, parse_features
 from manyhands.lerobot_format.frames import MAX_DIMS, frame_table
-from manyhands.lerobot_format.tasks import write_tasks
 
 
 class DatasetWriter:
@@ -35,56 +30,31 @@ class DatasetWriter:
         limits: SizeLimits | None = None,
     ) -> Self:
         """Begin a dataset in a folder that does not exist yet; features are in LeRobot's form."""
-        if root.exists():
-            raise DatasetError(f"{root} exists already; a dataset needs a folder of its own")
         if isinstance(fps, bool) or not isinstance(fps, int) or fps < 1:
             raise DatasetError(f"fps must be a positive integer, not {fps!r}")
-        limits = limits or SizeLimits()
-        all_features = _checked_features(features, fps)
-        has_video = any(feature.dtype == names.VIDEO for feature in all_features.values())
-        info = DatasetInfo(
-            codebase_version=names.CODEBASE_VERSION,
-            fps=fps,
-            features=all_features,
-            video_path=names.VIDEO_PATH if has_video else None,
-            robot_type=robot_type,
-            chunks_size=limits.files_per_chunk,
-            data_files_size_in_mb=max(1, limits.data_file_bytes // MEGABYTE),
-            video_files_size_in_mb=max(1, limits.video_file_bytes // MEGABYTE),
-        )
-        return cls(root, fps, info, limits)
+        checked = _checked_features(features, fps)
+        return cls(fps, DatasetFolder(root, fps, checked, robot_type, limits))
 
-    def __init__(self, root: Path, fps: int, info: DatasetInfo, limits: SizeLimits) -> None:
-        self._root = root
+    def __init__(self, fps: int, folder: DatasetFolder) -> None:
         self._fps = fps
-        self._info = info
-        self._folder = root.with_name(f".{root.name}.partial")
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
+        self._folder = folder
         self._recording: EpisodeRecording | None = None
-        self._records: list[EpisodeRecord] = []
-        self._tasks: dict[str, int] = {}
-        self._frame_files = FrameFiles(self._folder, limits)
-        self._clip_files = {
-            key: ClipFiles(self._folder, key, fps, limits) for key in info.video_keys
-        }
-        self._is_open = True
 
     @property
     def num_episodes(self) -> int:
         """Episodes saved so far."""
-        return len(self._records)
+        return self._folder.num_episodes
 
     @property
     def num_frames(self) -> int:
         """Frames in the episodes saved so far."""
-        return self._records[-1].to_index if self._records else 0
+        return self._folder.num_frames
 
     def add_frame(self, frame: Mapping[str, Any]) -> None:
         """Append a frame to the episode: a value for every feature, and `task`, a text."""
         self._check_open()
         if self._recording is None:
-            self._recording = EpisodeRecording(self._fps, self._info.features)
+            self._recording = EpisodeRecording(self._fps, self._folder.info.features)
         self._recording.add(frame)
 
     def save_episode(self) -> None:
@@ -96,15 +66,9 @@ class DatasetWriter:
         columns = recording.columns() | self._reserved_columns(recording)
         stats = recording.stats(columns)
         columns[names.TIMESTAMP] = columns[names.TIMESTAMP].astype(np.float32)
-        data_file = self._frame_files.append(frame_table(columns, self._info.features))
-        videos = {
-            key: self._clip_files[key].append(clip, len(recording))
-            for key, clip in recording.clips().items()
-        }
-        stop = self.num_frames + len(recording)
+        rows = frame_table(columns, self._folder.info.features)
         tasks = list(dict.fromkeys(recording.tasks))
-        record = EpisodeRecord(tasks, self.num_frames, stop, data_file, stats, videos)
-        self._records.append(record)
+        self._folder.add(rows, recording.clips(), tasks, stats)
 
     def finalize(self) -> None:
         """Finish the files and put the folder in its place."""
@@ -113,50 +77,30 @@ class DatasetWriter:
             raise DatasetError(
                 f"{len(self._recording)} frames belong to no episode; call save_episode() first"
             )
-        if not self._records:
-            raise DatasetError("a dataset needs at least one episode; none was saved")
-        self._close_files()
-        write_tasks(self._folder, list(self._tasks))
-        write_stats(self._folder, aggregate_stats([record.stats for record in self._records]))
-        write_episodes(self._folder, self._records)
-        write_info(self._folder, self._final_info())
-        for path in self._folder.rglob("*"):
-            flush(path)
-        self._folder.rename(self._root)
-        self._is_open = False
+        self._folder.finish()
 
     def discard(self) -> None:
         """Give up a recording that is not finalized; nothing of it remains."""
-        if self._is_open:
-            self._is_open = False
-            try:
-                self._close_files()
-            finally:
-                shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.discard()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if self._is_open and kind is None:
+            if self._folder.is_open and kind is None:
                 self.finalize()
         finally:
             self.discard()
 
     def _check_open(self) -> None:
-        if not self._is_open:
-            raise DatasetError(f"{self._root} is finished; nothing can be added to it")
-
-    def _close_files(self) -> None:
-        self._frame_files.close()
-        for files in self._clip_files.values():
-            files.close()
+        if not self._folder.is_open:
+            raise DatasetError(f"{self._folder.root} is finished; nothing can be added to it")
 
     def _reserved_columns(self, recording: EpisodeRecording) -> dict[str, np.ndarray]:
         """The columns every dataset has; times in full precision, as statistics want them."""
         frame_index = np.arange(len(recording))
-        tasks = [self._tasks.setdefault(task, len(self._tasks)) for task in recording.tasks]
+        tasks = [self._folder.task_number(task) for task in recording.tasks]
         return {
             names.TIMESTAMP: frame_index / self._fps,
             names.FRAME_INDEX: frame_index,
@@ -164,15 +108,6 @@ class DatasetWriter:
             names.INDEX: frame_index + self.num_frames,
             names.TASK_INDEX: np.array(tasks),
         }
-
-    def _final_info(self) -> DatasetInfo:
-        return replace(
-            self._info,
-            total_episodes=self.num_episodes,
-            total_frames=self.num_frames,
-            total_tasks=len(self._tasks),
-            splits={"train": f"0:{self.num_episodes}"},
-        )
 
 
 def _checked_features(features: Mapping[str, Mapping[str, Any]], fps: int) -> dict[str, Feature]:

@@ -1,0 +1,70 @@
+"""`manyhands convert`: episodes of one or several datasets in a new one of version 3.0."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from manyhands import units
+from manyhands.cli.answers import progress_bar, read_config, write_results
+from manyhands.config.convert import ConvertConfig
+
+if TYPE_CHECKING:
+    from manyhands.data.writing.copy_episodes import CopySummary
+    from manyhands.data.writing.copy_sources import EpisodeChoice
+
+USAGE = """manyhands convert --dataset.root=OLD --output=NEW
+manyhands convert --dataset.root=OLD --output=NEW --exclude_episodes=[3,7]
+manyhands convert --merge=[A,B,C] --output=NEW
+
+Copies episodes of datasets in LeRobot's format v2.0, v2.1 or v3.0 into a new one of v3.0: converts,
+removes episodes, merges. Videos are copied as they are encoded; the old datasets stay untouched."""
+
+
+def convert_command(arguments: Sequence[str]) -> int:
+    """Copy as the arguments say; return the exit code."""
+    config = read_config(ConvertConfig, USAGE, arguments)
+    assert config.output is not None
+    from manyhands.data.writing.copy_episodes import copy_episodes
+
+    choices = _choices(config)
+    with progress_bar("copying episodes") as on_progress:
+        summary = copy_episodes(choices, config.output, on_progress, config.allow_mixed_robots)
+    print(told(summary, config.output))
+    write_results(config.json, vars(summary))
+    return 0
+
+
+def told(summary: "CopySummary", output: Path) -> str:
+    """A summary in one line, or more where something is worth knowing."""
+    size, wall = units.num_bytes(summary.num_bytes), units.duration(summary.wall_s)
+    origin = f" of {summary.num_datasets} datasets" if summary.num_datasets > 1 else ""
+    lines = [
+        f"{output}: {summary.num_episodes} episodes{origin}, {summary.num_frames} frames, "
+        f"{summary.num_tasks} tasks, {size} in {wall}"
+    ]
+    if summary.num_clips:
+        num_copied = summary.num_clips - summary.num_encoded_clips
+        lines[0] += f"; {num_copied} of {summary.num_clips} video clips copied as they were"
+    if summary.num_encoded_clips:
+        lines.append(
+            f"{summary.num_encoded_clips} video clips did not begin with a keyframe and were "
+            "encoded again"
+        )
+    if summary.dropped_columns:
+        lines.append(f"columns no feature declares left out: {', '.join(summary.dropped_columns)}")
+    return "\n".join(lines)
+
+
+def _choices(config: ConvertConfig) -> list["EpisodeChoice"]:
+    from manyhands.data.location import locate_dataset
+    from manyhands.data.writing.copy_sources import EpisodeChoice
+
+    if config.merge is None:
+        dataset = config.dataset
+        root = locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
+        return [EpisodeChoice(root, config.episodes, config.exclude_episodes or ())]
+    roots = [Path(name) if Path(name).is_dir() else None for name in config.merge]
+    return [
+        EpisodeChoice(locate_dataset(name, root))
+        for name, root in zip(config.merge, roots, strict=True)
+    ]

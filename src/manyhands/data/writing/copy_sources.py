@@ -1,0 +1,238 @@
+"""Datasets to copy episodes from, and what a dataset made of all of them is like."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from manyhands import units
+from manyhands.data.selection import Source, select_episodes
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.lerobot_format.episode_labels import joined_labels, read_episode_labels
+from manyhands.lerobot_format.episode_table import FileColumn
+from manyhands.lerobot_format.feature import Feature
+
+SUBTASKS_FILE = "meta/subtasks.parquet"
+_FPS_TOLERANCE = 1e-6
+_SPARE_BYTES = 1024**2
+# Files are as large as before, but for row groups of another size and statistics.
+_GROWTH = 1.05
+
+
+@dataclass(frozen=True)
+class EpisodeChoice:
+    """Episodes of one dataset."""
+
+    root: Path
+    """Folder of the dataset, of version 2.0, 2.1 or 3.0."""
+    episodes: Sequence[int] | None = None
+    """Their numbers, in the order they are wanted; None for all."""
+    exclude: Sequence[int] = ()
+    """Numbers of episodes to leave out."""
+
+
+@dataclass(frozen=True)
+class CopySource:
+    """A dataset whose metadata was read, and the episodes wanted of it."""
+
+    dataset: Source
+    episodes: list[int]
+    fps: int
+    features: dict[str, Feature]
+    """As the copy will declare them."""
+    labels: pa.Table
+    """What other tools noted about the wanted episodes."""
+    subtasks: bytes | None
+    """The file in which some releases of LeRobot name parts of tasks."""
+
+    @property
+    def root(self) -> Path:
+        """Folder of the dataset."""
+        return self.dataset.root
+
+    @property
+    def robot_type(self) -> str | None:
+        """The robot it was recorded with."""
+        return self.dataset.meta.info.robot_type
+
+
+def open_source(choice: EpisodeChoice) -> CopySource:
+    """Read a dataset's metadata and check that what is wanted of it is there."""
+    meta = read_dataset_meta(choice.root)
+    episodes = _chosen(choice, len(meta.episodes))
+    empty = [number for number in episodes if meta.episodes.lengths[number] == 0]
+    if empty:
+        raise DatasetError(
+            f"{choice.root}: episode {empty[0]} has no frames; leave it out with "
+            f"--exclude_episodes={empty}"
+        )
+    dataset = Source(choice.root, meta, select_episodes(meta.episodes, episodes))
+    subtasks = choice.root / SUBTASKS_FILE
+    return CopySource(
+        dataset,
+        episodes,
+        fps=_whole_fps(choice.root, meta.info.fps),
+        features=_declared(choice.root, meta.info.features),
+        labels=read_episode_labels(choice.root, meta.info, episodes),
+        subtasks=subtasks.read_bytes() if subtasks.is_file() else None,
+    )
+
+
+def check_alike(sources: Sequence[CopySource], allow_mixed_robots: bool) -> None:
+    """Refuse datasets that cannot become one, with all that keeps them apart."""
+    first = sources[0]
+    for other in sources[1:]:
+        differences = [*_differences(first, other)]
+        if first.robot_type != other.robot_type and not allow_mixed_robots:
+            differences.append(
+                f"robot_type is {first.robot_type} and {other.robot_type} "
+                "(--allow_mixed_robots=true merges them all the same)"
+            )
+        if differences:
+            raise DatasetError(
+                f"{first.root} and {other.root} cannot be merged: {'; '.join(differences)}"
+            )
+
+
+def merged_tools(sources: Sequence[CopySource]) -> list[Any] | None:
+    """The functions that any of the datasets describes, each once."""
+    described = [source.dataset.meta.info.tools for source in sources]
+    if all(tools is None for tools in described):
+        return None
+    together = [tool for tools in described for tool in tools or ()]
+    return [tool for place, tool in enumerate(together) if tool not in together[:place]]
+
+
+def merged_robot(sources: Sequence[CopySource]) -> str | None:
+    """The robot of all datasets; None where they have different ones."""
+    robots = {source.robot_type for source in sources}
+    return robots.pop() if len(robots) == 1 else None
+
+
+def merged_facts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Facts about a camera's videos: null where they disagree, and never sound, which is left."""
+    keys = dict.fromkeys(key for part in parts for key in part if not key.startswith("audio."))
+    facts = {key: _agreed([part.get(key) for part in parts]) for key in keys}
+    return facts | {"has_audio": False} if "has_audio" in facts else facts
+
+
+def check_target(sources: Sequence[CopySource], target: Path) -> None:
+    """Refuse a place that is taken, part of a dataset that is read, or has no room."""
+    if target.exists() or target.is_symlink():
+        raise DatasetError(f"{target} exists already; a dataset needs a folder of its own")
+    for source in sources:
+        if target.resolve().is_relative_to(source.root.resolve()):
+            raise DatasetError(
+                f"{target} lies inside {source.root}, which is only read; choose another place "
+                "with --output"
+            )
+    needed = _SPARE_BYTES + round(_GROWTH * sum(_chosen_bytes(source) for source in sources))
+    place = next(folder for folder in target.absolute().parents if folder.exists())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise DatasetError(
+            f"{target} needs about {units.num_bytes(needed)}, but {place} has "
+            f"{units.num_bytes(free)} free; make room or choose another place with --output"
+        )
+
+
+def _chosen(choice: EpisodeChoice, num_episodes: int) -> list[int]:
+    named = [*(choice.episodes or ()), *choice.exclude]
+    unknown = [number for number in named if not 0 <= number < num_episodes]
+    if unknown:
+        raise DatasetError(
+            f"{choice.root} has episodes 0 to {num_episodes - 1}, not "
+            f"{', '.join(map(str, unknown[:8]))}"
+        )
+    wanted = range(num_episodes) if choice.episodes is None else choice.episodes
+    if len(set(wanted)) < len(wanted):
+        raise DatasetError(f"{choice.root}: the episodes {list(wanted)} are not all different")
+    chosen = [number for number in wanted if number not in set(choice.exclude)]
+    if not chosen:
+        raise DatasetError(f"{choice.root}: no episode is left to copy")
+    return chosen
+
+
+def _whole_fps(root: Path, fps: float) -> int:
+    if abs(fps - round(fps)) > _FPS_TOLERANCE:
+        raise DatasetError(
+            f"{root / names.INFO_FILE}: fps is {fps}, but version 3.0 knows whole numbers only"
+        )
+    return round(fps)
+
+
+def _declared(root: Path, features: dict[str, Feature]) -> dict[str, Feature]:
+    """Features as a recorder declares them; what every dataset has is always the same."""
+    absent = [key for key in names.RESERVED_FEATURES if key not in features]
+    if absent:
+        raise DatasetError(f"{root / names.INFO_FILE}: no feature {', '.join(absent)}")
+    reserved = {key: Feature(dtype, (1,)) for key, dtype in names.RESERVED_FEATURES.items()}
+    return {key: reserved.get(key) or _with_facts(feature) for key, feature in features.items()}
+
+
+def _with_facts(feature: Feature) -> Feature:
+    """A feature that tells distances in one way, so that datasets cannot disagree about it."""
+    facts = merged_facts([feature.info])
+    if feature.is_camera and feature.is_depth:
+        facts.pop("video.is_depth_map", None)
+        facts["is_depth_map"] = True
+        if feature.dtype == names.VIDEO:
+            scale = feature.depth_scale
+            facts |= {"video.depth_min": scale.min, "video.depth_max": scale.max}
+            facts |= {"video.shift": scale.shift, "video.use_log": scale.use_log}
+    return replace(feature, info=facts)
+
+
+def _differences(one: CopySource, other: CopySource) -> Iterator[str]:
+    if one.fps != other.fps:
+        yield f"fps is {one.fps} and {other.fps}"
+    if one.subtasks != other.subtasks:
+        yield f"they number subtasks differently in {SUBTASKS_FILE}"
+    try:
+        joined_labels([one.labels, other.labels])
+    except ValueError as error:
+        yield str(error)
+    for key in dict.fromkeys([*one.features, *other.features]):
+        if key not in one.features or key not in other.features:
+            yield f"only {(one if key in one.features else other).root} has {key}"
+            continue
+        first, second = (_compared(each.features[key]) for each in (one, other))
+        for name in first.keys() | second.keys():
+            if first.get(name) != second.get(name):
+                yield f"{key} has {name} {first.get(name)} and {second.get(name)}"
+
+
+def _compared(feature: Feature) -> dict[str, Any]:
+    """What must be equal in datasets that become one; a camera's axes may have other names."""
+    if not feature.is_camera:
+        return {"dtype": feature.dtype, "shape": list(feature.shape), "names": feature.names}
+    kind = {"dtype": feature.dtype, "channels, height, width": list(feature.channel_first_shape)}
+    if not feature.is_depth:
+        return kind
+    return kind | {"depth unit": feature.depth_unit, "depth scale": feature.depth_scale}
+
+
+def _agreed(values: list[Any]) -> Any:
+    return values[0] if all(value == values[0] for value in values) else None
+
+
+def _chosen_bytes(source: CopySource) -> float:
+    """How much of the dataset's files belongs to the wanted episodes."""
+    table = source.dataset.meta.episodes
+    columns = [table.data_files, *table.video_files.values()]
+    return sum(_chosen_bytes_of(source, files) for files in columns)
+
+
+def _chosen_bytes_of(source: CopySource, files: FileColumn) -> float:
+    lengths = source.dataset.meta.episodes.lengths
+    in_file = np.bincount(files.of_episode, weights=lengths, minlength=len(files.paths))
+    paths = [source.root / path for path in files.paths]
+    sizes = np.array([path.stat().st_size if path.is_file() else 0 for path in paths])
+    of_episode = (sizes / np.maximum(in_file, 1))[files.of_episode] * lengths
+    return float(of_episode[source.episodes].sum())

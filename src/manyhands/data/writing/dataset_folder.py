@@ -1,0 +1,160 @@
+"""A dataset in the making: a folder that takes its name when all of it is written."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import av
+import pyarrow as pa
+
+from manyhands.atomic import flush
+from manyhands.data.pictures.packets import Clip
+from manyhands.data.stats import aggregate_stats
+from manyhands.data.writing.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset import write_stats
+from manyhands.lerobot_format.dataset_info import DatasetInfo, write_info
+from manyhands.lerobot_format.episodes import EpisodeRecord, write_episodes
+from manyhands.lerobot_format.feature import Feature
+from manyhands.lerobot_format.tasks import write_tasks
+from manyhands.types import Stats
+
+
+class DatasetFolder:
+    """Episodes are added one by one; nothing is there under `root` before `finish`."""
+
+    def __init__(
+        self,
+        root: Path,
+        fps: int,
+        features: dict[str, Feature],
+        robot_type: str | None = None,
+        limits: SizeLimits | None = None,
+    ) -> None:
+        if root.exists() or root.is_symlink():
+            raise DatasetError(f"{root} exists already; a dataset needs a folder of its own")
+        limits = limits or SizeLimits()
+        self.root = root
+        self.info = _empty_info(fps, features, robot_type, limits)
+        """What will be told of the dataset, but for its totals."""
+        self.is_open = True
+        self._scratch = root.with_name(f".{root.name}.partial")
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.mkdir(parents=True)
+        self._records: list[EpisodeRecord] = []
+        self._tasks: dict[str, int] = {}
+        self._frame_files = FrameFiles(self._scratch, limits)
+        self._clip_files = {
+            key: ClipFiles(self._scratch, key, fps, limits) for key in self.info.video_keys
+        }
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes added so far."""
+        return len(self._records)
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of the episodes added so far."""
+        return self._records[-1].to_index if self._records else 0
+
+    @property
+    def num_tasks(self) -> int:
+        """Tasks that have a number."""
+        return len(self._tasks)
+
+    def task_number(self, task: str) -> int:
+        """The number of a task's text, a new one if it has none yet."""
+        return self._tasks.setdefault(task, len(self._tasks))
+
+    def add(
+        self, rows: pa.Table, clips: Mapping[str, Clip], tasks: Sequence[str], stats: Stats
+    ) -> None:
+        """Append an episode, whose rows are numbered to follow those already there."""
+        data_file = self._frame_files.append(rows)
+        videos = {key: self._clip_files[key].append(clip) for key, clip in clips.items()}
+        stop = self.num_frames + rows.num_rows
+        record = EpisodeRecord(list(tasks), self.num_frames, stop, data_file, stats, videos)
+        self._records.append(record)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Add a file that nothing here knows anything of."""
+        (self._scratch / path).parent.mkdir(parents=True, exist_ok=True)
+        (self._scratch / path).write_bytes(content)
+
+    def finish(self, labels: pa.Table | None = None) -> None:
+        """Close all files, describe what they hold, and put the folder in its place.
+
+        Labels are columns with an entry for every episode.
+        """
+        if not self._records:
+            raise DatasetError("a dataset needs at least one episode; none was saved")
+        self._close_files()
+        records = _with_shared_stats(self._records)
+        write_tasks(self._scratch, list(self._tasks))
+        write_stats(self._scratch, aggregate_stats([record.stats for record in records]))
+        write_episodes(self._scratch, records, labels)
+        write_info(self._scratch, self._final_info())
+        for path in self._scratch.rglob("*"):
+            flush(path)
+        self._scratch.rename(self.root)
+        flush(self.root.parent)
+        self.is_open = False
+
+    def discard(self) -> None:
+        """Give up what is not finished; nothing of it remains."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        # Files that could not be written cannot be closed either.
+        with suppress(OSError, av.FFmpegError, pa.ArrowException):
+            self._close_files()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _close_files(self) -> None:
+        self._frame_files.close()
+        for files in self._clip_files.values():
+            files.close()
+
+    def _final_info(self) -> DatasetInfo:
+        return replace(
+            self.info,
+            total_episodes=self.num_episodes,
+            total_frames=self.num_frames,
+            total_tasks=len(self._tasks),
+            splits={"train": f"0:{self.num_episodes}"},
+        )
+
+
+def _empty_info(
+    fps: int, features: dict[str, Feature], robot_type: str | None, limits: SizeLimits
+) -> DatasetInfo:
+    has_video = any(feature.dtype == names.VIDEO for feature in features.values())
+    return DatasetInfo(
+        codebase_version=names.CODEBASE_VERSION,
+        fps=fps,
+        features=features,
+        video_path=names.VIDEO_PATH if has_video else None,
+        robot_type=robot_type,
+        chunks_size=limits.files_per_chunk,
+        data_files_size_in_mb=max(1, limits.data_file_bytes // MEGABYTE),
+        video_files_size_in_mb=max(1, limits.video_file_bytes // MEGABYTE),
+    )
+
+
+def _with_shared_stats(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
+    """Records with the statistics that all of them have: a table has no column for some rows."""
+    columns = [{(key, name) for key in each.stats for name in each.stats[key]} for each in records]
+    shared = set.intersection(*columns)
+    return [replace(each, stats=_only(each.stats, shared)) for each in records]
+
+
+def _only(stats: Stats, wanted: set[tuple[str, str]]) -> Stats:
+    kept = {
+        key: {name: value for name, value in each.items() if (key, name) in wanted}
+        for key, each in stats.items()
+    }
+    return {key: each for key, each in kept.items() if each}

@@ -1,0 +1,48 @@
+"""What a conversion needs, said before anything is read."""
+
+from pathlib import Path
+
+import pytest
+
+from manyhands.config.convert import ConvertConfig, ConvertedDatasetConfig
+
+SOURCE = ConvertedDatasetConfig(root=Path("old"))
+OUTPUT = Path("new")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ConvertConfig(dataset=SOURCE, output=OUTPUT),
+        ConvertConfig(dataset=ConvertedDatasetConfig(repo_id="a/b", revision="v2"), output=OUTPUT),
+        ConvertConfig(dataset=SOURCE, output=OUTPUT, episodes=[1, 2], exclude_episodes=[2]),
+        ConvertConfig(merge=["a", "b"], output=OUTPUT, allow_mixed_robots=True),
+    ],
+)
+def test_a_possible_conversion_has_no_faults(config):
+    assert list(config.faults()) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"output": OUTPUT}, "no dataset: give --dataset.root"),
+        ({"dataset": SOURCE}, "give --output=FOLDER"),
+        ({"merge": ["a"], "output": OUTPUT}, "--merge=['a'] must name two datasets or more"),
+        ({"merge": ["a", "b"], "dataset": SOURCE, "output": OUTPUT}, "leave out --dataset.root"),
+        ({"merge": ["a", "b"], "episodes": [1], "output": OUTPUT}, "--episodes chooses from one"),
+        ({"merge": ["a", "b"], "exclude_episodes": [], "output": OUTPUT}, "--exclude_episodes"),
+        ({"dataset": SOURCE, "output": OUTPUT, "allow_mixed_robots": True}, "without --merge"),
+        (
+            {"dataset": ConvertedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
+            "--dataset.revision chooses a Hub revision",
+        ),
+    ],
+)
+def test_what_cannot_work_is_told(values, message):
+    (fault,) = ConvertConfig(**values).faults()
+    assert message in fault
+
+
+def test_several_faults_come_together():
+    assert len(list(ConvertConfig().faults())) == 2
