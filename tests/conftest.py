@@ -46,6 +46,12 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options that make tests longer."""
+    told = "damaged datasets to read and check; thousands before a release"
+    parser.addoption("--num-damages", type=int, default=300, help=told)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of reference files beside the repository; tests that need it skip without it."""

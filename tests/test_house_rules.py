@@ -26,7 +26,9 @@ MAY_WAIT_WHEN_ACTING = {"policies/policy.py"}
 """Files whose methods named predict* and select* hand actions to a robot, and so must wait."""
 TESTED_ELSEWHERE = {
     "__main__.py": "cli/test_main.py",
+    "bench/reference_loader.py": "bench/test_reference.py",
     "config/features.py": "config/test_policy.py",
+    "data/pictures/source.py": "data/pictures/test_cameras.py",
     "training/run.py": "training/test_loop.py",
     "types.py": "policies/test_loss.py",
 }

@@ -17,7 +17,7 @@ LAYERS = [
     "data policies sim",
     "checkpoint",
     "training plan report",
-    "demo doctor",
+    "demo doctor bench",
     "cli",
     "__main__",
 ]

@@ -9,27 +9,11 @@ from manyhands.config.resolve import read_train_config
 from manyhands.errors import WeightsUnavailable
 from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
-from manyhands.training.assemble import fresh_policy, loading_of, make_policy
+from manyhands.training.assemble import fresh_policy, make_policy
 from manyhands.training.data import alone, open_training_data
 from manyhands.training.start import run_training
 
 CAMERA = "observation.images.top"
-
-
-def test_loader_flags_reach_the_loader(tiny_dataset):
-    flags = [
-        "--policy=act",
-        f"--dataset.root={tiny_dataset}",
-        "--policy.device=cpu",
-        "--num_workers=3",
-        "--prefetch_factor=7",
-        "--dataloader_multiprocessing_context=spawn",
-    ]
-    config = read_train_config(flags)
-    with joined_world(config) as world:
-        loading = loading_of(config, world)
-    assert (loading.num_workers, loading.prefetch_factor) == (3, 7)
-    assert loading.multiprocessing_context == "spawn"
 
 
 @pytest.fixture

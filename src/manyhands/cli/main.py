@@ -6,16 +6,20 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from manyhands.errors import Diverged, RankLost, UserError
+from manyhands.errors import Answered, Diverged, RankLost, UserError
 
 USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
   manyhands demo     record, train, score and report on a built-in simulated task
   manyhands train    train a policy on a LeRobot dataset
+  manyhands doctor   check a dataset before spending GPU hours on it
+  manyhands cache    decode frames ahead, show and clear what is kept
+  manyhands bench    measure how fast samples are loaded
+  manyhands convert  convert a dataset to v3.0, merge datasets, remove episodes
 
 `manyhands COMMAND --help` lists the flags of a command."""
 
-COMMANDS = ("demo", "train")
+COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "train")
 LAST_WORD_S = 3.0
 
 Command = Callable[[Sequence[str]], int]
@@ -49,6 +53,22 @@ def find_command(name: str) -> Command | None:
             from manyhands.cli.demo import demo_command
 
             return demo_command
+        case "doctor":
+            from manyhands.cli.doctor import doctor_command
+
+            return doctor_command
+        case "cache":
+            from manyhands.cli.cache import cache_command
+
+            return cache_command
+        case "bench":
+            from manyhands.cli.bench import bench_command
+
+            return bench_command
+        case "convert":
+            from manyhands.cli.convert import convert_command
+
+            return convert_command
     return None
 
 
@@ -64,6 +84,8 @@ def guarded(command: Command, arguments: Sequence[str]) -> int:
     """Run a command; tell the user's mistakes in a few lines and without a traceback."""
     try:
         return command(arguments)
+    except Answered as answered:
+        return answered.exit_code
     except (UserError, Diverged, RankLost) as error:
         tell(error)
         return error.exit_code

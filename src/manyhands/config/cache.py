@@ -26,11 +26,23 @@ class CachedDatasetConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DiskCacheConfig:
+    """Frames on disk."""
+
+    folder: Path | None = None
+    """Folder of the cache; null takes MANYHANDS_HOME or ~/.cache/manyhands."""
+    max_disk: str | None = None
+    """Most bytes on disk, as 200GB or 50GiB; null takes a quarter of what is free."""
+    encoding: str = "raw"
+    """How frames are kept: raw, or jpeg (a tenth of the size, not exact, slower)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CacheBuildConfig:
     """Cache."""
 
     dataset: CachedDatasetConfig = field(default_factory=CachedDatasetConfig)
-    cache: CacheConfig = field(default_factory=lambda: CacheConfig(mode="disk"))
+    cache: DiskCacheConfig = field(default_factory=DiskCacheConfig)
     cameras: list[str] | None = None
     """Cameras to decode; null for all."""
     num_workers: int | None = None
@@ -45,10 +57,6 @@ class CacheBuildConfig:
         rules = [
             (not named, "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME"),
             (
-                self.cache.mode != "disk",
-                f"--cache.mode={self.cache.mode}: only frames on disk outlive the command",
-            ),
-            (
                 self.num_workers is not None and self.num_workers < 1,
                 f"--num_workers={self.num_workers} must be at least 1",
             ),
@@ -61,7 +69,16 @@ class CacheBuildConfig:
                 f"--dataset.depth_output_unit={dataset.depth_output_unit} is not one of mm, m",
             ),
         ]
-        return [sentence for is_wrong, sentence in rules if is_wrong] + [*cache_faults(self.cache)]
+        faults = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*faults, *cache_faults(self.on_disk)]
+
+    @property
+    def on_disk(self) -> CacheConfig:
+        """The cache as training knows it; only frames on disk outlive a command."""
+        kept = self.cache
+        return CacheConfig(
+            mode="disk", folder=kept.folder, max_disk=kept.max_disk, encoding=kept.encoding
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

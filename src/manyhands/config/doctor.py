@@ -29,3 +29,14 @@ class DoctorConfig:
     """Processes that look at files; null takes one per core."""
     json: Path | None = None
     """File to write the findings to."""
+
+    def faults(self) -> list[str]:
+        """Everything about these values that cannot work."""
+        faults = []
+        if self.dataset.repo_id is None and self.dataset.root is None:
+            faults.append("no dataset was named: use --dataset.root=DIR or --dataset.repo_id=NAME")
+        if self.num_workers is not None and self.num_workers < 0:
+            faults.append(f"--num_workers={self.num_workers} must not be negative")
+        if self.json is not None and not self.json.absolute().parent.is_dir():
+            faults.append(f"--json={self.json}: there is no folder {self.json.parent}")
+        return faults

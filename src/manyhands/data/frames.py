@@ -58,7 +58,8 @@ def check_numbering(file: FrameFile, table: pa.Table) -> None:
             f"{file.path} holds {table.num_rows} frames, but the metadata says {len(expected)}; "
             "copy or download the dataset again"
         )
-    if not np.array_equal(table[names.INDEX].to_numpy(), expected):
+    numbers = table[names.INDEX].to_numpy()
+    if numbers.dtype.kind not in "iuf" or not np.array_equal(numbers, expected):
         raise DatasetError(
             f"{file.path}: the column {names.INDEX} must count from {expected[0]} to "
             f"{expected[-1]}, as the metadata says"
@@ -86,13 +87,22 @@ def numbers_of(column: pa.ChunkedArray, feature: Feature) -> np.ndarray:
     if column.null_count or values.null_count:
         raise ValueError("it has empty entries; every frame needs a value")
     try:
-        array: np.ndarray = values.to_numpy().astype(memory_type(feature), copy=False)
-        return array.reshape(len(column), *value_shape(feature))
+        return _cast(values.to_numpy(), feature).reshape(len(column), *value_shape(feature))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"it does not fit {feature.dtype} {list(feature.shape)}, as {names.INFO_FILE} declares "
             f"it: {error}"
         ) from None
+
+
+def _cast(values: np.ndarray, feature: Feature) -> np.ndarray:
+    """Numbers in the type they have in a sample; whole ones must be whole."""
+    # Too large for a float becomes infinite, which whoever looks for such values finds.
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast: np.ndarray = values.astype(memory_type(feature), copy=False)
+    if cast.dtype.kind != "f" and values.dtype.kind == "f" and (cast != values).any():
+        raise ValueError(f"{values[cast != values][0]} is no whole number")
+    return cast
 
 
 def _is_flat(kind: pa.DataType) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HFValidationError, RevisionNotFoundError
 
+from manyhands.data.cache.root import default_home
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
@@ -43,11 +44,9 @@ def lerobot_home() -> Path:
 
 def shared_home() -> Path:
     """The folder for files that the processes and runs of a machine share."""
-    named, cache = os.environ.get("MANYHANDS_HOME"), os.environ.get("XDG_CACHE_HOME")
-    home = Path(named) if named else Path(cache or "~/.cache") / "manyhands"
-    home = home.expanduser().absolute()
+    home = default_home(os.environ)
     nearest = next(path for path in (home, *home.parents) if path.exists())
-    if named or os.access(nearest, os.W_OK):
+    if os.environ.get("MANYHANDS_HOME") or os.access(nearest, os.W_OK):
         return home
     # A home that cannot be written to is common in containers; what is kept can be made again.
     return Path(tempfile.gettempdir()) / f"manyhands-{os.getuid()}"

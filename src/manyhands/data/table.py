@@ -4,10 +4,7 @@ A table has a line for every frame of the dataset, filled for the files that hol
 It is published whole, under a name that changes whenever one of those files does.
 """
 
-import fcntl
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -27,6 +24,7 @@ from manyhands.data.frames import (
     read_frames,
     value_shape,
 )
+from manyhands.data.locks import locked
 from manyhands.data.mapped import MappedArray
 from manyhands.data.selection import Source
 from manyhands.data.stamps import stamp_of
@@ -64,7 +62,7 @@ def open_table(source: Source, home: Path) -> FrameTable:
         return table
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.with_suffix(".lock")):
+        with locked(folder.with_suffix(".lock")):
             # Another process may have built it while this one waited.
             if _read(folder) is None:
                 _build(source, folder)
@@ -93,13 +91,6 @@ def _key(source: Source) -> str:
 def _stored_features(source: Source) -> dict[str, Feature]:
     features = source.meta.info.features
     return {key: feature for key, feature in features.items() if feature.dtype != names.VIDEO}
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _read(folder: Path) -> FrameTable | None:
@@ -140,6 +131,7 @@ class _Builder:
 
     def __init__(self, source: Source, folder: Path) -> None:
         self._folder = folder
+        self._root = source.root
         self._features = _stored_features(source)
         self._num_frames = int(source.meta.episodes.to_index[-1])
         self._faults: dict[str, str] = {}
@@ -154,6 +146,8 @@ class _Builder:
         present = column_names(file)
         for key in self._features.keys() - present:
             self._faults.setdefault(key, f"{file.path} has no column {key}")
+        for key in [key for key in self._features if present.count(key) > 1]:
+            self._faults.setdefault(key, f"{file.path} has several columns {key}")
         readable = {key: each for key, each in self._features.items() if key in present}
         table = read_frames(file, [key for key in readable if not readable[key].is_camera])
         objects = [key for key in table.column_names if not readable[key].is_number]
@@ -167,6 +161,8 @@ class _Builder:
             values = numbers_of(column, self._features[key])
         except (ValueError, pa.ArrowException) as error:
             self._faults.setdefault(key, f"{file.path}, {key}: {error}")
+            return
+        if not len(values):
             return
         # Written, not mapped: a full disk is then an error and not a crash.
         borders = np.flatnonzero(np.diff(file.frames) != 1) + 1
@@ -210,7 +206,7 @@ class _Builder:
         try:
             whole = pa.concat_tables(parts, promote_options="permissive")
         except pa.ArrowException as error:
-            self._faults |= dict.fromkeys(keys, f"columns {', '.join(keys)}: {error}")
+            self._faults |= dict.fromkeys(keys, f"{self._root}, columns {', '.join(keys)}: {error}")
             return []
         lines = whole.take(pa.array(place, mask=place < 0))
         with pa.ipc.new_file(str(self._folder / OBJECTS), lines.schema) as file:

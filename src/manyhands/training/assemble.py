@@ -9,7 +9,7 @@ import torch
 from manyhands.checkpoint.store import CheckpointStore, Position
 from manyhands.config.policy import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
-from manyhands.data.loading.stream import Loading, SampleStream, Share
+from manyhands.data.loading.stream import SampleStream, Share
 from manyhands.errors import WeightsUnavailable
 from manyhands.lerobot_format.policy import self_contained
 from manyhands.observe.audit import Audit, NoAudit
@@ -25,11 +25,11 @@ from manyhands.training.banner import banner_of, facts_of
 from manyhands.training.data import TrainingData, open_training_data, scaling_stats
 from manyhands.training.due import Due
 from manyhands.training.learner import Learner
+from manyhands.training.loading import loading_of
 from manyhands.training.meter import Meter
 from manyhands.training.run import Run
 from manyhands.training.validate import CHUNK, NoValidator, Validator, held_out_rows
 from manyhands.types import Stats
-from manyhands.units import parse_bytes
 
 POLL_EVERY = {"cpu": 1, "cuda": 10}
 """Updates between questions about stopping: asking takes as long as a tenth of a GPU's update."""
@@ -42,6 +42,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     num_parts = accumulation_of(config)
     share = Share(world.rank, world.size, config.batch_size * num_parts)
     learner = Learner(policy, config, AcceleratedEngine(world, num_parts), world, share)
+    loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
     checkpoints = CheckpointStore(run_dir, config, world)
     start = checkpoints.restore(learner)
     clock = Clock()
@@ -51,10 +52,8 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         start=start,
         world=world,
         learner=learner,
-        stream=SampleStream(
-            data.source, data.order, share, loading_of(config, world), world.device
-        ),
-        validator=validator_of(config, data, policy, world),
+        stream=SampleStream(data.source, data.order, share, loading, world.device),
+        validator=validator_of(config, data, policy, world, clock),
         checkpoints=checkpoints,
         journal=journal_of(config, run_dir, start, world),
         audit=audit_of(config, run_dir, start, world),
@@ -79,28 +78,16 @@ def audit_of(config: TrainConfig, run_dir: Path, start: Position, world: World) 
 
 
 def validator_of(
-    config: TrainConfig, data: TrainingData, policy: Policy, world: World
+    config: TrainConfig, data: TrainingData, policy: Policy, world: World, clock: Clock
 ) -> Validator | NoValidator:
     """A measure of the held-out samples, where some are held out."""
     if data.held_out is None:
         return NoValidator()
     share = Share(world.rank, world.size, CHUNK)
-    stream = SampleStream(data.held_out, data.order, share, loading_of(config, world), world.device)
+    loading = loading_of(config, world.num_local_ranks)
+    stream = SampleStream(data.held_out, data.order, share, loading, world.device)
     rows = held_out_rows(data.held_out, config.max_eval_samples)
-    return Validator(stream, rows, policy, world)
-
-
-def loading_of(config: TrainConfig, world: World) -> Loading:
-    """How batches are read ahead."""
-    max_ram = config.max_ram
-    return Loading(
-        num_workers=config.num_workers,
-        prefetch_factor=config.prefetch_factor,
-        multiprocessing_context=config.dataloader_multiprocessing_context,
-        pin_memory=world.device.type == "cuda",
-        num_ranks_per_node=world.num_local_ranks,
-        max_ram_bytes=parse_bytes(max_ram) // world.num_local_ranks if max_ram else None,
-    )
+    return Validator(stream, rows, policy, world, clock)
 
 
 def make_policy(

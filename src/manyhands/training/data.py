@@ -28,9 +28,9 @@ from manyhands.lerobot_format import names
 from manyhands.rng import derive_seed
 from manyhands.training.checks import Checked, check_budget, checked, notes_of
 from manyhands.training.features import unread_cameras, with_features
+from manyhands.training.loading import max_ram_of
 from manyhands.training.parts import Part, find_parts
 from manyhands.types import Stats
-from manyhands.units import parse_bytes
 
 T = TypeVar("T")
 
@@ -164,8 +164,7 @@ def part_reading(part: Part, policy: PolicyConfig, reading: Reading) -> Reading:
 
 def wish_of(config: TrainConfig) -> CacheWish:
     """What a run asks of the cache; batches that are read ahead need memory too."""
-    max_ram = config.max_ram
-    return wish_from(config.cache, int(parse_bytes(max_ram) * (1 - RAM_SHARE)) if max_ram else None)
+    return wish_from(config.cache, int(max_ram_of(config) * (1 - RAM_SHARE)))
 
 
 def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:

@@ -27,14 +27,10 @@ def train(run: Run) -> Ending:
             run.journal.advance(position.step)
             stopping = run.due.poll(position.step) and run.world.any(stop.requested)
             saving = run.due.save(position.step) or stopping
-            validating = run.due.validate(position.step)
-            if run.due.log(position.step) or saving or validating:
+            held_out = run.due.validate(position.step) and run.validator.measure(run.config.seed)
+            if run.due.log(position.step) or saving or held_out:
                 # Measures come before the save: one that is not finite ends the run here.
-                measures = run.meter.lap()
-                if validating:
-                    with run.clock.timing("validate"):
-                        measures |= run.validator.measure(run.config.seed)
-                run.journal.record(position.step, measures)
+                run.journal.record(position.step, run.meter.lap() | (held_out or {}))
             if saving:
                 run.checkpoints.save(position, run.learner)
                 run.journal.say(f"checkpoint of step {position.step} saved")

@@ -47,7 +47,8 @@ class Meter:
     def _speed(self, num_steps: int) -> dict[str, float]:
         laps = self._world.gather(self._clock.lap())
         worst = {phase: max(lap.get(phase, 0.0) for lap in laps) for phase in laps[0]}
-        wall = worst.pop("wall")
+        # Measuring held-out samples is no part of an update.
+        wall = worst.pop("wall") - worst.pop("validate", 0.0)
         return {
             "samples_per_s": num_steps * self._samples_per_step / wall,
             "data_wait_share": worst.get("data", 0.0) / wall,

@@ -13,6 +13,7 @@ from manyhands.data.dataset import Dataset
 from manyhands.data.loading.stream import SampleStream
 from manyhands.data.mixture import Mixture
 from manyhands.lerobot_format import names
+from manyhands.observe.clock import Clock
 from manyhands.parallel.world import World
 from manyhands.policies.policy import Policy, evaluating
 from manyhands.rng import derive_seed
@@ -29,15 +30,25 @@ class Validator:
     """Measures a policy on samples it does not learn from."""
 
     def __init__(
-        self, stream: SampleStream, rows: np.ndarray, policy: Policy, world: World
+        self,
+        stream: SampleStream,
+        rows: np.ndarray,
+        policy: Policy,
+        world: World,
+        clock: Clock,
     ) -> None:
         self._stream = stream
         self._rows = rows
         self._policy = policy
         self._world = world
+        self._clock = clock
 
     def measure(self, seed: int) -> dict[str, float]:
         """Collective. The held-out loss and its terms."""
+        with self._clock.timing("validate"):
+            return means_of(self._all_sums(seed))
+
+    def _all_sums(self, seed: int) -> list[Sums]:
         num_chunks = -(-len(self._rows) // CHUNK)
         own = range(self._world.rank, num_chunks, self._world.size)
         rows = [self._rows[chunk * CHUNK : (chunk + 1) * CHUNK] for chunk in own]
@@ -46,7 +57,7 @@ class Validator:
             batches = self._stream.batches_over(np.concatenate([*rows, self._rows[:0]]), CHUNK)
             for chunk, batch in zip(own, batches, strict=True):
                 sums[chunk] = self._sums(batch, derive_seed(seed, "held out", chunk))
-        return means_of([part for _, part in sorted(_merged(self._world.gather(sums)).items())])
+        return [part for _, part in sorted(_merged(self._world.gather(sums)).items())]
 
     def _sums(self, batch: Batch, seed: int) -> Sums:
         network = cast(Network, self._policy.network)

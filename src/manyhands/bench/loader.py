@@ -1,0 +1,139 @@
+"""How many samples a second the loader delivers: from video, from the cache, and LeRobot's own."""
+
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import cast
+
+from manyhands.bench.memory import resident_bytes
+from manyhands.bench.reference import ReferenceRequest, measure_reference
+from manyhands.config.bench import BenchLoaderConfig
+from manyhands.config.train import TrainConfig
+from manyhands.cores import num_cores
+from manyhands.data.cache.fill import Progress, fill
+from manyhands.data.dataset import Dataset
+from manyhands.data.loading.stream import SampleStream, Share, resolve_num_workers
+from manyhands.errors import UserError
+from manyhands.training.data import TrainingData, alone, open_training_data, windows_of
+from manyhands.training.loading import loading_of
+from manyhands.types import Batch
+
+WARM_UP = 0.25
+"""Time to read before the measurement, as a share of it."""
+MIB = 1024**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderResult:
+    """What was measured; None where it was not."""
+
+    decode_samples_per_s: float
+    cache_samples_per_s: float | None
+    reference_samples_per_s: float | None
+    cache_reason: str
+    cache_build_s: float | None
+    num_workers: int
+    batch_size: int
+    resident_mib: list[float]
+    """Memory of all processes after each epoch."""
+
+    @property
+    def speedups(self) -> dict[str, float]:
+        """How many times faster than LeRobot's loader each way is."""
+        if self.reference_samples_per_s is None:
+            return {}
+        ways = {"decode": self.decode_samples_per_s, "cache": self.cache_samples_per_s}
+        return {way: rate / self.reference_samples_per_s for way, rate in ways.items() if rate}
+
+
+def bench_loader(
+    bench: BenchLoaderConfig, config: TrainConfig, on_progress: Progress
+) -> LoaderResult:
+    """Measure one way after the other, in one run on one machine."""
+    decoding, _ = open_training_data(without_cache(config), alone)
+    decode_rate = samples_per_s(decoding, config, bench.seconds)
+    cached, config = open_training_data(config, alone)
+    build_s = cache_rate = None
+    if any(cached.caches.caches):
+        started = time.perf_counter()
+        fill(cached.caches, num_cores(), on_progress)
+        build_s = time.perf_counter() - started
+        cache_rate = samples_per_s(cached, config, bench.seconds)
+    resident = memory_by_epoch(cached, config, bench.epochs)
+    reference = None
+    if bench.against is not None:
+        reference = measure_reference(bench.against, request_of(bench, config, decoding))
+    return LoaderResult(
+        decode_samples_per_s=decode_rate,
+        cache_samples_per_s=cache_rate,
+        reference_samples_per_s=reference,
+        cache_reason=cached.caches.reason,
+        cache_build_s=build_s,
+        num_workers=resolve_num_workers(loading_of(config)),
+        batch_size=config.batch_size,
+        resident_mib=resident,
+    )
+
+
+def samples_per_s(data: TrainingData, config: TrainConfig, seconds: float) -> float:
+    """The rate at which batches come once loading is under way."""
+    with batches_of(data, config) as batches:
+        warm = time.perf_counter() + WARM_UP * seconds
+        while time.perf_counter() < warm:
+            next(batches)
+        started, num_batches = time.perf_counter(), 0
+        while time.perf_counter() - started < seconds:
+            next(batches)
+            num_batches += 1
+        return num_batches * config.batch_size / (time.perf_counter() - started)
+
+
+def memory_by_epoch(data: TrainingData, config: TrainConfig, num_epochs: int) -> list[float]:
+    """Memory of this process and its loader processes after each of some epochs, in MiB."""
+    if num_epochs == 0:
+        return []
+    num_batches = -(-data.order.num_samples // config.batch_size)
+    resident = []
+    with batches_of(data, config) as batches:
+        for _ in range(num_epochs):
+            for _ in range(num_batches):
+                next(batches)
+            resident.append(resident_bytes() / MIB)
+    return resident
+
+
+@contextmanager
+def batches_of(data: TrainingData, config: TrainConfig) -> Iterator[Iterator[Batch]]:
+    """Batches as one rank of a training run reads them."""
+    share = Share(rank=0, num_ranks=1, samples_per_rank=config.batch_size)
+    stream = SampleStream(data.source, data.order, share, loading_of(config))
+    with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
+        yield batches
+
+
+def without_cache(config: TrainConfig) -> TrainConfig:
+    """The same run decoding every frame."""
+    return replace(config, cache=replace(config.cache, mode="off"))
+
+
+def request_of(
+    bench: BenchLoaderConfig, config: TrainConfig, data: TrainingData
+) -> ReferenceRequest:
+    """The same samples, in LeRobot's words."""
+    assert config.policy is not None
+    if not isinstance(data.source, Dataset) or data.source.info.major_version != 3:
+        raise UserError("--against reads one dataset of format v3.0, as LeRobot does")
+    fps = data.source.fps
+    return ReferenceRequest(
+        repo_id=config.dataset.repo_id or "local/dataset",
+        root=str(data.source.root),
+        delta_timestamps={
+            key: [offset / fps for offset in offsets]
+            for key, offsets in windows_of(config.policy).items()
+        },
+        batch_size=config.batch_size,
+        num_workers=resolve_num_workers(loading_of(config)),
+        seconds=bench.seconds,
+        warm_up_s=WARM_UP * bench.seconds,
+    )

@@ -1,0 +1,15 @@
+"""How much memory processes hold."""
+
+import psutil
+
+
+def resident_bytes() -> int:
+    """Memory of this process and all it has started, shared parts counted once per process."""
+    process = psutil.Process()
+    total = 0
+    for each in (process, *process.children(recursive=True)):
+        try:
+            total += int(each.memory_info().rss)
+        except psutil.NoSuchProcess:
+            continue
+    return total

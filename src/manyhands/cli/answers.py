@@ -1,0 +1,68 @@
+"""What all commands do alike: flags to a config, results to a file, progress to a terminal."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from manyhands.atomic import whole_file
+from manyhands.config.flags import read_flags
+from manyhands.config.help import help_text
+from manyhands.config.schema import Decoder, Tree
+from manyhands.errors import Answered, ConfigError
+
+
+class CommandConfig(Protocol):
+    """What a command is configured by."""
+
+    def faults(self) -> Sequence[str]:
+        """Everything about these values that cannot work."""
+
+
+Config = TypeVar("Config", bound=CommandConfig)
+
+OnProgress = Callable[[int, int], None]
+"""Told how much is done, and of how much."""
+
+
+def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Config:
+    """The config that arguments describe; raises ConfigError with every fault found."""
+    command_line = read_flags(arguments)
+    if "help" in command_line.switches:
+        print(help_text(kind, usage))
+        raise Answered
+    decoder = Decoder(kind)
+    if "print_config" in command_line.switches:
+        decoder.faults.append("--print_config belongs to manyhands train")
+    return decoded(kind, decoder, command_line.tree)
+
+
+def decoded(kind: type[Config], decoder: Decoder, tree: Tree) -> Config:
+    """A config from raw values, without a fault."""
+    config = decoder.section(kind, tree)
+    faults = decoder.faults or [*config.faults()]
+    if faults:
+        raise ConfigError(faults)
+    return config
+
+
+def write_results(file: Path | None, results: Mapping[str, Any]) -> None:
+    """Write results for programs, if a file was named."""
+    if file is not None:
+        with whole_file(file) as scratch:
+            scratch.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def progress_bar(doing: str) -> Iterator[OnProgress]:
+    """A bar on a terminal, nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task(doing, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

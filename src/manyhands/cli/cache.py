@@ -1,0 +1,149 @@
+"""`manyhands cache`: decoded frames built ahead, shown and cleared."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from manyhands import units
+from manyhands.cli.answers import progress_bar, read_config, write_results
+from manyhands.config.cache import CacheBuildConfig, CacheFolderConfig
+from manyhands.errors import ConfigError, DatasetError
+
+if TYPE_CHECKING:
+    from manyhands.data.cache.contents import StoreSummary
+    from manyhands.data.cache.frame_cache import CacheWish
+    from manyhands.data.reading import Reading
+    from manyhands.data.selection import Source
+
+USAGE = """manyhands cache build --dataset.root=DIR [--cache.max_disk=50GiB] [--flag=value ...]
+manyhands cache show
+manyhands cache clear [--dataset=DIR]
+
+Frames are decoded once and kept for all runs of this machine. build decodes them ahead on all cores
+and goes on where it was stopped; show lists what is kept; clear removes it."""
+
+
+def cache_command(arguments: Sequence[str]) -> int:
+    """Do what the first word says; return the exit code."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if arguments else 2
+    word, *rest = arguments
+    match word:
+        case "build":
+            return build(read_config(CacheBuildConfig, USAGE, rest))
+        case "show":
+            return show(read_config(CacheFolderConfig, USAGE, rest))
+        case "clear":
+            return clear_stores(read_config(CacheFolderConfig, USAGE, rest))
+    raise ConfigError([f"cache {word} is unknown; known are build, show and clear"])
+
+
+def build(config: CacheBuildConfig) -> int:
+    """Decode the frames of a dataset that are not kept yet."""
+    from manyhands.cores import num_cores
+    from manyhands.data.cache.build import build_cache
+
+    started = time.monotonic()
+    source, reading = wanted_frames(config)
+    with progress_bar("decoding frames") as on_progress:
+        done, reason = build_cache(
+            source, reading, wish_of(config), config.num_workers or num_cores(), on_progress
+        )
+    wall_s = time.monotonic() - started
+    print(
+        f"{done.num_frames:,} frames looked at, {done.num_decoded:,} of them decoded in "
+        f"{units.duration(wall_s)}; {reason}"
+    )
+    write_results(config.json, vars(done) | {"reason": reason, "wall_s": wall_s})
+    if done.faults:
+        raise DatasetError("\n".join(done.faults))
+    return 0
+
+
+def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "Reading"]:
+    """The episodes and cameras to decode."""
+    from manyhands.data.location import locate_dataset
+    from manyhands.data.reading import Reading
+    from manyhands.data.selection import Source, select_episodes
+    from manyhands.lerobot_format.dataset import read_dataset_meta
+
+    dataset = config.dataset
+    root = locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
+    meta = read_dataset_meta(root)
+    cameras = [key for key, feature in meta.info.features.items() if feature.is_camera]
+    unknown = [key for key in config.cameras or () if key not in cameras]
+    if unknown:
+        raise ConfigError([f"--cameras names {', '.join(unknown)}; there are {', '.join(cameras)}"])
+    skip = [key for key in cameras if config.cameras is not None and key not in config.cameras]
+    reading = Reading(
+        skip=skip, image_size=dataset.image_size, depth_unit=dataset.depth_output_unit
+    )
+    return Source(root, meta, select_episodes(meta.episodes, dataset.episodes)), reading
+
+
+def wish_of(config: CacheBuildConfig) -> "CacheWish":
+    """What is asked of the cache."""
+    from manyhands.data.cache.frame_cache import wish_from
+
+    return wish_from(config.on_disk, max_ram=None)
+
+
+def show(config: CacheFolderConfig) -> int:
+    """List what is kept."""
+    stores = [store for home in homes(config) for store in stores_of(home, config.dataset)]
+    table = Table("dataset", "camera", "size", "as", "frames", "bytes", "last used")
+    for store in stores:
+        told = store.description
+        table.add_row(
+            *(told.get(name, "?") for name in ("dataset", "camera", "size")),
+            store.encoding,
+            f"{store.num_present:,} of {store.num_frames:,}",
+            units.num_bytes(store.disk_bytes),
+            f"{units.duration(time.time() - store.last_used)} ago",
+        )
+    if stores:
+        Console().print(table)
+    total = sum(store.disk_bytes for store in stores)
+    print(f"{units.num_bytes(total)} in {', '.join(map(str, homes(config)))}")
+    rows = [vars(store) | {"folder": str(store.folder)} for store in stores]
+    write_results(config.json, {"stores": rows, "disk_bytes": total})
+    return 0
+
+
+def clear_stores(config: CacheFolderConfig) -> int:
+    """Remove what is kept; runs that use it go on with what they have open."""
+    from manyhands.data.cache.contents import clear
+
+    freed = 0
+    for home in homes(config):
+        keys = [store.key for store in stores_of(home, config.dataset)]
+        freed += clear(home, keys if config.dataset is not None else None)
+    print(f"{units.num_bytes(freed)} freed")
+    write_results(config.json, {"freed_bytes": freed})
+    return 0
+
+
+def homes(config: CacheFolderConfig) -> list[Path]:
+    """The folders that frames are kept in: on disk, and in memory while a run lasts."""
+    from manyhands.data.cache.root import ram_home
+    from manyhands.data.location import shared_home
+
+    in_memory = None if config.folder is not None else ram_home()
+    return [path for path in (config.folder or shared_home(), in_memory) if path is not None]
+
+
+def stores_of(home: Path, dataset: Path | None) -> list["StoreSummary"]:
+    """What is kept of one dataset, or of all."""
+    from manyhands.data.cache.contents import cached_stores
+
+    name = None if dataset is None else str(dataset.resolve())
+    return [
+        store
+        for store in cached_stores(home)
+        if name is None or store.description.get("dataset") == name
+    ]

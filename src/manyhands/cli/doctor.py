@@ -1,0 +1,34 @@
+"""`manyhands doctor`: what is wrong with a dataset, before a run finds out."""
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from manyhands.cli.answers import progress_bar, read_config, write_results
+from manyhands.config.doctor import DoctorConfig
+from manyhands.errors import UserError
+
+USAGE = """manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--json=FILE]
+
+Reads a LeRobot dataset as training would, decodes every picture, and tells what is wrong with
+which episode and file. Leaves with 0 if the dataset can be used and with 2 if something is bad."""
+
+WIDTH = 160
+
+
+def doctor_command(arguments: Sequence[str]) -> int:
+    """Check a dataset as the arguments say; return the exit code."""
+    config = read_config(DoctorConfig, USAGE, arguments)
+    from manyhands.doctor.document import document_of
+    from manyhands.doctor.examine import examine
+    from manyhands.doctor.table import table_of, verdict_of
+
+    with progress_bar("looking at frames") as on_progress:
+        result = examine(config, on_progress)
+    # In a file or pipe, messages are better kept in one piece.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    console.print(table_of(result))
+    console.print(verdict_of(result), markup=False, soft_wrap=True)
+    write_results(config.json, document_of(result))
+    return 0 if result.is_usable else UserError.exit_code

@@ -1,0 +1,78 @@
+"""`manyhands cache` as users run it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from manyhands.cli.cache import cache_command
+from manyhands.cli.main import guarded
+from manyhands.data.writing.writer import DatasetWriter
+
+CAMERA = "observation.images.top"
+
+
+@pytest.fixture(scope="module")
+def filmed(tmp_path_factory):
+    root = tmp_path_factory.mktemp("filmed") / "dataset"
+    axes = ["height", "width", "channels"]
+    with DatasetWriter.create(
+        root, 10, {CAMERA: {"dtype": "video", "shape": [16, 16, 3], "names": axes}}
+    ) as writer:
+        for episode in range(2):
+            for step in range(6):
+                picture = np.full((16, 16, 3), 20 * step + episode, np.uint8)
+                writer.add_frame({CAMERA: picture, "task": "look"})
+            writer.save_episode()
+    return root
+
+
+def test_frames_are_built_once_shown_and_cleared(filmed, tmp_path, capsys):
+    folder, file = tmp_path / "cache", tmp_path / "result.json"
+    build = ["build", f"--dataset.root={filmed}", f"--cache.folder={folder}", f"--json={file}"]
+    assert cache_command(build) == 0
+    assert json.loads(file.read_text())["num_decoded"] == 12
+    assert cache_command(build) == 0
+    assert json.loads(file.read_text())["num_decoded"] == 0
+    capsys.readouterr()
+    assert cache_command(["show", f"--folder={folder}", f"--json={file}"]) == 0
+    assert "12 of 12" in capsys.readouterr().out
+    (store,) = json.loads(file.read_text())["stores"]
+    assert store["description"]["camera"] == CAMERA
+    assert cache_command(["clear", f"--folder={folder}", "--dataset=elsewhere"]) == 0
+    assert cache_command(["clear", f"--folder={folder}", f"--dataset={filmed}"]) == 0
+    capsys.readouterr()
+    cache_command(["show", f"--folder={folder}"])
+    assert capsys.readouterr().out.startswith("0 B in ")
+
+
+def test_only_chosen_episodes_are_decoded(filmed, tmp_path):
+    file = tmp_path / "result.json"
+    flags = [f"--dataset.root={filmed}", "--dataset.episodes=[1]", f"--json={file}"]
+    assert cache_command(["build", *flags, f"--cache.folder={tmp_path / 'cache'}"]) == 0
+    assert json.loads(file.read_text())["num_decoded"] == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["biuld"], "cache biuld is unknown"),
+        (["build"], "no dataset"),
+        (["build", "--dataset.root=nowhere"], "nowhere holds no LeRobot dataset"),
+        (["build", "--dataset.rot=x"], "--dataset.root"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments, told, capsys):
+    assert guarded(cache_command, arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_unknown_cameras_are_named(filmed, capsys):
+    assert guarded(cache_command, ["build", f"--dataset.root={filmed}", "--cameras=[front]"]) == 2
+    assert f"--cameras names front; there are {CAMERA}" in capsys.readouterr().err
+
+
+def test_help_is_an_answer(capsys):
+    for arguments in (["--help"], ["build", "--help"], ["show", "--help"]):
+        assert guarded(cache_command, arguments) == 0
+        assert "manyhands cache build" in capsys.readouterr().out

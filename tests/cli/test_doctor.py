@@ -1,0 +1,58 @@
+"""`manyhands doctor` on the command line."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+from manyhands.cli.doctor import doctor_command
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "manyhands", "doctor", *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_help_lists_the_flags():
+    done = run("--help")
+    assert done.returncode == 0
+    for flag in ("--dataset.root", "--dataset.episodes", "--quick", "--json", "--num_workers"):
+        assert flag in done.stdout
+
+
+def test_mistakes_are_told_together():
+    done = run("--dataset.rot=x", "--quick=perhaps")
+    assert done.returncode == 2
+    assert "did you mean --dataset.root?" in done.stderr
+    assert "--quick=perhaps is not true or false" in done.stderr
+
+
+def test_a_usable_dataset_leaves_with_zero(tiny_dataset, tmp_path, capsys):
+    flags = [f"--dataset.root={tiny_dataset}", f"--json={tmp_path / 'found.json'}"]
+    assert doctor_command([*flags, "--num_workers=0"]) == 0
+    printed = capsys.readouterr()
+    assert "usable: 4 episodes with 39 frames" in printed.out
+    assert printed.err == ""
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert document["num_frames"] == 39
+    assert {check["state"] for check in document["checks"]} == {"ok"}
+
+
+def test_a_bad_dataset_leaves_with_two_and_the_table(tiny_dataset, tmp_path):
+    root = shutil.copytree(tiny_dataset, tmp_path / "dataset")
+    file = root / "data/chunk-000/file-000.parquet"
+    file.write_bytes(file.read_bytes()[:1000])
+    done = run(f"--dataset.root={root}", f"--json={tmp_path / 'found.json'}")
+    assert done.returncode == 2
+    assert done.stderr == ""
+    assert "episode 0: data/chunk-000/file-000.parquet is damaged" in done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith("bad: 4 episodes with 39 frames looked at")
+    assert json.loads((tmp_path / "found.json").read_text())["bad_episodes"] == [0, 1, 2, 3]
+
+
+def test_a_folder_that_is_not_there_is_told_without_a_table(tmp_path):
+    done = run(f"--dataset.root={tmp_path / 'nowhere'}")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "holds no LeRobot dataset" in done.stderr
