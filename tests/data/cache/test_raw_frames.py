@@ -80,9 +80,9 @@ def test_memory_stays_flat_however_large_the_file(tmp_path, monkeypatch):
     with (tmp_path / "frames.bin").open("wb", buffering=0) as file:
         for frame in range(num_frames):
             file.write(bytes([frame % 251]) * 27648)
+    monkeypatch.setattr(raw_frames, "_MAX_MAPPED_BYTES", 1024 * MIB)
     (all_of_it,) = run_in_processes("fork", most_resident, [(tmp_path, num_frames, shape)])
     assert all_of_it > 70 * MIB
-    monkeypatch.setattr(raw_frames, "_SMALL_FILE_BYTES", 0)
     monkeypatch.setattr(raw_frames, "_MAX_MAPPED_BYTES", 8 * MIB)
     (limited,) = run_in_processes("fork", most_resident, [(tmp_path, num_frames, shape)])
     assert limited < 24 * MIB, f"{limited / MIB:.1f} MiB"

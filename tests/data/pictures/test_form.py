@@ -41,5 +41,5 @@ def test_a_picture_of_another_shape_is_refused():
 
 
 def test_channels_that_no_format_has_are_refused():
-    with pytest.raises(DatasetError, match="2 channels"):
+    with pytest.raises(ValueError, match="2 channels"):
         _ = form_of(Feature("image", (4, 6, 2), AXES)).stored_pixels

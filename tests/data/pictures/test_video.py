@@ -44,6 +44,24 @@ def test_frames_between_distant_keyframes_are_found(tmp_path, picture, bframes):
             assert np.argmin(distances) == number
 
 
+def test_frames_shown_before_their_keyframe_are_found(tmp_path, picture):
+    pictures = [picture(32, 32, number) for number in range(40)]
+    open_groups = "open-gop=1:keyint=8:scenecut=0:bframes=3:b-adapt=0"
+    path = write_video(tmp_path / "open.mp4", pictures, **{"x264-params": open_groups})
+    for number in np.random.default_rng(0).permutation(40):
+        (frame,) = VideoReader(30).frames(path, np.array([number]))
+        distances = [np.abs(frame.astype(int) - other).mean() for other in pictures]
+        assert np.argmin(distances) == number
+
+
+def test_remarks_in_no_known_encoding_do_no_harm(tmp_path, picture):
+    path = write_video(tmp_path / "remark.mp4", [picture(32, 32, 0)])
+    content = path.read_bytes()
+    assert content.count(b"Lavf") == 1
+    path.write_bytes(content.replace(b"Lavf", b"\xe9\xe9\xe9\xe9"))
+    assert len(list(VideoReader(30).frames(path, np.array([0])))) == 1
+
+
 def test_the_last_frame_can_be_followed_by_any_other(tmp_path, picture):
     path = write_video(tmp_path / "short.mp4", [picture(32, 32, number) for number in range(4)])
     reader = VideoReader(30)

@@ -12,10 +12,8 @@ from manyhands.data.cache.folder import FRAMES, write_whole
 from manyhands.data.cache.memory import mapped_bytes
 from manyhands.data.cache.spec import StoreSpec
 
-# What a process has touched of a map counts as its own memory until it lets go of it. That costs
-# page faults at the next touch, so a small file stays.
-_MAX_MAPPED_BYTES = 128 * 1024**2
-_SMALL_FILE_BYTES = 1024**3
+# What a process has touched of a map counts as its own memory until it lets go of it.
+_MAX_MAPPED_BYTES = 32 * 1024**2
 _USAGE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
@@ -74,7 +72,7 @@ class RawFrames:
             self._map.madvise(mmap.MADV_WILLNEED, page, start + self._frame_bytes - page)
 
     def _let_go(self) -> None:
-        if self._map is None or len(self._map) <= _SMALL_FILE_BYTES:
+        if self._map is None:
             return
         # Asked of the system: what a touch maps around itself, from pages to megabytes, varies.
         mapped = mapped_bytes()

@@ -11,6 +11,7 @@ from manyhands.data.pictures.stored_bytes import StoredBytes
 from manyhands.data.pictures.video import FrameForm, VideoReader
 from manyhands.data.selection import Source
 from manyhands.errors import DatasetError
+from manyhands.lerobot_format.tables import check_is_file
 
 
 class CameraColumn:
@@ -49,10 +50,7 @@ class VideoPictures:
         self.paths = [source.root / path for path in files.paths]
         self._files = files.of_episode
         for file in np.unique(self._files[source.selection.episodes]):
-            if not self.paths[file].is_file():
-                raise DatasetError(
-                    f"{self.paths[file]} is missing; copy or download the dataset again"
-                )
+            check_is_file(self.paths[file])
         first_numbers = np.rint(episodes.video_starts_s[key] * info.fps).astype(np.int64)
         # What to add to a frame's number in the dataset to get its number in the file.
         self._shifts = first_numbers - episodes.from_index

@@ -11,6 +11,7 @@ from typing import Any
 
 import av
 
+from manyhands.data.pictures.container import open_video
 from manyhands.data.pictures.video import MAX_DELAY
 from manyhands.errors import DatasetError
 
@@ -74,7 +75,7 @@ class EncodedVideo:
         self._name = str(file) if isinstance(file, Path) else "a clip in memory"
         try:
             opened = str(file) if isinstance(file, Path) else file
-            self._container = av.open(opened, "r", metadata_errors="replace")
+            self._container = open_video(opened)
         except FileNotFoundError:
             raise DatasetError(
                 f"{self._name} is missing; copy or download the dataset again"

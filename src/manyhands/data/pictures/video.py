@@ -16,6 +16,7 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
+from manyhands.data.pictures.container import open_video
 from manyhands.errors import DatasetError
 
 # swscale's POINT | ACCURATE_RND | BITEXACT, and AREA instead of POINT where the size changes.
@@ -97,7 +98,7 @@ class _OpenVideo:
         self._form = form
         try:
             # Remarks in a file may be in any encoding, or damaged.
-            self._container = av.open(str(path), metadata_errors="replace")
+            self._container = open_video(str(path))
         except FileNotFoundError:
             raise DatasetError(f"{path} is missing; copy or download the dataset again") from None
         except (av.FFmpegError, OSError) as error:
