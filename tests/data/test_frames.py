@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from manyhands.data.dataset import open_dataset
+from manyhands.errors import DatasetError
 
 
 def rewrite(root, change) -> None:
@@ -98,3 +99,24 @@ def test_files_need_not_be_numbered_in_the_order_of_their_episodes(damaged_root)
 def test_only_files_of_chosen_episodes_are_needed(damaged_root):
     (damaged_root / "data" / "chunk-001" / "file-000.parquet").unlink()
     assert len(open_dataset(root=damaged_root, episodes=[0])) == 3
+
+
+@pytest.mark.parametrize("value", [0.5, float("nan"), 1e300])
+def test_whole_numbers_must_be_whole(damaged_root, value):
+    def change(table: pa.Table) -> pa.Table:
+        values = pa.array([value] * table.num_rows)
+        return table.set_column(table.column_names.index("frame_index"), "frame_index", values)
+
+    rewrite(damaged_root, change)
+    with pytest.raises(DatasetError, match=r"frame_index: .* is no whole number"):
+        open_dataset(root=damaged_root)
+
+
+def test_an_index_of_something_else_than_numbers_is_told(damaged_root):
+    def change(table: pa.Table) -> pa.Table:
+        values = pa.array([[1, 2]] * table.num_rows)
+        return table.set_column(table.column_names.index("index"), "index", values)
+
+    rewrite(damaged_root, change)
+    with pytest.raises(DatasetError, match="the column index must count from 0"):
+        open_dataset(root=damaged_root)

@@ -121,6 +121,15 @@ def test_a_builder_killed_at_any_moment_leaves_no_wrong_table(record, tmp_path):
             assert np.array_equal(found[key].values, values.values)
 
 
+def test_a_column_that_is_there_twice_is_told(damaged_root, tmp_path):
+    path = damaged_root / "data/chunk-001/file-000.parquet"
+    content = pq.read_table(path)
+    pq.write_table(content.append_column("observation.image", content["observation.image"]), path)
+    table = open_table(source_of(damaged_root), tmp_path)
+    with pytest.raises(DatasetError, match=r"file-000\.parquet has several columns"):
+        table.check("observation.image")
+
+
 def test_a_fault_in_a_column_is_told_only_to_who_reads_it(damaged_root):
     path = damaged_root / "data" / "chunk-001" / "file-000.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["next.reward"]), path)

@@ -15,5 +15,7 @@ def test_choices_last_as_long_as_the_run():
         assert not torch.backends.cudnn.benchmark
         assert torch.get_float32_matmul_precision() == "highest"
         assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.backends.cuda.mem_efficient_sdp_enabled()
+    assert torch.backends.cuda.mem_efficient_sdp_enabled()
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.get_float32_matmul_precision() == before

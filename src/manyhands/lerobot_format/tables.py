@@ -31,7 +31,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file with one on each line, read one by one; empty lines are passed over."""
-    _check_is_file(path)
+    check_is_file(path)
     try:
         # Texts may hold other characters that are taken for the end of a line unless it is named.
         with path.open(encoding="utf-8", newline="\n") as file:
@@ -66,7 +66,7 @@ def write_json_object(path: Path, document: Mapping[str, Any]) -> None:
 
 def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
     """What a parquet file says about itself; it must have `columns`."""
-    _check_is_file(path)
+    check_is_file(path)
     try:
         footer = pq.read_metadata(path)
         present = footer.schema.to_arrow_schema().names
@@ -81,7 +81,8 @@ def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
     return footer
 
 
-def _check_is_file(path: Path) -> None:
+def check_is_file(path: Path) -> None:
+    """Refuse what is missing, or is no plain file: reading a pipe would wait for ever."""
     try:
         if path.is_file():
             return
@@ -98,7 +99,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
             # Asked for `a`, the library reads `a.b` too.
             table = file.read(columns=list(columns)).select(columns)
-        table.validate(full=True)
+        _check_whole(table, footer.num_rows)
     except _FAULTS as error:
         raise damaged(path, error) from None
     return table
@@ -116,10 +117,17 @@ def read_row_groups(
     try:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
             table = file.read_row_groups(list(groups), columns=list(columns))
-        table.validate(full=True)
+        _check_whole(table, sum(footer.row_group(group).num_rows for group in groups))
     except _FAULTS as error:
         raise damaged(path, error) from None
     return table
+
+
+def _check_whole(table: pa.Table, num_rows: int) -> None:
+    """Refuse what a damaged page makes of a table."""
+    table.validate(full=True)
+    if table.num_rows != num_rows:
+        raise ValueError(f"{table.num_rows} rows can be read, and {num_rows} must be there")
 
 
 def leaf_type(kind: pa.DataType) -> pa.DataType:

@@ -1,0 +1,142 @@
+"""What a check of a dataset found: faults with their place, and how bad they are."""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from manyhands.data.selection import Selection
+
+Severity = Literal["warning", "bad"]
+State = Literal["ok", "warning", "bad", "skipped"]
+Thoroughness = Literal["quick", "full"]
+
+METADATA = "metadata"
+EPISODES = "episodes"
+FILES = "files"
+COLUMNS = "columns"
+NUMBERING = "numbering"
+TIMESTAMPS = "timestamps"
+TASKS = "tasks"
+NUMBERS = "numbers"
+STATISTICS = "statistics"
+VIDEOS = "videos"
+PICTURES = "pictures"
+CHECKS = (
+    METADATA,
+    EPISODES,
+    FILES,
+    COLUMNS,
+    NUMBERING,
+    TIMESTAMPS,
+    TASKS,
+    NUMBERS,
+    STATISTICS,
+    VIDEOS,
+    PICTURES,
+)
+"""Everything that is looked at, in the order in which it is told."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault; a bad one without an episode concerns the dataset as a whole."""
+
+    check: str
+    severity: Severity
+    message: str
+    episode: int | None = None
+    file: str | None = None
+    """Inside the dataset folder."""
+    key: str | None = None
+    """The feature it concerns; None concerns all."""
+    frames: tuple[int, int] | None = None
+    """First frame and end in the whole dataset; there whenever an episode is."""
+
+    @property
+    def told(self) -> str:
+        """Place and fault on one line."""
+        episode = None if self.episode is None else f"episode {self.episode}"
+        # Messages of the readers begin with the file already.
+        file = None if self.file is None or self.file in self.message else self.file
+        return ": ".join([*filter(None, [", ".join(filter(None, [episode, file]))]), self.message])
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """All findings of one check, and what was looked at."""
+
+    root: str
+    thoroughness: Thoroughness
+    keys: tuple[str, ...]
+    """Features that were looked at."""
+    num_episodes: int
+    num_frames: int
+    findings: tuple[Finding, ...]
+    looked_at: dict[str, str]
+    """What each check saw, in words; checks that could not be made are absent."""
+    wall_s: float
+    cached: bool = False
+    is_lasting: bool = True
+    """Whether a second look at the same files would find the same."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing bad was found."""
+        return not any(finding.severity == "bad" for finding in self.findings)
+
+    @property
+    def bad_episodes(self) -> list[int]:
+        """Episodes with something bad in them."""
+        bad = (finding for finding in self.findings if finding.severity == "bad")
+        return sorted({finding.episode for finding in bad if finding.episode is not None})
+
+    def of_check(self, check: str) -> list[Finding]:
+        """What one check found, the bad first."""
+        own = [finding for finding in self.findings if finding.check == check]
+        return sorted(own, key=lambda finding: finding.severity)
+
+    def state_of(self, check: str) -> State:
+        """The worst that one check found."""
+        found = {finding.severity for finding in self.findings if finding.check == check}
+        if not found:
+            return "ok" if check in self.looked_at else "skipped"
+        return "bad" if "bad" in found else "warning"
+
+    def narrowed(self, selection: Selection, keys: Collection[str]) -> "CheckResult":
+        """What concerns some episodes and features."""
+        episodes = {None, *selection.episodes.tolist()}
+        wanted = {None, *keys}
+        return replace(
+            self,
+            findings=tuple(
+                finding
+                for finding in self.findings
+                if finding.episode in episodes and finding.key in wanted
+            ),
+            keys=tuple(keys),
+            num_episodes=len(selection.episodes),
+            num_frames=selection.num_rows,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The result as values for a JSON file."""
+        return asdict(self)
+
+
+def parse_result(document: dict[str, Any]) -> CheckResult:
+    """A result from its document; a TypeError, KeyError or ValueError if it is none."""
+    findings = (dict(each) for each in document["findings"])
+    parsed = tuple(Finding(**each | {"frames": _pair(each["frames"])}) for each in findings)
+    return CheckResult(**document | {"findings": parsed, "keys": tuple(document["keys"])})
+
+
+def _pair(frames: list[int] | None) -> tuple[int, int] | None:
+    if frames is None:
+        return None
+    first, end = frames
+    return int(first), int(end)
+
+
+def message_of(error: Exception | str, root: str) -> str:
+    """What an error says on one line, with files named as inside the dataset folder."""
+    return " ".join(str(error).replace(f"{root}/", "").split())

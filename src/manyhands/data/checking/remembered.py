@@ -1,0 +1,100 @@
+"""Results that are kept, so that a dataset is looked at once as long as it does not change."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+
+from manyhands.atomic import whole_file
+from manyhands.data.checking.check import Checking, check_dataset
+from manyhands.data.checking.finding import CheckResult, Thoroughness, parse_result
+from manyhands.data.selection import Source
+from manyhands.data.stamps import stamp_of
+from manyhands.errors import DatasetError
+
+CHECKS_FOLDER = "checks"
+_FORMAT = 1
+
+
+def check_once(source: Source, home: Path, checking: Checking | None = None) -> CheckResult:
+    """The result of an earlier check that looked at no less, else that of a new one."""
+    checking = checking or Checking()
+    started = time.perf_counter()
+    state = state_of(source)
+    for name in _names(source, checking, state):
+        kept = _read(home / CHECKS_FOLDER / name)
+        if kept is not None:
+            narrow = kept.narrowed(source.selection, checking.keys_of(source))
+            return replace(narrow, cached=True, wall_s=time.perf_counter() - started)
+    result = check_dataset(source, checking)
+    # What changed meanwhile belongs neither to the old nor to the new state.
+    if result.is_lasting and state == state_of(source):
+        own = _name(state, checking.thoroughness, _episodes(source), result.keys)
+        _keep(result, home / CHECKS_FOLDER / own)
+    return result
+
+
+def state_of(source: Source) -> str:
+    """A hash that changes with any file of the dataset."""
+    digest = blake2b(digest_size=16)
+    digest.update(f"{source.root.resolve()}\n".encode())
+    for path in _files(source):
+        digest.update(f"{path}\n{_stamp(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _files(source: Source) -> Iterator[Path]:
+    table = source.meta.episodes
+    yield from sorted((source.root / "meta").rglob("*"))
+    for files in (table.data_files, *table.video_files.values()):
+        yield from (source.root / path for path in files.paths)
+
+
+def _stamp(path: Path) -> str:
+    try:
+        return stamp_of(path)
+    except DatasetError as error:
+        return str(error)
+
+
+def _names(source: Source, checking: Checking, state: str) -> Iterator[str]:
+    """Where results may be kept that answer for this one, the widest first."""
+    thoroughnesses: tuple[Thoroughness, ...] = ("full", "quick")
+    all_episodes, all_keys = range(len(source.meta.episodes)), tuple(source.meta.info.features)
+    for thoroughness in thoroughnesses:
+        for episodes in (list(all_episodes), _episodes(source)):
+            for keys in (all_keys, checking.keys_of(source)):
+                yield _name(state, thoroughness, episodes, keys)
+        if thoroughness == checking.thoroughness:
+            return
+
+
+def _episodes(source: Source) -> list[int]:
+    episodes: list[int] = source.selection.episodes.tolist()
+    return episodes
+
+
+def _name(
+    state: str, thoroughness: Thoroughness, episodes: list[int], keys: tuple[str, ...]
+) -> str:
+    parts = json.dumps([_FORMAT, state, thoroughness, episodes, sorted(keys)])
+    return f"{blake2b(parts.encode(), digest_size=16).hexdigest()}.json"
+
+
+def _read(path: Path) -> CheckResult | None:
+    """A result that is kept; None where there is none, or a damaged one."""
+    try:
+        return parse_result(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _keep(result: CheckResult, path: Path) -> None:
+    # Without a place to keep it, the next check takes as long as this one.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as scratch:
+            scratch.write_text(json.dumps(result.document()), encoding="utf-8")

@@ -1,0 +1,188 @@
+"""The rows of a data file: can they be read, do they count rightly, are their numbers numbers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from manyhands.data.checking import finding as checks
+from manyhands.data.checking.finding import Finding, message_of
+from manyhands.data.checking.job import Report
+from manyhands.data.checking.stretches import FilePart, Stretch
+from manyhands.data.checking.summary import summarize
+from manyhands.data.frames import FrameFile, check_numbering, column_names, numbers_of
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset_info import Feature
+from manyhands.lerobot_format.tables import read_columns
+
+_TOLERANCE_S = 1e-4
+_ROW_S = 2e-6
+_FILE_S = 2e-3
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """What holds for the rows of all files."""
+
+    features: Mapping[str, Feature]
+    """Those that are stored in rows."""
+    keys: frozenset[str]
+    """Those whose values are looked at."""
+    fps: float
+    tasks: Sequence[str]
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A data file, the frames it must hold, and the tasks its chosen episodes are said to have."""
+
+    part: FilePart
+    held: tuple[tuple[int, int], ...]
+    """First frame and end of every episode in it, chosen or not."""
+    tasks: tuple[tuple[str, ...], ...]
+    rules: RowRules
+
+    @property
+    def num_frames(self) -> int:
+        """Rows of chosen episodes."""
+        return self.part.num_frames
+
+    @property
+    def cost_s(self) -> float:
+        """About how long looking at it takes."""
+        return _FILE_S + _ROW_S * self.num_frames * len(self.rules.features)
+
+    def split(self, cost_s: float) -> "Sequence[RowFile]":
+        """A file is read as a whole."""
+        return [self]
+
+    def lost(self, reason: str) -> Report:
+        """The whole file cannot be used."""
+        return Report(self.part.of_file(checks.FILES, reason))
+
+    def report(self) -> Report:
+        """Look at every column but pictures."""
+        frames = np.concatenate([np.arange(*pair) for pair in self.held])
+        file = FrameFile(self.part.place, frames)
+        try:
+            present = column_names(file)
+            stored = [key for key in self._plain_features() if key in present]
+            table = read_columns(file.path, stored)
+        except DatasetError as error:
+            return Report(self.part.of_file(checks.FILES, message_of(error, self.part.root)))
+        try:
+            check_numbering(file, table)
+        except DatasetError as error:
+            return Report(self.part.of_file(checks.NUMBERING, message_of(error, self.part.root)))
+        return _Rows(self, table, present).report()
+
+    def _plain_features(self) -> list[str]:
+        features = self.rules.features
+        return [key for key, feature in features.items() if not feature.is_camera]
+
+
+class _Rows:
+    """The columns of a file that could be read."""
+
+    def __init__(self, file: RowFile, table: pa.Table, present: list[str]) -> None:
+        self._part = file.part
+        self._rules = file.rules
+        self._tasks = file.tasks
+        self._table = table
+        self._findings = list(self._miscounted(present))
+        self._values: dict[str, np.ndarray] = {}
+        for key in table.column_names:
+            if self._rules.features[key].is_number:
+                self._take_over(key)
+
+    def report(self) -> Report:
+        """What is wrong with them, and what they come to."""
+        read = {key: values for key, values in self._values.items() if key in self._rules.keys}
+        self._findings += [*self._numbering(), *self._timestamps(), *self._task_numbers()]
+        for key, values in read.items():
+            self._findings += self._infinite(key, values)
+        summaries = {key: summarize(self._chosen(values)) for key, values in read.items()}
+        objects = [
+            key for key in self._table.column_names if not self._rules.features[key].is_number
+        ]
+        schemas = [self._table.select(objects).schema.remove_metadata()] if objects else []
+        return Report(self._findings, summaries, schemas)
+
+    def _miscounted(self, present: list[str]) -> Iterator[Finding]:
+        for key in self._rules.features:
+            if key in self._rules.keys and present.count(key) != 1:
+                several = "are several columns" if key in present else "is no column"
+                yield from self._part.of_file(checks.COLUMNS, f"there {several} {key}", key)
+
+    def _take_over(self, key: str) -> None:
+        try:
+            self._values[key] = numbers_of(self._table[key], self._rules.features[key])
+        except (ValueError, pa.ArrowException) as error:
+            if key in self._rules.keys:
+                message = f"column {key}: {' '.join(str(error).split())}"
+                self._findings += self._part.of_file(checks.COLUMNS, message, key)
+
+    def _chosen(self, values: np.ndarray) -> np.ndarray:
+        return np.concatenate([values[stretch.inside] for stretch in self._part.stretches])
+
+    def _numbering(self) -> Iterator[Finding]:
+        for stretch in self._part.stretches:
+            wanted = {
+                names.FRAME_INDEX: np.arange(stretch.num_frames),
+                names.EPISODE_INDEX: np.full(stretch.num_frames, stretch.episode),
+            }
+            for key in wanted.keys() & self._values.keys():
+                seen = self._values[key][stretch.inside].reshape(-1)
+                wrong = np.flatnonzero(seen != wanted[key])
+                if wrong.size:
+                    row, value = wrong[0], seen[wrong[0]]
+                    fault = f"{key} is {value} instead of {wanted[key][row]} in frame {row}"
+                    yield self._part.of_episode(stretch, checks.NUMBERING, fault)
+
+    def _timestamps(self) -> Iterator[Finding]:
+        if names.TIMESTAMP not in self._values:
+            return
+        stored = self._values[names.TIMESTAMP].reshape(-1)
+        for stretch in self._part.stretches:
+            seen = stored[stretch.inside].astype(np.float64)
+            yield from self._timestamps_of(stretch, seen)
+
+    def _timestamps_of(self, stretch: Stretch, seen: np.ndarray) -> Iterator[Finding]:
+        back = np.flatnonzero(~(np.diff(seen) > 0))
+        if back.size:
+            fault = f"time does not go on after frame {back[0]}, at {seen[back[0]]:.6g} s"
+            yield self._part.of_episode(stretch, checks.TIMESTAMPS, fault)
+            return
+        wanted = np.arange(len(seen)) / self._rules.fps
+        # Stored as single precision, late timestamps have fewer digits than the tolerance.
+        allowed = _TOLERANCE_S + np.spacing(seen.astype(np.float32))
+        off = np.flatnonzero(np.abs(seen - wanted) > allowed)
+        if off.size:
+            fault = (
+                f"{off.size} timestamps differ from frame / {self._rules.fps:g} fps, the first "
+                f"in frame {off[0]}: {seen[off[0]]:.6g} s instead of {wanted[off[0]]:.6g} s"
+            )
+            yield self._part.of_episode(stretch, checks.TIMESTAMPS, fault, severity="warning")
+
+    def _task_numbers(self) -> Iterator[Finding]:
+        if names.TASK_INDEX not in self._values:
+            return
+        numbers, texts = self._values[names.TASK_INDEX].reshape(-1), self._rules.tasks
+        for stretch, told in zip(self._part.stretches, self._tasks, strict=True):
+            used = np.unique(numbers[stretch.inside])
+            unknown = used[(used < 0) | (used >= len(texts))]
+            if unknown.size:
+                fault = f"task {unknown[0]} is named, but there are {len(texts)} tasks"
+                yield self._part.of_episode(stretch, checks.TASKS, fault)
+            elif {texts[number] for number in used} != set(told):
+                fault = "its frames have other tasks than its metadata"
+                yield self._part.of_episode(stretch, checks.TASKS, fault, severity="warning")
+
+    def _infinite(self, key: str, values: np.ndarray) -> Iterator[Finding]:
+        if values.dtype.kind != "f":
+            return
+        is_bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+        reasons = dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"{key} holds NaN or infinity")
+        yield from self._part.of_frames(checks.NUMBERS, key, reasons)

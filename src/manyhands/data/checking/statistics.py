@@ -1,0 +1,127 @@
+"""The dataset's statistics: are they there, do they make sense, do they tell of its numbers."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from manyhands.data.checking import finding as checks
+from manyhands.data.checking.finding import Finding, Severity
+from manyhands.data.checking.summary import Summaries, Summary
+from manyhands.data.selection import Source
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset_info import Feature
+from manyhands.types import Stats
+
+_DATA = "data"
+_RANGE_TOLERANCE = 1e-3
+_ROUNDING = 1e-5
+_VISIBLE_RANGE = 1e-4
+"""A deviation of zero is a mistake where values differ by more."""
+
+
+def check_statistics(source: Source, keys: Collection[str], summaries: Summaries) -> list[Finding]:
+    """Faults of the statistics; those of features without a summary are not compared."""
+    found = _faults(source.meta.stats, _described(source, keys), summaries)
+    return [replace(finding, file=_file(source)) for finding in found]
+
+
+def _described(source: Source, keys: Collection[str]) -> dict[str, Feature]:
+    """The features that have statistics."""
+    return {
+        key: feature
+        for key, feature in source.meta.info.features.items()
+        if (feature.is_number or feature.is_camera) and key not in names.RESERVED_FEATURES
+        if key in keys
+    }
+
+
+def _file(source: Source) -> str:
+    files = (names.STATS_FILE, names.EPISODE_STATS_LINES_FILE)
+    return next((file for file in files if (source.root / file).is_file()), files[0])
+
+
+def _faults(
+    stats: Stats, described: Mapping[str, Feature], summaries: Summaries
+) -> Iterator[Finding]:
+    if not stats:
+        yield _told("there are none; training has to compute them", "warning")
+        return
+    for key, feature in described.items():
+        if not stats.get(key):
+            yield _told(f"there are none of {key}; training has to compute them", "warning", key)
+            continue
+        measures = {name: value for name, value in stats[key].items() if name != "count"}
+        faults = [*_nonsense(key, feature, measures)]
+        yield from faults
+        if not faults and key in summaries:
+            yield from _differences(key, measures, summaries[key])
+
+
+def check_constants(summaries: Summaries, features: Mapping[str, Feature]) -> Iterator[Finding]:
+    """Numbers that are the same in every frame."""
+    for key, summary in summaries.items():
+        is_flag = np.dtype(features[key].dtype).kind == "b"
+        if key in names.RESERVED_FEATURES or is_flag or summary.num_frames < 2:
+            continue
+        constant = np.flatnonzero(np.atleast_1d(summary.low == summary.high))
+        if constant.size:
+            where = "" if constant.size == summary.low.size else f" at {_places(constant)}"
+            message = f"{key} is the same in every frame{where}"
+            yield Finding(checks.NUMBERS, "warning", message, None, _DATA, key)
+
+
+def _places(places: np.ndarray) -> str:
+    shown = ", ".join(map(str, places[:8]))
+    return f"place {shown}" if places.size <= 8 else f"places {shown} and others"
+
+
+def _nonsense(key: str, feature: Feature, measures: Mapping[str, np.ndarray]) -> Iterator[Finding]:
+    """What no numbers could have as their statistics."""
+    for name, value in measures.items():
+        if not np.isfinite(value).all():
+            yield _told(f"{name} of {key} is not finite", "bad", key)
+        elif not _fits(value, feature):
+            yield _told(f"{name} of {key} has the shape {list(value.shape)}", "bad", key)
+        elif name == "std" and (value < 0).any():
+            yield _told(f"{name} of {key} is negative", "bad", key)
+    ordered = [measures[name] for name in ("min", "mean", "max") if name in measures]
+    for low, high in pairwise(ordered):
+        if low.shape == high.shape and (low - high > _ROUNDING * (1 + np.abs(high))).any():
+            yield _told(f"min, mean and max of {key} are not in order", "warning", key)
+
+
+def _fits(value: np.ndarray, feature: Feature) -> bool:
+    """Whether a statistic can be spread over the values of its feature."""
+    shape = feature.channel_first_shape or (1,)
+    is_by_channel = feature.is_camera and value.ndim == 1
+    try:
+        spread = np.broadcast_shapes(value.shape + (1, 1) * is_by_channel, shape)
+    except ValueError:
+        return False
+    return spread == shape
+
+
+def _differences(
+    key: str, measures: Mapping[str, np.ndarray], summary: Summary
+) -> Iterator[Finding]:
+    """Where statistics tell of other numbers than there are."""
+    for name, told in measures.items():
+        seen = summary.folded(told.shape)
+        if seen is None or not np.isfinite(seen.total).all():
+            continue
+        if name == "std" and ((told == 0) & (seen.high - seen.low > _VISIBLE_RANGE)).any():
+            # Dividing by it makes the values huge.
+            yield _told(f"std of {key} is 0, but its values differ", "bad", key)
+        real = {"min": seen.low, "max": seen.high, "mean": seen.mean}.get(name, told)
+        largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
+        allowed = _RANGE_TOLERANCE * (seen.high - seen.low) + _ROUNDING * largest
+        off = np.flatnonzero(np.abs(told - real) > allowed)
+        if off.size:
+            pair = f"{told.flat[off[0]]:.6g}, but its values give {real.flat[off[0]]:.6g}"
+            yield _told(f"{name} of {key} is {pair}", "warning", key)
+
+
+def _told(message: str, severity: Severity, key: str | None = None) -> Finding:
+    return Finding(checks.STATISTICS, severity, message, None, None, key)

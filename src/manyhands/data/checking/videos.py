@@ -1,0 +1,101 @@
+"""The videos of a camera: are they what the metadata says, and can their frames be decoded."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from manyhands.data.checking import finding as checks
+from manyhands.data.checking.camera import Camera
+from manyhands.data.checking.finding import Finding, message_of
+from manyhands.data.checking.job import Report
+from manyhands.data.checking.stretches import FilePart, runs_of
+from manyhands.data.checking.strict_video import StrictVideo
+from manyhands.data.pictures.form import form_of
+from manyhands.errors import DatasetError
+
+_FILE_S = 5e-3
+_RATE_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class VideoFile:
+    """A video file and the episodes it shows."""
+
+    part: FilePart
+    camera: Camera
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of chosen episodes."""
+        return self.part.num_frames
+
+    @property
+    def cost_s(self) -> float:
+        """About how long looking at it takes."""
+        return _FILE_S + self.camera.cost_s(self.num_frames)
+
+    def split(self, cost_s: float) -> "Sequence[VideoFile]":
+        """Some episodes at a time."""
+        num_frames = self.num_frames * cost_s / self.cost_s
+        return [replace(self, part=part) for part in self.part.divided(num_frames)]
+
+    def lost(self, reason: str) -> Report:
+        """No episode can be used."""
+        return Report(self.part.of_file(checks.VIDEOS, reason, self.camera.key))
+
+    def report(self) -> Report:
+        """Open it and decode what must be."""
+        try:
+            with closing(self._opened(is_strict=True)) as video:
+                return Report([*self._oddities(video), *self._faults(video)])
+        except DatasetError as error:
+            message = message_of(error, self.part.root)
+            return Report(self.part.of_file(checks.FILES, message, self.camera.key))
+
+    def _opened(self, is_strict: bool) -> StrictVideo:
+        camera = self.camera
+        return StrictVideo(self.part.place, camera.fps, form_of(camera.feature), is_strict)
+
+    def _oddities(self, video: StrictVideo) -> Iterator[Finding]:
+        declared = self.camera.feature.info.get("video.codec")
+        if isinstance(declared, str) and declared != video.codec:
+            yield self._odd(f"the format is {video.codec}, but meta/info.json says {declared:.40}")
+        rate, fps = video.rate, self.camera.fps
+        if rate is not None and abs(rate - fps) > _RATE_TOLERANCE * fps:
+            yield self._odd(f"it shows {rate:g} frames per second, but the dataset has {fps:g}")
+        elif not video.has_even_spacing:
+            yield self._odd("its frames do not follow each other at one distance")
+
+    def _odd(self, message: str) -> Finding:
+        return Finding(checks.VIDEOS, "warning", message, None, self.part.path, self.camera.key)
+
+    def _faults(self, video: StrictVideo) -> Iterator[Finding]:
+        reasons = self._reasons(video)
+        if len(reasons) == self.num_frames and self._can_be_shown():
+            # An encoder that breaks the rules in every frame is another matter than damage.
+            yield self._odd("its frames break the rules of their format, but can be shown")
+            return
+        told = {number: message_of(reason, self.part.root) for number, reason in reasons.items()}
+        yield from self.part.of_frames(checks.VIDEOS, self.camera.key, told)
+
+    def _can_be_shown(self) -> bool:
+        with closing(self._opened(is_strict=False)) as video:
+            return not self._reasons(video)
+
+    def _reasons(self, video: StrictVideo) -> dict[int, str]:
+        """Why frames cannot be used, by their number in the file."""
+        runs = runs_of(self.part.stretches)
+        first, last = runs[0][0], runs[-1][1] - 1
+        ends = [(first, first + 1), (last, last + 1)]
+        if not self.camera.is_full and not _examined(video, ends):
+            return {}
+        return _examined(video, runs)
+
+
+def _examined(video: StrictVideo, runs: list[tuple[int, int]]) -> dict[int, str]:
+    reasons: dict[int, str] = {}
+    for first, end in runs:
+        seen = video.examine(first, end)
+        bad = (number for number in range(first, end) if not seen.is_good[number - first])
+        reasons |= {number: seen.reason(number) for number in bad}
+    return reasons

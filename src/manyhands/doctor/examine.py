@@ -1,0 +1,27 @@
+"""A dataset examined as the user asked for it."""
+
+from pathlib import Path
+
+from manyhands.config.doctor import CheckedDatasetConfig, DoctorConfig
+from manyhands.data.checking.check import Checking, Progress
+from manyhands.data.checking.finding import CheckResult
+from manyhands.data.checking.folder import check_folder
+from manyhands.data.location import locate_dataset, shared_home
+
+
+def examine(config: DoctorConfig, on_progress: Progress | None = None) -> CheckResult:
+    """Check a dataset, or recall what is known of it as long as it has not changed."""
+    checking = Checking(
+        thoroughness="quick" if config.quick else "full",
+        num_workers=config.num_workers,
+        on_progress=on_progress,
+    )
+    root = _root(config.dataset)
+    return check_folder(root, config.dataset.episodes, shared_home(), checking)
+
+
+def _root(dataset: CheckedDatasetConfig) -> Path:
+    # A folder that lacks its metadata is examined too: that is what is wrong with it.
+    if dataset.root is not None and dataset.root.is_dir():
+        return dataset.root
+    return locate_dataset(dataset.repo_id, dataset.root, dataset.revision)

@@ -1,0 +1,58 @@
+"""Findings for people."""
+
+import io
+
+from rich.console import Console
+
+from manyhands.data.checking.finding import CHECKS, CheckResult, Finding
+from manyhands.doctor.table import MAX_SHOWN, table_of, verdict_of
+
+SCOPE = dict.fromkeys(CHECKS, "3 files")
+
+
+def result_with(*findings, looked_at=SCOPE, cached=False):
+    return CheckResult("/da[ta]", "full", (), 3, 3000, findings, looked_at, 1.5, cached)
+
+
+def bad(episode):
+    return Finding("videos", "bad", "[frame] gone", episode, "videos/a.mp4", "top", (0, 1))
+
+
+def printed(result):
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table_of(result))
+    return console.file.getvalue()
+
+
+def test_every_check_has_a_row():
+    text = printed(result_with())
+    assert all(f" {check} " in text for check in CHECKS)
+    assert text.count(" ok ") == len(CHECKS)
+    assert "/da[ta]" in text
+
+
+def test_the_first_findings_are_shown_with_episode_and_file():
+    text = printed(result_with(*map(bad, range(MAX_SHOWN + 2))))
+    assert "episode 0, videos/a.mp4: [frame] gone" in text
+    assert f"episode {MAX_SHOWN}," not in text
+    assert "and 2 more" in text
+    assert " bad " in text
+
+
+def test_what_was_not_looked_at_is_not_called_fine():
+    text = printed(result_with(looked_at={}))
+    assert " ok " not in text
+    assert text.count(" skipped ") == len(CHECKS)
+
+
+def test_the_verdict_is_one_line():
+    warning = Finding("numbers", "warning", "odd")
+    assert verdict_of(result_with()) == "usable: 3 episodes with 3,000 frames looked at in 1.5 s"
+    assert verdict_of(result_with(warning, cached=True)) == (
+        "usable: 3 episodes with 3,000 frames looked at earlier, 1 warning"
+    )
+    assert verdict_of(result_with(bad(0), bad(0), bad(1), warning)) == (
+        "bad: 3 episodes with 3,000 frames looked at in 1.5 s, 3 faults in 2 episodes, 1 warning"
+    )
+    fatal = Finding("metadata", "bad", "gone")
+    assert verdict_of(result_with(fatal)).endswith(", 1 fault in the whole dataset")
