@@ -1,10 +1,10 @@
 """Facts read the way people write them."""
 
-import shlex
+import subprocess
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from manyhands.report.facts import command_line, fact, fact_groups, fact_tables
@@ -60,8 +60,12 @@ def test_a_list_of_dictionaries_is_a_table_with_every_column() -> None:
 
 
 @given(words=st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=1))
+@example(["", "--", "--flag=a b", "\n"])
+@settings(deadline=None, max_examples=30)
 def test_a_command_pasted_into_a_shell_is_the_command(words: list[str]) -> None:
-    assert shlex.split(command_line({"command": words})) == words
+    script = "printf '%s\\0' " + command_line({"command": words})
+    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True, timeout=20)
+    assert done.stdout.decode().split("\0")[:-1] == words
 
 
 def test_a_command_shows_one_flag_per_line() -> None:

@@ -16,7 +16,7 @@ from manyhands.data.dataset import Dataset
 from manyhands.data.loading.stream import SampleStream, Share, resolve_num_workers
 from manyhands.errors import UserError
 from manyhands.training.data import TrainingData, alone, open_training_data, windows_of
-from manyhands.training.loading import loading_of
+from manyhands.training.loading import loading_of, max_ram_of
 from manyhands.types import Batch
 
 WARM_UP = 0.25
@@ -59,6 +59,7 @@ def bench_loader(
         started = time.perf_counter()
         fill(cached.caches, num_cores(), on_progress)
         build_s = time.perf_counter() - started
+        cached.caches.read_ahead(max_ram_of(config))
         cache_rate = samples_per_s(cached, config, bench.seconds)
     resident = memory_by_epoch(cached, config, bench.epochs)
     reference = None

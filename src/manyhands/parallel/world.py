@@ -55,6 +55,7 @@ class World:
         self.rank: int = accelerator.process_index
         self.size: int = accelerator.num_processes
         self.num_local_ranks = launcher.num_local_ranks
+        self._is_first_here = launcher.local_rank == 0
         self.device: torch.device = accelerator.device
         self.precision: str = accelerator.mixed_precision
         self.kind: str = accelerator.distributed_type.value
@@ -106,6 +107,11 @@ class World:
         if fault is not None:
             raise fault
         return cast(T, result)
+
+    def once_per_machine(self, work: Callable[[], None]) -> None:
+        """Let the first rank of every machine do something; the others do not wait for it."""
+        if self._is_first_here:
+            work()
 
     def barrier(self) -> None:
         """Collective. Wait until every rank is here."""

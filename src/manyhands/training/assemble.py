@@ -25,7 +25,7 @@ from manyhands.training.banner import banner_of, facts_of
 from manyhands.training.data import TrainingData, open_training_data, scaling_stats
 from manyhands.training.due import Due
 from manyhands.training.learner import Learner
-from manyhands.training.loading import loading_of
+from manyhands.training.loading import loading_of, max_ram_of
 from manyhands.training.meter import Meter
 from manyhands.training.run import Run
 from manyhands.training.validate import CHUNK, NoValidator, Validator, held_out_rows
@@ -53,6 +53,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         world=world,
         learner=learner,
         stream=SampleStream(data.source, data.order, share, loading, world.device),
+        frames=data.caches,
         validator=validator_of(config, data, policy, world, clock),
         checkpoints=checkpoints,
         journal=journal_of(config, run_dir, start, world),
@@ -61,6 +62,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         meter=Meter(world, clock, share.samples_per_step),
         due=Due.from_config(config, POLL_EVERY[world.device.type]),
     )
+    world.once_per_machine(lambda: data.caches.read_ahead_meanwhile(max_ram_of(config)))
     run.journal.introduce(facts_of(run, data), banner_of(run, data) + data.notes + notes)
     return run
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from manyhands.checkpoint.store import CheckpointStore, Position
 from manyhands.config.train import TrainConfig
+from manyhands.data.cache.frame_cache import FrameCaches
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.journal import Journal, SilentJournal
@@ -35,6 +36,8 @@ class Run:
     world: World
     learner: Learner
     stream: Stream
+    frames: FrameCaches
+    """Decoded frames that this machine keeps."""
     validator: Validator | NoValidator
     checkpoints: CheckpointStore
     journal: Journal | SilentJournal

@@ -25,6 +25,7 @@ def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
         run = assemble(config, run_dir, world)
         run.journal.note({"command": list(command)})
         ending = train(run)
+        world.once_per_machine(run.frames.make_durable)
         run.journal.say(farewell(ending, run_dir))
         run.journal.conclude(ending.value)
         return ending

@@ -130,6 +130,30 @@ def test_without_a_place_for_stores_frames_come_from_video(plain_root, tmp_path)
     assert len(planned.caches[0].faults) == 2
 
 
+def test_what_is_kept_is_brought_into_memory_if_it_fits(plain_root, tmp_path, monkeypatch):
+    dataset, planned = opened(plain_root, CacheWish(home=tmp_path, mode="disk"))
+    dataset.batch(range(14))
+    planned.make_durable()
+    advised = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *request: advised.append(request[1:3]))
+    planned.read_ahead(max_bytes=0)
+    assert advised == []
+    planned.read_ahead(max_bytes=2**30)
+    assert len(advised) == 2
+
+
+def test_frames_of_a_finished_run_outlive_the_machines_next_start(
+    plain_root, tmp_path, monkeypatch
+):
+    wish = CacheWish(home=tmp_path, mode="disk")
+    dataset, planned = opened(plain_root, wish)
+    dataset.batch(range(14))
+    planned.make_durable()
+    monkeypatch.setattr("manyhands.data.cache.folder.boot_id", lambda: "another")
+    _, again = opened(plain_root, wish)
+    assert all(len(camera.missing(np.arange(14))) == 0 for camera in again.caches[0].cameras)
+
+
 def test_a_config_says_what_is_wished_for(tmp_path, home):
     config = CacheConfig(mode="ram", folder=tmp_path, max_disk="2GiB", encoding="jpeg")
     assert wish_from(config, 5) == CacheWish(

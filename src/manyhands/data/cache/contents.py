@@ -19,7 +19,8 @@ from manyhands.data.locks import has_users, locked
 
 LOCK = ".lock"
 """In the folder of all stores; whoever makes, opens or removes one holds it."""
-_BLOCK_BYTES = 512
+BLOCK_BYTES = 512
+"""What the system counts the room of a file in."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _remove(folder: Path) -> int:
 
 
 def _disk_bytes(folder: Path) -> int:
-    return sum(path.stat().st_blocks * _BLOCK_BYTES for path in folder.iterdir())
+    return sum(path.stat().st_blocks * BLOCK_BYTES for path in folder.iterdir())
 
 
 def _summary(folder: Path) -> StoreSummary:

@@ -1,5 +1,6 @@
 """The cameras of datasets with their kept frames: planned together, opened one by one."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -67,11 +68,24 @@ class FrameCaches:
     caches: list["FrameCache | None"]
     reason: str
 
+    @property
+    def _stores(self) -> list[FrameStore]:
+        return [store for cache in self.caches if cache is not None for store in cache.stores]
+
     def make_durable(self) -> None:
         """Let what was kept outlive a crash of the machine."""
-        for cache in self.caches:
-            if cache is not None:
-                cache.make_durable()
+        for store in self._stores:
+            store.make_durable()
+
+    def read_ahead(self, max_bytes: int) -> None:
+        """Bring what is kept into memory, if there is room for all of it."""
+        if sum(store.disk_bytes for store in self._stores) <= max_bytes:
+            for store in self._stores:
+                store.read_ahead()
+
+    def read_ahead_meanwhile(self, max_bytes: int) -> None:
+        """The same beside whatever comes next."""
+        threading.Thread(target=self.read_ahead, args=(max_bytes,), daemon=True).start()
 
 
 class FrameCache:
@@ -117,11 +131,10 @@ class FrameCache:
         self._stores[key] = FrameStore(home, spec, self._budgets[key], self._in_ram)
         return self._stores[key]
 
-    def make_durable(self) -> None:
-        """Let what was kept outlive a crash of the machine."""
-        if not self._in_ram:
-            for store in self._stores.values():
-                store.make_durable()
+    @property
+    def stores(self) -> list[FrameStore]:
+        """The stores of cameras that were opened, if they are on disk."""
+        return [] if self._in_ram else list(self._stores.values())
 
     def _spec(self, key: str, source: PictureSource) -> StoreSpec:
         present = [path for path in source.paths if path.is_file()]

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from manyhands.data.cache.folder import FRAMES, INDEX, INDEX_ENTRY, write_whole
+from manyhands.data.cache.folder import FRAMES, INDEX, INDEX_ENTRY, read_ahead, write_whole
 from manyhands.data.cache.jpeg import JpegDecoder
 from manyhands.data.cache.spec import StoreSpec
 from manyhands.data.locks import locked
@@ -47,6 +47,10 @@ class JpegFrames:
         entry = INDEX_ENTRY.pack(end, len(encoded), crc32(encoded))
         write_whole(self._index, entry, frame * INDEX_ENTRY.size)
         return True
+
+    def read_ahead(self) -> None:
+        """Bring all frames into memory."""
+        read_ahead(self._file)
 
     def flush(self) -> None:
         """Bring all frames onto the disk."""

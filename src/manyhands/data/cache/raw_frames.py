@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from manyhands.data.cache.folder import FRAMES, write_whole
+from manyhands.data.cache.folder import FRAMES, read_ahead, write_whole
 from manyhands.data.cache.memory import mapped_bytes
 from manyhands.data.cache.spec import StoreSpec
 
@@ -50,6 +50,10 @@ class RawFrames:
             return False
         write_whole(self._file, encoded, frame * self._frame_bytes)
         return True
+
+    def read_ahead(self) -> None:
+        """Bring all frames into memory."""
+        read_ahead(self._file)
 
     def flush(self) -> None:
         """Bring all frames onto the disk."""

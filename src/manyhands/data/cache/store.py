@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from manyhands.data.cache import folder as store_folder
-from manyhands.data.cache.contents import LOCK, release_unused, remove_unused
+from manyhands.data.cache.contents import BLOCK_BYTES, LOCK, release_unused, remove_unused
 from manyhands.data.cache.jpeg import JpegDecoder, encode_jpeg
 from manyhands.data.cache.jpeg_frames import JpegFrames
 from manyhands.data.cache.raw_frames import RawFrames
@@ -33,6 +33,9 @@ class FrameBytes(Protocol):
 
     def write(self, frame: int, encoded: bytes | memoryview) -> bool:
         """Keep a frame if there is room for it; returns whether."""
+
+    def read_ahead(self) -> None:
+        """Bring all frames into memory."""
 
     def flush(self) -> None:
         """Bring all frames onto the disk."""
@@ -100,6 +103,15 @@ class FrameStore:
         files = self._files()
         if not files.states.is_present(frame) and files.bytes.write(frame, encoded):
             files.states.mark(frame, WRITTEN)
+
+    @property
+    def disk_bytes(self) -> int:
+        """What its frames take up."""
+        return (self.folder / store_folder.FRAMES).stat().st_blocks * BLOCK_BYTES
+
+    def read_ahead(self) -> None:
+        """Bring all frames into memory; whoever reads them next waits for no disk."""
+        self._files().bytes.read_ahead()
 
     def make_durable(self) -> None:
         """Bring what was written onto the disk, so that it outlives a crash of the machine."""
