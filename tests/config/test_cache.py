@@ -4,12 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.cache import (
-    CacheBuildConfig,
-    CachedDatasetConfig,
-    CacheFolderConfig,
-    DiskCacheConfig,
-)
+from manyhands.config.cache import CacheBuildConfig, CachedDatasetConfig, CacheFolderConfig
+from manyhands.config.train import DiskCacheConfig
 
 HERE = Path("here")
 

@@ -166,3 +166,27 @@ def test_statistics_are_those_of_the_whole_dataset(shared):
 def test_a_wrong_wish_is_refused_by_name(plain_root, options, message):
     with pytest.raises(DatasetError, match=message):
         open_dataset(root=plain_root, **options)
+
+
+@pytest.mark.parametrize("version", ["v2.0", "v2.1"])
+@pytest.mark.parametrize("name", ["two_cameras_video", "images_in_parquet", "many_small_files"])
+def test_an_older_format_has_the_items_of_its_twin(
+    shared, version_2, unlike, tmp_path, version, name
+):
+    twin = shared / "fixtures" / "datasets" / name
+    version_2(twin, tmp_path / "old", version)
+    assert open_dataset(root=tmp_path / "old").info.codebase_version == version
+    assert unlike(twin, tmp_path / "old") == set()
+
+
+def test_windows_and_subsets_of_an_older_format_are_those_of_its_twin(shared, version_2, tmp_path):
+    twin = two_cameras(shared)
+    version_2(twin, tmp_path / "old")
+    windows = {"observation.images.top": [-1, 0], "action": [0, 1, 2, 3, 4]}
+    old, new = (
+        open_dataset(root=root, episodes=[1, 2], windows=windows)
+        for root in (tmp_path / "old", twin)
+    )
+    assert len(old) == len(new)
+    for key, value in new.batch(range(len(new))).items():
+        assert np.array_equal(old.batch(range(len(old)))[key], value), key

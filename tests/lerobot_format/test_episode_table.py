@@ -70,3 +70,9 @@ def test_tasks_are_lists_of_texts(tasks):
     assert checked_tasks(["push"]) == ["push"]
     with pytest.raises(ValueError, match="tasks must be a list of texts"):
         checked_tasks(tasks)
+
+
+def test_a_file_knows_which_of_some_episodes_lie_in_it():
+    files = FileColumn(("a", "b", "c"), np.array([1, 0, 1, 2, 1]))
+    found = files.members(np.array([0, 1, 2, 4]))
+    assert {file: own.tolist() for file, own in found.items()} == {0: [1], 1: [0, 2, 4]}

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.check import cache_faults
-from manyhands.config.train import CacheConfig
+from manyhands.config.train import CacheConfig, DiskCacheConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,18 +23,6 @@ class CachedDatasetConfig:
     """Height and width cameras are resized to, as in training; null keeps them."""
     depth_output_unit: str = "mm"
     """Unit of depth cameras: mm or m, as in training."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DiskCacheConfig:
-    """Frames on disk."""
-
-    folder: Path | None = None
-    """Folder of the cache; null takes MANYHANDS_HOME or ~/.cache/manyhands."""
-    max_disk: str | None = None
-    """Most bytes on disk, as 200GB or 50GiB; null takes a quarter of what is free."""
-    encoding: str = "raw"
-    """How frames are kept: raw, or jpeg (a tenth of the size, not exact, slower)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +63,7 @@ class CacheBuildConfig:
     @property
     def on_disk(self) -> CacheConfig:
         """The cache as training knows it; only frames on disk outlive a command."""
-        kept = self.cache
-        return CacheConfig(
-            mode="disk", folder=kept.folder, max_disk=kept.max_disk, encoding=kept.encoding
-        )
+        return CacheConfig(mode="disk", **vars(self.cache))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,17 +69,23 @@ class LaunchConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheConfig:
-    """Decoded frames kept for later epochs and runs."""
+class DiskCacheConfig:
+    """Decoded frames on disk."""
 
-    mode: str = "auto"
-    """Where decoded frames are kept: disk, ram, off, or auto by what fits."""
     folder: Path | None = None
     """Folder of the cache; null takes MANYHANDS_HOME or ~/.cache/manyhands."""
     max_disk: str | None = None
     """Most bytes on disk, as 200GB or 50GiB; null takes a quarter of what is free."""
     encoding: str = "raw"
     """How frames are kept: raw, or jpeg (a tenth of the size, not exact, slower)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheConfig(DiskCacheConfig):
+    """Decoded frames kept for later epochs and runs."""
+
+    mode: str = "auto"
+    """Where decoded frames are kept: disk, ram, off, or auto by what fits."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,11 +28,10 @@ class FrameFile(NamedTuple):
 
 def chosen_files(source: Source) -> Iterator[FrameFile]:
     """The files that hold chosen episodes, with all that they hold."""
-    episodes = source.meta.episodes
-    files = episodes.data_files
-    for file in np.unique(files.of_episode[source.selection.episodes]):
-        members = np.flatnonzero(files.of_episode == file)
-        ranges = zip(episodes.from_index[members], episodes.to_index[members], strict=True)
+    episodes, files = source.meta.episodes, source.meta.episodes.data_files
+    held = files.members(np.arange(len(episodes)))
+    for file in files.members(source.selection.episodes):
+        ranges = zip(episodes.from_index[held[file]], episodes.to_index[held[file]], strict=True)
         frames = np.concatenate([np.arange(*pair) for pair in ranges])
         yield FrameFile(source.root / files.paths[file], frames)
 

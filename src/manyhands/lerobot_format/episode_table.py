@@ -18,6 +18,14 @@ class FileColumn:
     of_episode: np.ndarray
     """Position in `paths` by episode."""
 
+    def members(self, episodes: np.ndarray) -> dict[int, np.ndarray]:
+        """By position in `paths`, those of the episodes that lie in the file."""
+        of_episode = self.of_episode[episodes]
+        order = np.argsort(of_episode, kind="stable")
+        numbers, starts = np.unique(of_episode[order], return_index=True)
+        parts = np.split(episodes[order], starts[1:])
+        return dict(zip(numbers.tolist(), parts, strict=True))
+
 
 @dataclass(frozen=True)
 class EpisodeTable:

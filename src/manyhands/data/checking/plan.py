@@ -38,7 +38,7 @@ def _row_files(
     info, episodes = source.meta.info, source.meta.episodes
     features = {key: each for key, each in info.features.items() if each.dtype != names.VIDEO}
     rules = RowRules(features, frozenset(keys), info.fps, source.meta.tasks)
-    members = _by_file(episodes.data_files, np.arange(len(episodes)))
+    members = episodes.data_files.members(np.arange(len(episodes)))
     for file, part in parts.items():
         held = [(episodes.from_index[each], episodes.to_index[each]) for each in members[file]]
         tasks = tuple(tuple(episodes.tasks[stretch.episode]) for stretch in part.stretches)
@@ -54,14 +54,5 @@ def _parts(source: Source, files: FileColumn, starts: np.ndarray) -> dict[int, F
         file: FilePart(
             str(source.root), files.paths[file], tuple(Stretch(*row) for row in table[own].tolist())
         )
-        for file, own in _by_file(files, chosen[lengths[chosen] > 0]).items()
+        for file, own in files.members(chosen[lengths[chosen] > 0]).items()
     }
-
-
-def _by_file(files: FileColumn, episodes: np.ndarray) -> dict[int, np.ndarray]:
-    """The episodes of each file."""
-    of_episode = files.of_episode[episodes]
-    order = np.argsort(of_episode, kind="stable")
-    numbers, starts = np.unique(of_episode[order], return_index=True)
-    parts = np.split(episodes[order], starts[1:])
-    return dict(zip(numbers.tolist(), parts, strict=True))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from manyhands.data.checking.finding import CheckResult, Finding
+from manyhands.data.checking.scope import counted
 from manyhands.data.dataset import Dataset
 from manyhands.data.selection import Source
 from manyhands.errors import DatasetError
@@ -50,8 +51,9 @@ def bad_rows(result: CheckResult, dataset: Dataset) -> np.ndarray:
 def refusal(result: CheckResult, limit: int = 5) -> str:
     """Why a run must not start on a dataset, and what can be done about it."""
     bad = _bad(result)
-    episodes = f", in {len(result.bad_episodes)} episodes" if result.bad_episodes else ""
-    lines = [f"the dataset in {result.root} has {len(bad)} faults{episodes}:"]
+    episodes = counted(len(result.bad_episodes), "episode")
+    where = f", in {episodes}" if result.bad_episodes else ""
+    lines = [f"the dataset in {result.root} has {counted(len(bad), 'fault')}{where}:"]
     lines += [f"  {finding.told}" for finding in bad[:limit]]
     if len(bad) > limit:
         lines.append(f"  and {len(bad) - limit} more")
