@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint clean
+.PHONY: demo test gpu-test lint clean
 
 # One environment serves every target; it is made anew when what it installs changes.
 $(READY): pyproject.toml constraints.txt
@@ -18,6 +18,9 @@ demo: $(READY)
 
 test: $(READY) lint
 	$(BIN)/pytest
+
+gpu-test: $(READY)
+	$(BIN)/pytest -m gpu
 
 lint: $(READY)
 	$(BIN)/ruff check
