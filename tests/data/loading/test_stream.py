@@ -209,15 +209,17 @@ def test_memory_stays_flat_over_thousands_of_batches():
 
 
 @pytest.mark.process
-def test_a_dataset_is_read_the_same_by_loader_processes(plain_root):
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_dataset_is_read_the_same_by_loader_processes(plain_root, method):
     dataset = open_dataset(root=plain_root, windows=WINDOWS)
     order = SampleOrder(dataset.episode_bounds, seed=3)
 
     def read(num_workers: int) -> list[Batch]:
-        loading = Loading(num_workers=num_workers)
+        loading = Loading(num_workers=num_workers, multiprocessing_context=method)
         stream = SampleStream(dataset, order, Share(0, 2, 4), loading)
         return list(islice(stream.starting_at(5), 6))
 
+    # This process has videos open and decoders under way when the others start.
     expected = read(0)
     assert all_equal(read(2), expected)
     rows = order.indices(5, 9)
