@@ -1,10 +1,12 @@
 """Finding datasets."""
 
+from pathlib import Path
+
 import pytest
 from huggingface_hub import constants
 
 from manyhands.data.dataset import open_dataset
-from manyhands.data.location import locate_dataset
+from manyhands.data.location import default_home, locate_dataset, shared_home
 from manyhands.errors import DatasetError
 
 
@@ -69,3 +71,21 @@ def test_a_folder_without_a_dataset_is_named(tmp_path):
 def test_naming_nothing_is_refused():
     with pytest.raises(DatasetError, match="no dataset was named"):
         open_dataset()
+
+
+def test_the_nearest_name_of_the_shared_folder_wins():
+    both = {"MANYHANDS_HOME": "/mine", "XDG_CACHE_HOME": "/cache"}
+    assert default_home(both) == Path("/mine")
+    assert default_home({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/manyhands")
+    assert default_home({}) == Path.home() / ".cache/manyhands"
+    assert default_home({"MANYHANDS_HOME": "", "XDG_CACHE_HOME": "here"}) == default_home({})
+    assert default_home({"MANYHANDS_HOME": "~/frames"}) == Path.home() / "frames"
+    assert default_home({"MANYHANDS_HOME": "frames"}) == Path.cwd() / "frames"
+
+
+def test_a_home_that_cannot_be_written_to_is_replaced(monkeypatch, tmp_path):
+    monkeypatch.delenv("MANYHANDS_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert shared_home() == tmp_path / "manyhands"
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert shared_home().name.startswith("manyhands-")

@@ -2,12 +2,12 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HFValidationError, RevisionNotFoundError
 
-from manyhands.data.cache.root import default_home
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
@@ -40,6 +40,18 @@ def lerobot_home() -> Path:
     """The folder LeRobot keeps its datasets in."""
     home = os.environ.get("HF_LEROBOT_HOME")
     return Path(home).expanduser() if home else Path(constants.HF_HOME) / "lerobot"
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    """The folder on disk: $MANYHANDS_HOME, else `manyhands` in the user's cache folder."""
+    named = environ.get("MANYHANDS_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    cache = environ.get("XDG_CACHE_HOME")
+    # A relative XDG path is to be ignored, by that standard's own words.
+    if cache and Path(cache).is_absolute():
+        return Path(cache) / "manyhands"
+    return Path.home() / ".cache" / "manyhands"
 
 
 def shared_home() -> Path:

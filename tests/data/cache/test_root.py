@@ -10,7 +10,6 @@ import pytest
 
 from manyhands.data.cache import root
 from manyhands.data.cache.root import (
-    default_home,
     free_bytes,
     is_local,
     ram_home,
@@ -19,16 +18,6 @@ from manyhands.data.cache.root import (
 )
 
 Mount = namedtuple("Mount", "mountpoint fstype")
-
-
-def test_the_nearest_name_wins():
-    both = {"MANYHANDS_HOME": "/mine", "XDG_CACHE_HOME": "/cache"}
-    assert default_home(both) == Path("/mine")
-    assert default_home({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/manyhands")
-    assert default_home({}) == Path.home() / ".cache/manyhands"
-    assert default_home({"MANYHANDS_HOME": "", "XDG_CACHE_HOME": "here"}) == default_home({})
-    assert default_home({"MANYHANDS_HOME": "~/frames"}) == Path.home() / "frames"
-    assert default_home({"MANYHANDS_HOME": "frames"}) == Path.cwd() / "frames"
 
 
 def test_memory_is_used_only_where_it_is_ours(tmp_path, monkeypatch):

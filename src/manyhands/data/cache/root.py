@@ -3,7 +3,6 @@
 import os
 import platform
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -13,18 +12,6 @@ _LOCAL_FILE_SYSTEMS = {
     *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs"),
     *("overlay", "tmpfs", "ramfs", "apfs", "hfs", "ufs"),
 }
-
-
-def default_home(environ: Mapping[str, str]) -> Path:
-    """The folder on disk: $MANYHANDS_HOME, else `manyhands` in the user's cache folder."""
-    named = environ.get("MANYHANDS_HOME")
-    if named:
-        return Path(named).expanduser().absolute()
-    cache = environ.get("XDG_CACHE_HOME")
-    # A relative XDG path is to be ignored, by that standard's own words.
-    if cache and Path(cache).is_absolute():
-        return Path(cache) / "manyhands"
-    return Path.home() / ".cache" / "manyhands"
 
 
 def ram_home() -> Path | None:
