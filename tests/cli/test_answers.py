@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.cli.answers import progress_bar, read_config, write_results
+from manyhands.cli.answers import read_config, write_results
 from manyhands.errors import Answered, ConfigError
 
 
@@ -45,11 +45,3 @@ def test_results_go_to_the_file_that_is_named(tmp_path):
     write_results(None, {"rate": 2.5})
     assert json.loads((tmp_path / "a.json").read_text()) == {"rate": 2.5}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
-
-def test_progress_is_silent_where_there_is_no_terminal(capsys):
-    with progress_bar("working") as on_progress:
-        on_progress(1, 2)
-        on_progress(2, 2)
-    captured = capsys.readouterr()
-    assert captured.out == captured.err == ""

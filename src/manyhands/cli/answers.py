@@ -1,13 +1,9 @@
-"""What all commands do alike: flags to a config, results to a file, progress to a terminal."""
+"""What all commands do alike: flags to a config, results to a file."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from manyhands.atomic import whole_file
 from manyhands.config.flags import read_flags
@@ -24,9 +20,6 @@ class CommandConfig(Protocol):
 
 
 Config = TypeVar("Config", bound=CommandConfig)
-
-OnProgress = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
 
 
 def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Config:
@@ -55,14 +48,3 @@ def write_results(file: Path | None, results: Mapping[str, Any]) -> None:
     if file is not None:
         with whole_file(file) as scratch:
             scratch.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def progress_bar(doing: str) -> Iterator[OnProgress]:
-    """A bar on a terminal, nothing elsewhere."""
-    console = Console(stderr=True)
-    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        task = progress.add_task(doing, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)

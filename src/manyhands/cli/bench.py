@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from manyhands.cli.answers import decoded, progress_bar, write_results
+from manyhands.cli.answers import decoded, write_results
 from manyhands.config.bench import BenchLoaderConfig
 from manyhands.config.flags import read_flags
 from manyhands.config.help import help_text
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema import Decoder
 from manyhands.errors import Answered, ConfigError
+from manyhands.observe.progress import progress_bar
 
 if TYPE_CHECKING:
     from manyhands.bench.loader import LoaderResult

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from manyhands import units
-from manyhands.cli.answers import progress_bar, read_config, write_results
+from manyhands.cli.answers import read_config, write_results
 from manyhands.config.cache import CacheBuildConfig, CacheFolderConfig
 from manyhands.errors import ConfigError, DatasetError
+from manyhands.observe.progress import progress_bar
 
 if TYPE_CHECKING:
     from manyhands.data.cache.contents import StoreSummary

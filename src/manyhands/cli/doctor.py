@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from manyhands.cli.answers import progress_bar, read_config, write_results
+from manyhands.cli.answers import read_config, write_results
 from manyhands.config.doctor import DoctorConfig
 from manyhands.errors import UserError
+from manyhands.observe.progress import progress_bar
 
 USAGE = """manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--json=FILE]
 

@@ -18,6 +18,7 @@ from manyhands.data.order import SampleOrder
 from manyhands.data.reading import Reading
 from manyhands.data.selection import Source
 from manyhands.errors import DatasetError
+from manyhands.observe.progress import progress_bar
 from manyhands.training.parts import Part
 
 PIXELS_PER_S = 15e6
@@ -45,7 +46,9 @@ def checked(part: Part, reading: Reading, config: DatasetConfig) -> Checked:
     if config.check == "off":
         return Checked(part, None)
     home = reading.home or shared_home()
-    result = check_once(part.source, home, checking_of(part.source, reading, config))
+    with progress_bar("checking the dataset") as on_progress:
+        checking = replace(checking_of(part.source, reading, config), on_progress=on_progress)
+        result = check_once(part.source, home, checking)
     if result.is_usable:
         return Checked(part, result)
     if config.on_bad == "fail":

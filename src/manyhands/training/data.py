@@ -25,6 +25,7 @@ from manyhands.data.reading import Reading
 from manyhands.data.stats import aggregate_stats
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
+from manyhands.observe.progress import progress_bar
 from manyhands.rng import derive_seed
 from manyhands.training.checks import Checked, check_budget, checked, notes_of
 from manyhands.training.features import unread_cameras, with_features
@@ -212,9 +213,8 @@ def mixed(
 
 def stats_of(opened: Sequence[OpenedPart]) -> Stats:
     """Statistics of all datasets together; held-out episodes have no part in them."""
-    each = [
-        complete_stats(one.training, of_chosen_episodes=not one.part.is_whole) for one in opened
-    ]
+    with progress_bar("computing statistics") as on_progress:
+        each = [complete_stats(one.training, not one.part.is_whole, on_progress) for one in opened]
     return each[0] if len(each) == 1 else aggregate_stats(each)
 
 
