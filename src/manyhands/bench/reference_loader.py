@@ -10,7 +10,6 @@ import sys
 import time
 from typing import Any
 
-
 MIN_BATCHES = 20
 """Fewer would tell more about the first ones, which were read ahead, than about the rate."""
 
