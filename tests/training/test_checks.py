@@ -1,5 +1,6 @@
 """What checks lead to."""
 
+import json
 import shutil
 
 import pyarrow as pa
@@ -51,6 +52,15 @@ def test_bad_samples_are_left_out_and_listed(nan_dataset):
     drawn = data.order.indices(0, 38)
     assert sorted(drawn) == [row for row in range(39) if row != 13]
     assert "WARNING: 1 samples are left out, of episodes 1" in data.notes
+    (fault,) = data.left_out
+    assert fault.startswith(f"episode 1, {DATA}: frame 4: observation.state")
+
+
+def test_a_run_lists_what_it_leaves_out(nan_dataset, tmp_path, tiny_act):
+    flags = [f"--dataset.root={nan_dataset}", f"--output_dir={tmp_path / 'run'}", "--steps=1"]
+    run_training(read_train_config([*tiny_act, *flags, "--dataset.on_bad=skip"]))
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert len(facts["dataset"]["left_out"]) == 1
 
 
 def test_no_more_is_left_out_than_is_allowed(nan_dataset):

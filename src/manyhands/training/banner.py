@@ -57,6 +57,7 @@ def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
             "num_episodes": data.source.num_episodes,
             "num_frames": data.source.num_frames,
             "fps": data.source.fps,
+            "left_out": data.left_out,
         },
         "policy": {
             "type": run.learner.policy.config.type,

@@ -89,6 +89,17 @@ def check_budget(
             )
 
 
+def left_out(found: Sequence[Checked]) -> list[str]:
+    """Everything that samples were left out for."""
+    results = [each.result for each in found if each.result is not None]
+    return [
+        finding.told
+        for result in results
+        for finding in result.findings
+        if finding.severity == "bad"
+    ]
+
+
 def notes_of(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list[str]:
     """What must be said of the checks: samples left out, warnings, and what was not looked at."""
     notes = []

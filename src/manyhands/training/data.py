@@ -27,7 +27,7 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.observe.progress import progress_bar
 from manyhands.rng import derive_seed
-from manyhands.training.checks import Checked, check_budget, checked, notes_of
+from manyhands.training.checks import Checked, check_budget, checked, left_out, notes_of
 from manyhands.training.features import unread_cameras, with_features
 from manyhands.training.loading import max_ram_of
 from manyhands.training.parts import Part, find_parts
@@ -58,6 +58,8 @@ class TrainingData:
     held_out: Dataset | Mixture | None
     stats: Stats
     caches: FrameCaches
+    left_out: list[str]
+    """Faults whose samples are never drawn."""
     notes: list[str]
     """What must be said of it."""
 
@@ -86,6 +88,7 @@ def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, T
         held_out=joined(held_out, policy) if held_out else None,
         stats=once(lambda: stats_of(opened)),
         caches=caches,
+        left_out=left_out(found),
         notes=[
             *notes_of(found, orders),
             *cache_notes(policy, caches),
