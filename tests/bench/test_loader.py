@@ -62,6 +62,14 @@ def test_the_other_loader_is_asked_for_the_same_samples(filmed):
     assert (request.batch_size, request.num_workers) == (4, 0)
 
 
+def test_the_other_loader_knows_features_by_their_own_names(filmed):
+    renaming = f'--rename_map={{"{CAMERA}": "observation.images.front"}}'
+    data, config = open_training_data(config_of(filmed, renaming), alone)
+    request = request_of(BenchLoaderConfig(), config, data)
+    assert CAMERA in request.delta_timestamps and request.episodes == [0]
+    assert "observation.images.front" not in request.delta_timestamps
+
+
 def test_a_mixture_cannot_be_read_by_the_other_loader(filmed):
     config = read_train_config(
         ["--policy=diffusion", f"--dataset.mix={{{filmed}: 1, {filmed}/.: 1}}"]

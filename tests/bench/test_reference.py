@@ -11,6 +11,7 @@ from manyhands.errors import UserError
 REQUEST = ReferenceRequest(
     repo_id="local/dataset",
     root="somewhere",
+    episodes=[0, 2],
     delta_timestamps={"action": [0.0, 0.1]},
     batch_size=4,
     num_workers=0,
@@ -21,8 +22,8 @@ REQUEST = ReferenceRequest(
 LEROBOT = """
 import torch
 class LeRobotDataset(torch.utils.data.Dataset):
-    def __init__(self, repo_id, root, delta_timestamps):
-        assert (repo_id, root) == ("local/dataset", "somewhere")
+    def __init__(self, repo_id, root, episodes, delta_timestamps):
+        assert (repo_id, root, episodes) == ("local/dataset", "somewhere", [0, 2])
         self.length = len(delta_timestamps["action"])
     def __len__(self):
         return 12

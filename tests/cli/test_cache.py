@@ -35,14 +35,14 @@ def test_frames_are_built_once_shown_and_cleared(filmed, tmp_path, capsys):
     assert cache_command(build) == 0
     assert json.loads(file.read_text())["num_decoded"] == 0
     capsys.readouterr()
-    assert cache_command(["show", f"--folder={folder}", f"--json={file}"]) == 0
+    assert cache_command(["show", f"--cache.folder={folder}", f"--json={file}"]) == 0
     assert "12 of 12" in capsys.readouterr().out
     (store,) = json.loads(file.read_text())["stores"]
     assert store["description"]["camera"] == CAMERA
-    assert cache_command(["clear", f"--folder={folder}", "--dataset=elsewhere"]) == 0
-    assert cache_command(["clear", f"--folder={folder}", f"--dataset={filmed}"]) == 0
+    assert cache_command(["clear", f"--cache.folder={folder}", "--dataset.root=elsewhere"]) == 0
+    assert cache_command(["clear", f"--cache.folder={folder}", f"--dataset.root={filmed}"]) == 0
     capsys.readouterr()
-    cache_command(["show", f"--folder={folder}"])
+    cache_command(["show", f"--cache.folder={folder}"])
     assert capsys.readouterr().out.startswith("0 B in ")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.cache import CacheBuildConfig, CachedDatasetConfig, CacheFolderConfig
+from manyhands.config.cache import CacheBuildConfig, CacheContentsConfig, CachedDatasetConfig
 from manyhands.config.train import DiskCacheConfig
 
 HERE = Path("here")
@@ -12,7 +12,7 @@ HERE = Path("here")
 
 def test_sound_values_have_no_fault():
     assert CacheBuildConfig(dataset=CachedDatasetConfig(root=HERE)).faults() == []
-    assert CacheFolderConfig().faults() == []
+    assert CacheContentsConfig().faults() == []
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.convert import ConvertConfig, ConvertedDatasetConfig
+from manyhands.config.convert import ConvertConfig
+from manyhands.config.dataset import NamedDatasetConfig
 
-SOURCE = ConvertedDatasetConfig(root=Path("old"))
+SOURCE = NamedDatasetConfig(root=Path("old"))
 OUTPUT = Path("new")
 
 
@@ -14,7 +15,7 @@ OUTPUT = Path("new")
     "config",
     [
         ConvertConfig(dataset=SOURCE, output=OUTPUT),
-        ConvertConfig(dataset=ConvertedDatasetConfig(repo_id="a/b", revision="v2"), output=OUTPUT),
+        ConvertConfig(dataset=NamedDatasetConfig(repo_id="a/b", revision="v2"), output=OUTPUT),
         ConvertConfig(dataset=SOURCE, output=OUTPUT, episodes=[1, 2], exclude_episodes=[2]),
         ConvertConfig(merge=["a", "b"], output=OUTPUT, allow_mixed_robots=True),
     ],
@@ -34,7 +35,7 @@ def test_a_possible_conversion_has_no_faults(config):
         ({"merge": ["a", "b"], "exclude_episodes": [], "output": OUTPUT}, "--exclude_episodes"),
         ({"dataset": SOURCE, "output": OUTPUT, "allow_mixed_robots": True}, "without --merge"),
         (
-            {"dataset": ConvertedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
+            {"dataset": NamedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
             "--dataset.revision chooses a Hub revision",
         ),
     ],

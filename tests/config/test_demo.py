@@ -2,8 +2,18 @@
 
 from manyhands.config.demo import DemoConfig
 from manyhands.config.schema import flags_of
+from manyhands.config.train import LaunchConfig
 
 
 def test_the_flags_are_these():
     names = {flag.name for flag in flags_of(DemoConfig)}
     assert names == {"output_dir", "seed", "fast", "json", "launch.num_processes"}
+
+
+def test_faults_name_their_flag():
+    assert DemoConfig().faults() == []
+    config = DemoConfig(seed=-1, launch=LaunchConfig(num_processes=0))
+    assert [fault.partition("=")[0] for fault in config.faults()] == [
+        "--seed",
+        "--launch.num_processes",
+    ]

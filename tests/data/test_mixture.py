@@ -70,6 +70,16 @@ def test_what_cannot_be_mixed_is_refused_with_both_folders(tmp_path, other, told
     assert str(tmp_path / "a") in str(caught.value) and str(tmp_path / "b") in str(caught.value)
 
 
+def test_features_that_are_not_read_are_named_among_those_to_rename(tmp_path, plain_root):
+    skipped = Reading(skip=["observation.state"])
+    parts = [
+        open_dataset(root=recorded(tmp_path / "a", name="observation.qpos", size=4)),
+        open_dataset(root=plain_root, reading=skipped),
+    ]
+    with pytest.raises(DatasetError, match=r"has .*observation\.state"):
+        Mixture(parts, ["observation.qpos"])
+
+
 def test_renaming_brings_names_together(tmp_path):
     parts = [
         open_dataset(root=recorded(tmp_path / "a")),

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from manyhands.config.doctor import CheckedDatasetConfig, DoctorConfig
+from manyhands.config.train import CacheFolderConfig
 from manyhands.doctor.examine import examine
 from manyhands.errors import DatasetError
 
@@ -35,3 +36,10 @@ def test_a_folder_without_metadata_is_a_finding_and_no_folder_a_mistake(tmp_path
     assert examine(config_of(tmp_path)).state_of("metadata") == "bad"
     with pytest.raises(DatasetError, match="holds no LeRobot dataset"):
         examine(config_of(tmp_path / "nowhere"))
+
+
+def test_results_are_kept_in_the_folder_that_training_uses(tiny_dataset, tmp_path):
+    dataset = CheckedDatasetConfig(root=tiny_dataset)
+    config = DoctorConfig(dataset=dataset, cache=CacheFolderConfig(folder=tmp_path))
+    assert [examine(config).cached for _ in range(2)] == [False, True]
+    assert list((tmp_path / "checks").iterdir())

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from manyhands.observe.console import Display
+from manyhands.observe.console import Display, measures_of
 
 METRICS = {
     "loss": 1.5,
@@ -38,3 +38,8 @@ def test_a_terminal_sees_a_bar_with_the_measures():
     assert "40/100" in text
     assert "loss 1.5" in text
     assert "ETA" in text
+
+
+def test_the_held_out_loss_is_told_where_it_was_measured():
+    assert "held out" not in measures_of(METRICS)
+    assert "held out 0.25  " in measures_of(METRICS | {"held_out_loss": 0.25})

@@ -125,14 +125,15 @@ def request_of(
     assert config.policy is not None
     if not isinstance(data.source, Dataset) or data.source.info.major_version != 3:
         raise UserError("--against reads one dataset of format v3.0, as LeRobot does")
-    fps = data.source.fps
+    fps, own_names = data.source.fps, {new: old for old, new in config.rename_map.items()}
     return ReferenceRequest(
         repo_id=config.dataset.repo_id or "local/dataset",
         root=str(data.source.root),
         delta_timestamps={
-            key: [offset / fps for offset in offsets]
+            own_names.get(key, key): [offset / fps for offset in offsets]
             for key, offsets in windows_of(config.policy).items()
         },
+        episodes=data.source.episodes.tolist(),
         batch_size=config.batch_size,
         num_workers=resolve_num_workers(loading_of(config)),
         seconds=bench.seconds,

@@ -18,7 +18,9 @@ class ReferenceRequest:
 
     repo_id: str
     root: str
+    episodes: list[int]
     delta_timestamps: dict[str, list[float]]
+    """Windows by the dataset's own names."""
     batch_size: int
     num_workers: int
     seconds: float

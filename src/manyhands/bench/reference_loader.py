@@ -31,6 +31,7 @@ def measure(request: dict[str, Any]) -> float:
     dataset = kind(
         request["repo_id"],
         root=request["root"],
+        episodes=request["episodes"],
         delta_timestamps=request["delta_timestamps"],
         **({"return_uint8": True} if bytes_wanted else {}),
     )

@@ -13,6 +13,7 @@ from manyhands.config.flags import read_flags
 from manyhands.config.help import help_text
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema import Decoder
+from manyhands.config.train import TrainConfig
 from manyhands.errors import Answered, ConfigError
 from manyhands.observe.progress import progress_bar
 
@@ -41,6 +42,7 @@ def bench_loader_command(arguments: Sequence[str]) -> int:
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
         print(help_text(BenchLoaderConfig, USAGE))
+        print(f"\n{help_text(TrainConfig, 'Flags of manyhands train:')}")
         raise Answered
     own = {item.name for item in fields(BenchLoaderConfig)}
     tree = command_line.tree

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from manyhands import units
 from manyhands.cli.answers import read_config, write_results
-from manyhands.config.cache import CacheBuildConfig, CacheFolderConfig
+from manyhands.config.cache import CacheBuildConfig, CacheContentsConfig
 from manyhands.errors import ConfigError, DatasetError
 from manyhands.observe.progress import progress_bar
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands cache build --dataset.root=DIR [--cache.max_disk=50GiB] [--flag=value ...]
 manyhands cache show
-manyhands cache clear [--dataset=DIR]
+manyhands cache clear [--dataset.root=DIR]
 
 Frames are decoded once and kept for all runs of this machine. build decodes them ahead on all cores
 and goes on where it was stopped; show lists what is kept; clear removes it."""
@@ -38,9 +38,9 @@ def cache_command(arguments: Sequence[str]) -> int:
         case "build":
             return build(read_config(CacheBuildConfig, USAGE, rest))
         case "show":
-            return show(read_config(CacheFolderConfig, USAGE, rest))
+            return show(read_config(CacheContentsConfig, USAGE, rest))
         case "clear":
-            return clear_stores(read_config(CacheFolderConfig, USAGE, rest))
+            return clear_stores(read_config(CacheContentsConfig, USAGE, rest))
     raise ConfigError([f"cache {word} is unknown; known are build, show and clear"])
 
 
@@ -94,9 +94,9 @@ def wish_of(config: CacheBuildConfig) -> "CacheWish":
     return wish_from(config.on_disk, max_ram=None)
 
 
-def show(config: CacheFolderConfig) -> int:
+def show(config: CacheContentsConfig) -> int:
     """List what is kept."""
-    stores = [store for home in homes(config) for store in stores_of(home, config.dataset)]
+    stores = [store for home in homes(config) for store in stores_of(home, config.dataset.root)]
     table = Table("dataset", "camera", "size", "as", "frames", "bytes", "last used")
     for store in stores:
         told = store.description
@@ -116,26 +116,26 @@ def show(config: CacheFolderConfig) -> int:
     return 0
 
 
-def clear_stores(config: CacheFolderConfig) -> int:
+def clear_stores(config: CacheContentsConfig) -> int:
     """Remove what is kept; runs that use it go on with what they have open."""
     from manyhands.data.cache.contents import clear
 
     freed = 0
     for home in homes(config):
-        keys = [store.key for store in stores_of(home, config.dataset)]
-        freed += clear(home, keys if config.dataset is not None else None)
+        keys = [store.key for store in stores_of(home, config.dataset.root)]
+        freed += clear(home, keys if config.dataset.root is not None else None)
     print(f"{units.num_bytes(freed)} freed")
     write_results(config.json, {"freed_bytes": freed})
     return 0
 
 
-def homes(config: CacheFolderConfig) -> list[Path]:
+def homes(config: CacheContentsConfig) -> list[Path]:
     """The folders that frames are kept in: on disk, and in memory while a run lasts."""
     from manyhands.data.cache.root import ram_home
     from manyhands.data.location import shared_home
 
-    in_memory = None if config.folder is not None else ram_home()
-    return [path for path in (config.folder or shared_home(), in_memory) if path is not None]
+    in_memory = None if config.cache.folder is not None else ram_home()
+    return [path for path in (config.cache.folder or shared_home(), in_memory) if path is not None]
 
 
 def stores_of(home: Path, dataset: Path | None) -> list["StoreSummary"]:

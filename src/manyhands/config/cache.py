@@ -4,19 +4,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.check import cache_faults
-from manyhands.config.train import CacheConfig, DiskCacheConfig
+from manyhands.config.dataset import NamedDatasetConfig
+from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class CachedDatasetConfig:
+class CachedDatasetConfig(NamedDatasetConfig):
     """Dataset whose frames are meant."""
 
-    repo_id: str | None = None
-    """Hub name, also the folder name under the local LeRobot cache."""
-    root: Path | None = None
-    """Folder of the dataset."""
-    revision: str | None = None
-    """Hub revision to download."""
     episodes: list[int] | None = None
     """Episodes to decode; null for all."""
     image_size: tuple[int, int] | None = None
@@ -41,9 +36,7 @@ class CacheBuildConfig:
     def faults(self) -> list[str]:
         """Values that nothing can be built with."""
         dataset = self.dataset
-        named = dataset.repo_id is not None or dataset.root is not None
         rules = [
-            (not named, "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME"),
             (
                 self.num_workers is not None and self.num_workers < 1,
                 f"--num_workers={self.num_workers} must be at least 1",
@@ -58,7 +51,7 @@ class CacheBuildConfig:
             ),
         ]
         faults = [sentence for is_wrong, sentence in rules if is_wrong]
-        return [*faults, *cache_faults(self.on_disk)]
+        return [*dataset.naming_faults(), *faults, *cache_faults(self.on_disk)]
 
     @property
     def on_disk(self) -> CacheConfig:
@@ -67,13 +60,19 @@ class CacheBuildConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheFolderConfig:
+class KeptDatasetConfig:
+    """Dataset whose kept frames are meant."""
+
+    root: Path | None = None
+    """Folder of the dataset; null for all that is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheContentsConfig:
     """Cache."""
 
-    folder: Path | None = None
-    """Folder of the cache; null takes MANYHANDS_HOME or ~/.cache/manyhands."""
-    dataset: Path | None = None
-    """Folder of the dataset whose frames are meant; null for all."""
+    dataset: KeptDatasetConfig = field(default_factory=KeptDatasetConfig)
+    cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
     json: Path | None = None
     """File to write the results to."""
 

@@ -32,11 +32,7 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
 
 def _dataset_faults(config: TrainConfig) -> Iterator[str]:
     dataset = config.dataset
-    if dataset.repo_id is None and dataset.root is None and dataset.mix is None:
-        yield "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME"
-    yield from _mix_faults(dataset)
-    if dataset.revision is not None and dataset.root is not None:
-        yield "--dataset.revision chooses a Hub revision and has no effect with --dataset.root"
+    yield from dataset.naming_faults() if dataset.mix is None else _mix_faults(dataset)
     for name in ("episodes", "exclude_episodes"):
         numbers = getattr(dataset, name) or []
         if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
@@ -48,15 +44,14 @@ def _dataset_faults(config: TrainConfig) -> Iterator[str]:
 
 
 def _mix_faults(dataset: DatasetConfig) -> Iterator[str]:
-    if dataset.mix is None:
-        return
     alone = ("repo_id", "root", "revision", "episodes", "exclude_episodes")
     for name in alone:
         if getattr(dataset, name) is not None:
             yield f"--dataset.{name} chooses from one dataset and has no effect with --dataset.mix"
-    if not dataset.mix:
+    mix = dataset.mix or {}
+    if not mix:
         yield "--dataset.mix names no dataset; write it as {folder or Hub name: weight}"
-    for name, weight in dataset.mix.items():
+    for name, weight in mix.items():
         if not 0 < weight < math.inf:
             yield f"--dataset.mix gives {name} the weight {weight}, which must be above 0"
 

@@ -4,24 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
-@dataclass(frozen=True, kw_only=True)
-class ConvertedDatasetConfig:
-    """Dataset to copy from."""
-
-    repo_id: str | None = None
-    """Hub name, also the folder name under the local LeRobot cache."""
-    root: Path | None = None
-    """Folder of the dataset, of version 2.0, 2.1 or 3.0; it is only read."""
-    revision: str | None = None
-    """Hub revision to download."""
+from manyhands.config.dataset import UNNAMED, NamedDatasetConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertConfig:
     """Conversion."""
 
-    dataset: ConvertedDatasetConfig = field(default_factory=ConvertedDatasetConfig)
+    dataset: NamedDatasetConfig = field(default_factory=NamedDatasetConfig)
     merge: list[str] | None = None
     """Folders or Hub names of several datasets to join in this order, instead of --dataset."""
     output: Path | None = None
@@ -43,13 +33,8 @@ class ConvertConfig:
         return [*faults, *(self._dataset_faults() if self.merge is None else self._merge_faults())]
 
     def _dataset_faults(self) -> Iterator[str]:
-        if self.dataset.root is None and self.dataset.repo_id is None:
-            yield (
-                "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME, or several "
-                "with --merge=[A,B]"
-            )
-        if self.dataset.root is not None and self.dataset.revision is not None:
-            yield "--dataset.revision chooses a Hub revision and has no effect with --dataset.root"
+        for fault in self.dataset.naming_faults():
+            yield f"{UNNAMED}, or several with --merge=[A,B]" if fault == UNNAMED else fault
         if self.allow_mixed_robots:
             yield "--allow_mixed_robots has no effect without --merge"
 

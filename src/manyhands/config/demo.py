@@ -19,3 +19,15 @@ class DemoConfig:
     json: Path | None = None
     """File to write the results to."""
     launch: LaunchConfig = field(default_factory=LaunchConfig)
+
+    def faults(self) -> list[str]:
+        """Values the demo cannot run with."""
+        processes = self.launch.num_processes
+        rules = [
+            (self.seed < 0, f"--seed={self.seed} must be at least 0"),
+            (
+                processes is not None and processes < 1,
+                f"--launch.num_processes={processes} must be at least 1",
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong]

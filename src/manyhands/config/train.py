@@ -3,19 +3,16 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from manyhands.config.dataset import NamedDatasetConfig
 from manyhands.config.optim import OptimizerConfig, SchedulerConfig
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.transforms import ImageTransformsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetConfig:
+class DatasetConfig(NamedDatasetConfig):
     """Dataset to learn from."""
 
-    repo_id: str | None = None
-    """Hub name, also the folder name under the local LeRobot cache."""
-    root: Path | None = None
-    """Folder of the dataset; wins over the cache and the Hub."""
     mix: dict[str, float] | None = None
     """Several datasets and their weights, {folder or Hub name: weight}, instead of one."""
     episodes: list[int] | None = None
@@ -24,8 +21,6 @@ class DatasetConfig:
     """Episodes to leave out."""
     eval_split: float = 0.0
     """Share of each task's episodes held out of training, for --eval_steps."""
-    revision: str | None = None
-    """Hub revision to download."""
     use_imagenet_stats: bool = True
     """Normalize cameras with ImageNet's mean and standard deviation instead of the dataset's."""
     image_transforms: ImageTransformsConfig = field(default_factory=ImageTransformsConfig)
@@ -69,11 +64,17 @@ class LaunchConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiskCacheConfig:
-    """Decoded frames on disk."""
+class CacheFolderConfig:
+    """Where files lie that all runs of a machine share."""
 
     folder: Path | None = None
     """Folder of the cache; null takes MANYHANDS_HOME or ~/.cache/manyhands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskCacheConfig(CacheFolderConfig):
+    """Decoded frames on disk."""
+
     max_disk: str | None = None
     """Most bytes on disk, as 200GB or 50GiB; null takes a quarter of what is free."""
     encoding: str = "raw"

@@ -9,6 +9,7 @@ from manyhands.data.batches import ArraySpec
 from manyhands.data.dataset import Dataset
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
+from manyhands.lerobot_format.names import RESERVED_FEATURES
 
 DATASET_INDEX = "dataset_index"
 """Key that tells which of the datasets a sample comes from."""
@@ -100,8 +101,10 @@ def _check_alike(parts: Sequence[Dataset], needed: Collection[str]) -> None:
         for key in needed:
             if key not in layout or key not in layouts[0]:
                 lacking, having = (part, first) if key not in layout else (first, part)
+                # Cameras that nobody reads are named too: one of them may be the one that is meant.
+                found = [name for name in lacking.info.features if name not in RESERVED_FEATURES]
                 raise DatasetError(
-                    f"{having.root} has {key}, {lacking.root} has {', '.join(lacking.features)}; "
+                    f"{having.root} has {key}, {lacking.root} has {', '.join(found)}; "
                     f'bring names together with --rename_map=\'{{"its_name": "{key}"}}\', or leave '
                     "the feature out with --policy.input_features"
                 )

@@ -16,8 +16,8 @@ def examine(config: DoctorConfig, on_progress: Progress | None = None) -> CheckR
         num_workers=config.num_workers,
         on_progress=on_progress,
     )
-    root = _root(config.dataset)
-    return check_folder(root, config.dataset.episodes, shared_home(), checking)
+    root, home = _root(config.dataset), config.cache.folder or shared_home()
+    return check_folder(root, config.dataset.episodes, home, checking)
 
 
 def _root(dataset: CheckedDatasetConfig) -> Path:

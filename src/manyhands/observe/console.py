@@ -56,8 +56,10 @@ class Display:
 
 def measures_of(metrics: Metrics) -> str:
     """The measures people watch, on one line."""
-    rate = metrics["samples_per_s"]
+    rate, held_out = metrics["samples_per_s"], metrics.get("held_out_loss")
+    measured = "" if held_out is None else f"held out {held_out:.4g}  "
     return (
-        f"loss {metrics['loss']:.4g}  lr {metrics['lr']:.2g}  grad {metrics['grad_norm']:.3g}  "
+        f"loss {metrics['loss']:.4g}  {measured}lr {metrics['lr']:.2g}  "
+        f"grad {metrics['grad_norm']:.3g}  "
         f"{rate:,.{0 if rate >= 100 else 1}f} samples/s  data wait {metrics['data_wait_share']:.0%}"
     )

@@ -1,0 +1,29 @@
+"""How a command names the dataset it is about."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+UNNAMED = "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedDatasetConfig:
+    """Dataset."""
+
+    repo_id: str | None = None
+    """Hub name, also the folder name under the local LeRobot cache."""
+    root: Path | None = None
+    """Folder of the dataset; wins over the cache and the Hub."""
+    revision: str | None = None
+    """Hub revision to download."""
+
+    def naming_faults(self) -> list[str]:
+        """Why the dataset cannot be found by these names."""
+        rules = [
+            (self.repo_id is None and self.root is None, UNNAMED),
+            (
+                self.revision is not None and self.root is not None,
+                "--dataset.revision chooses a Hub revision and has no effect with --dataset.root",
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong]
