@@ -1,9 +1,29 @@
-"""Policies by type."""
+"""Policies by type, and what is said of those that cannot be had."""
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 from manyhands.config.act import ActConfig
 from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.policies import POLICY_TYPES
+from manyhands.config.policies import POLICY_TYPES, fault_of, unknown_type
 
 
 def test_every_policy_is_found_by_its_type():
-    assert {"act": ActConfig, "diffusion": DiffusionConfig} == POLICY_TYPES
+    assert {"act": ActConfig, "diffusion": DiffusionConfig}.items() <= POLICY_TYPES.items()
+    assert len(POLICY_TYPES) == len(list(POLICY_TYPES))
+
+
+def test_an_unknown_type_is_answered_with_the_nearest():
+    assert unknown_type("difusion").startswith("difusion is unknown; known are ")
+    assert unknown_type("difusion").endswith("did you mean diffusion?")
+
+
+def test_only_a_configuration_under_its_own_name_is_taken():
+    @dataclass(frozen=True, kw_only=True)
+    class Wide(ActConfig):
+        type: ClassVar[str] = "wide"
+
+    assert fault_of("wide", Wide) is None
+    assert "named broad, its type wide" in str(fault_of("broad", Wide))
+    assert "no dataclass derived from PolicyConfig" in str(fault_of("wide", dict))
+    assert "no dataclass derived from PolicyConfig" in str(fault_of("wide", Wide()))

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
-from manyhands.config.policy import PolicyConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.policies.build import build_policy
 
@@ -113,16 +112,3 @@ def test_pretrained_weights_are_asked_for_only_with_cameras(golden):
     )
     with pytest.raises(UserError, match=r"does not fit --policy\.vision_backbone=resnet18"):
         build_policy(config, stats={})
-
-
-def test_a_configuration_of_no_known_policy_is_refused(golden):
-    class Foreign(PolicyConfig):
-        type = "foreign"
-
-        def faults(self):
-            return []
-
-    config = golden.act_config()
-    foreign = Foreign(input_features=config.input_features, output_features=config.output_features)
-    with pytest.raises(ConfigError, match="type=foreign has no network"):
-        build_policy(foreign, stats={})

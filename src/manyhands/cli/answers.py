@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from manyhands.atomic import whole_file
 from manyhands.config.flags import read_flags
@@ -13,7 +13,9 @@ from manyhands.errors import Answered, ConfigError
 
 
 class CommandConfig(Protocol):
-    """What a command is configured by."""
+    """What a command is configured by: a dataclass that knows its faults."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def faults(self) -> Sequence[str]:
         """Everything about these values that cannot work."""

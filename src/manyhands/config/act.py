@@ -4,8 +4,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from manyhands.config.features import NormalizationMode
-from manyhands.config.optim import AdamWConfig, OptimizerConfig, SchedulerConfig
-from manyhands.config.policy import BACKBONES, DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
+from manyhands.config.optim import AdamWConfig, OptimizerConfig
+from manyhands.config.policy import (
+    BACKBONES,
+    DEFAULT_BACKBONE_WEIGHTS,
+    PolicyConfig,
+    observation_faults,
+)
 
 
 def _mean_std_everywhere() -> dict[str, NormalizationMode]:
@@ -66,27 +71,27 @@ class ActConfig(PolicyConfig):
     """Learning rate of the image encoder."""
 
     @property
-    def observation_offsets(self) -> list[int] | None:
-        """ACT looks at the current frame only."""
-        return None
-
-    @property
     def action_offsets(self) -> list[int]:
         """One action per future step of the chunk."""
         return list(range(self.chunk_size))
+
+    @property
+    def num_executed_actions(self) -> int:
+        """As many as the field says."""
+        return self.n_action_steps
 
     def optimizer_preset(self) -> OptimizerConfig:
         """AdamW with the policy's own learning rate and decay."""
         return AdamWConfig(lr=self.optimizer_lr, weight_decay=self.optimizer_weight_decay)
 
-    def scheduler_preset(self) -> SchedulerConfig | None:
-        """A constant learning rate."""
-        return None
-
     def faults(self) -> list[str]:
         """Sizes and choices that no ACT network can have."""
         rules = self._chunk_rules() + self._network_rules()
         return [sentence for is_wrong, sentence in rules if is_wrong]
+
+    def feature_faults(self) -> list[str]:
+        """ACT needs the robot's state, and a camera or the environment's state."""
+        return super().feature_faults() + observation_faults(self)
 
     def _chunk_rules(self) -> list[tuple[bool, str]]:
         coefficient, executed = self.temporal_ensemble_coeff, self.n_action_steps

@@ -1,5 +1,6 @@
 """What all policies have: fields of LeRobot's `config.json`, under its names and in its order."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -12,7 +13,7 @@ BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyConfig:
+class PolicyConfig(ABC):
     """What every policy has; the concrete class is chosen by `--policy.type`."""
 
     type: ClassVar[str]
@@ -44,32 +45,61 @@ class PolicyConfig:
     pretrained_revision: str | None = None
     """Hub revision of those weights."""
 
+    def reads(self, feature: PolicyFeature) -> bool:
+        """Whether the policy has a use for an observation, where nobody names what it reads."""
+        return True
+
     @property
     def observation_offsets(self) -> list[int] | None:
         """Frame offsets of observations; None is the current frame, without a time axis."""
-        raise NotImplementedError
+        return None
 
     @property
+    @abstractmethod
     def action_offsets(self) -> list[int]:
         """Frame offsets of the actions in a sample."""
-        raise NotImplementedError
+
+    @property
+    def num_executed_actions(self) -> int:
+        """Actions of a predicted chunk that are executed before the next one is asked for."""
+        return len(self.action_offsets)
 
     @property
     def num_dropped_frames(self) -> int:
         """Frames at the end of every episode that no sample begins at."""
         return 0
 
+    @abstractmethod
     def optimizer_preset(self) -> OptimizerConfig:
         """The optimizer this policy is trained with unless flags say otherwise."""
-        raise NotImplementedError
 
     def scheduler_preset(self) -> SchedulerConfig | None:
-        """The schedule this policy is trained with unless flags say otherwise."""
-        raise NotImplementedError
+        """The schedule this policy is trained with unless flags say otherwise; None is constant."""
+        return None
 
     def faults(self) -> list[str]:
         """Everything about these values that cannot work."""
-        raise NotImplementedError
+        return []
+
+    def feature_faults(self) -> list[str]:
+        """Everything about the features, as found in a dataset, that cannot work."""
+        action = self.output_features.get("action")
+        shapes = {name: self.input_features[name].shape for name in visual_features(self)}
+        rules = [
+            (
+                action is None or action.type is not FeatureType.ACTION or len(action.shape) != 1,
+                "the policy needs the feature action, a vector of type ACTION; "
+                f"--policy.output_features has {', '.join(self.output_features) or 'nothing'}",
+            ),
+            *(
+                (
+                    len(shape) != 3 or shape[0] != 3,
+                    f"{name} must have shape (3, height, width), not {shape}",
+                )
+                for name, shape in shapes.items()
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong]
 
 
 def visual_features(config: PolicyConfig) -> list[str]:
@@ -79,3 +109,26 @@ def visual_features(config: PolicyConfig) -> list[str]:
         for name, feature in config.input_features.items()
         if feature.type is FeatureType.VISUAL
     ]
+
+
+def observation_faults(config: PolicyConfig) -> list[str]:
+    """What is missing for a policy that sees the robot's state and the scene around it."""
+    inputs = config.input_features
+    state = inputs.get("observation.state")
+    environment = [name for name, item in inputs.items() if item.type is FeatureType.ENV]
+    seen = f"--policy.input_features has {', '.join(inputs) or 'nothing'}"
+    rules = [
+        (
+            state is None or state.type is not FeatureType.STATE,
+            f"the policy needs the feature observation.state of type STATE; {seen}",
+        ),
+        (
+            not visual_features(config) and not environment,
+            f"the policy needs a camera or observation.environment_state; {seen}",
+        ),
+        (
+            environment not in ([], ["observation.environment_state"]),
+            f"features of type ENV must be observation.environment_state alone, not {environment}",
+        ),
+    ]
+    return [sentence for is_wrong, sentence in rules if is_wrong]

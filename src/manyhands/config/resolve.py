@@ -90,7 +90,8 @@ def _policy_of(tree: Tree) -> PolicyConfig | None:
     section = tree.get("policy")
     if not isinstance(section, dict):
         return None
-    return Decoder(TrainConfig).choice(PolicyConfig, section, "policy")
+    policy: PolicyConfig | None = Decoder(TrainConfig).choice(PolicyConfig, section, "policy")
+    return policy
 
 
 def _with_preset(tree: Tree, policy: PolicyConfig | None) -> Tree:

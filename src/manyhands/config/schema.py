@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import PurePath
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import draccus
 import yaml
@@ -23,13 +23,16 @@ from manyhands.config.optim import (
     OptimizerConfig,
     SchedulerConfig,
 )
-from manyhands.config.policies import POLICY_TYPES
+from manyhands.config.policies import POLICY_TYPES, unknown_type
 from manyhands.config.policy import PolicyConfig
 
 Tree = dict[str, Any]
 """Raw values by name, nested as the dataclasses are."""
 
-Config = TypeVar("Config")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Config = TypeVar("Config", bound="DataclassInstance")
 
 CHOICES: dict[type, Mapping[str, type]] = {
     PolicyConfig: POLICY_TYPES,
@@ -135,7 +138,7 @@ class Decoder:
     def section(self, config: type[Config], tree: Tree, prefix: str = "") -> Config:
         """The config a tree describes; values at fault keep their default."""
         hints = get_type_hints(config)
-        known = {item.name for item in fields(config)}  # type: ignore[arg-type]
+        known = {item.name for item in fields(config)}
         values: Tree = {}
         for name, raw in tree.items():
             if name in known:
@@ -144,7 +147,7 @@ class Decoder:
                 self.unknown(f"{prefix}{name}", raw)
         return config(**{name: value for name, value in values.items() if value is not MISSING})
 
-    def choice(self, base: type[Config], tree: Tree, name: str) -> Config | None:
+    def choice(self, base: type, tree: Tree, name: str) -> Any:
         """The config of the class that the tree's `type` names; None when it names none."""
         kind, choices = tree.get("type"), CHOICES[base]
         if kind is not None and str(kind) in choices:
@@ -153,9 +156,7 @@ class Decoder:
             first = next(iter(tree))
             self.faults.append(f"--{name}.{first} needs --{name}.type={'|'.join(choices)}")
         if kind is not None:
-            hint = nearest(str(kind), choices)
-            known = ", ".join(choices)
-            self.faults.append(f"--{name}.type={kind} is unknown; known are {known}{hint}")
+            self.faults.append(f"--{name}.type={_why_no_choice(str(kind), choices)}")
         return None
 
     def unknown(self, name: str, value: Any) -> None:
@@ -199,6 +200,12 @@ class Decoder:
     def _ill(self, raw: Any, name: str, expected: str = "a type and its values") -> Any:
         self.faults.append(f"--{name}={raw} is not {expected}")
         return MISSING
+
+
+def _why_no_choice(kind: str, choices: Mapping[str, type]) -> str:
+    if choices is POLICY_TYPES:
+        return unknown_type(kind)
+    return f"{kind} is unknown; known are {', '.join(choices)}{nearest(kind, choices)}"
 
 
 def decode_value(hint: Any, raw: Any) -> Any:

@@ -7,6 +7,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from manyhands.config.act import ActConfig
+from manyhands.config.policy import PolicyConfig
+
 Predict = Callable[[], Tensor]
 """Makes a new chunk (samples, steps, action) from the current observation."""
 
@@ -19,6 +22,13 @@ class ActionPlan(Protocol):
 
     def reset(self) -> None:
         """Forget everything; a new episode begins."""
+
+
+def plan_of(config: PolicyConfig) -> ActionPlan:
+    """How a policy's chunks become actions: one after the other, or averaged where they overlap."""
+    if isinstance(config, ActConfig) and config.temporal_ensemble_coeff is not None:
+        return TemporalEnsemble(config.temporal_ensemble_coeff, config.chunk_size)
+    return ActionQueue(config.num_executed_actions)
 
 
 class ActionQueue:

@@ -1,25 +1,20 @@
-"""From a configuration to a policy: the one place that knows which network a type has."""
+"""From a configuration to a policy."""
 
 from collections.abc import Mapping
 
 from torch import nn
 
-from manyhands.config.act import ActConfig
-from manyhands.config.features import FeatureType, NormalizationMode
-from manyhands.config.policy import PolicyConfig, visual_features
+from manyhands.config.features import NormalizationMode
+from manyhands.config.policy import PolicyConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.lerobot_format.processor import Processors, Scaling
-from manyhands.policies.act.network import ActNetwork
-from manyhands.policies.actions import ActionPlan, ActionQueue, TemporalEnsemble
+from manyhands.policies.networks import network_maker
 from manyhands.policies.normalize import STATISTICS
 from manyhands.policies.policy import Policy
-from manyhands.policies.vision import load_imagenet
+from manyhands.policies.vision import ResNet, load_imagenet
 from manyhands.types import Stats
 
 Modes = dict[str, NormalizationMode]
-
-NETWORKS = (ActConfig.type,)
-"""Types of policies that have a network."""
 
 
 def build_policy(
@@ -44,70 +39,22 @@ def build_policy(
 
 def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
     """A policy with fresh weights around processors that are already there."""
-    faults = config.faults() + feature_faults(config)
+    faults = config.faults() + config.feature_faults()
     if faults:
         raise ConfigError(faults)
-    network, plan = _network_and_plan(config)
-    return Policy(config, network, processors, plan)
+    network = network_maker(config.type)(config)
+    _start_backbones(network, config)
+    return Policy(config, network, processors)
 
 
-def feature_faults(config: PolicyConfig) -> list[str]:
-    """Everything about a configuration's features that no policy can work with."""
-    inputs, action = config.input_features, config.output_features.get("action")
-    state = inputs.get("observation.state")
-    environment = [name for name, item in inputs.items() if item.type is FeatureType.ENV]
-    cameras = visual_features(config)
-    rules = [
-        (
-            state is None or state.type is not FeatureType.STATE,
-            "the policy needs the feature observation.state of type STATE; "
-            f"--policy.input_features has {', '.join(inputs) or 'nothing'}",
-        ),
-        (
-            not cameras and not environment,
-            "the policy needs a camera or observation.environment_state; "
-            f"--policy.input_features has {', '.join(inputs) or 'nothing'}",
-        ),
-        (
-            environment not in ([], ["observation.environment_state"]),
-            f"features of type ENV must be observation.environment_state alone, not {environment}",
-        ),
-        (
-            action is None or action.type is not FeatureType.ACTION or len(action.shape) != 1,
-            "the policy needs the feature action, a vector of type ACTION; "
-            f"--policy.output_features has {', '.join(config.output_features) or 'nothing'}",
-        ),
-    ]
-    shapes = [(name, inputs[name].shape) for name in cameras]
-    rules += [
-        (
-            len(shape) != 3 or shape[0] != 3,
-            f"{name} must have shape (3, height, width), not {shape}",
-        )
-        for name, shape in shapes
-    ]
-    return [sentence for is_wrong, sentence in rules if is_wrong]
-
-
-def _network_and_plan(config: PolicyConfig) -> tuple[nn.Module, ActionPlan]:
-    match config:
-        case ActConfig():
-            return _act_network(config), _act_plan(config)
-    raise ConfigError([f"--policy.type={config.type} has no network"])
-
-
-def _act_network(config: ActConfig) -> ActNetwork:
-    network, weights = ActNetwork(config), config.pretrained_backbone_weights
-    is_replaced = config.pretrained_path is not None
-    if weights is not None and visual_features(config) and not is_replaced:
-        load_imagenet(network.model.backbone, config.vision_backbone, weights)
-    return network
-
-
-def _act_plan(config: ActConfig) -> ActionPlan:
-    if config.temporal_ensemble_coeff is None:
-        return ActionQueue(config.n_action_steps)
-    return TemporalEnsemble(config.temporal_ensemble_coeff, config.chunk_size)
+def _start_backbones(network: nn.Module, config: PolicyConfig) -> None:
+    """Give image encoders their published weights, unless a whole policy's come next."""
+    weights = getattr(config, "pretrained_backbone_weights", None)
+    if weights is None or config.pretrained_path is not None:
+        return
+    for module in network.modules():
+        if isinstance(module, ResNet):
+            load_imagenet(module, getattr(config, "vision_backbone", ""), weights)
 
 
 def _check_statistics(scaling: Scaling) -> None:

@@ -13,22 +13,22 @@ from manyhands.config.policy import PolicyConfig
 from manyhands.errors import UserError
 from manyhands.lerobot_format.policy import write_policy
 from manyhands.lerobot_format.processor import Processors
-from manyhands.policies.actions import ActionPlan
+from manyhands.policies.actions import plan_of
 from manyhands.policies.loss import loss_of
 from manyhands.policies.normalize import Normalizer
+from manyhands.policies.observations import ObservationWindow
 from manyhands.types import Batch, Draws, Network
 
 
 class Policy:
     """What users hold: losses of raw batches, raw actions for raw observations, a way to disk."""
 
-    def __init__(
-        self, config: PolicyConfig, network: nn.Module, processors: Processors, plan: ActionPlan
-    ) -> None:
+    def __init__(self, config: PolicyConfig, network: nn.Module, processors: Processors) -> None:
         self.config = config
         self.network = network
         self.processors = processors
-        self._plan = plan
+        self._window = ObservationWindow(config.observation_offsets)
+        self._plan = plan_of(config)
         self._normalizer = Normalizer(processors.inputs)
         self._unnormalizer = Normalizer(processors.outputs)
 
@@ -64,16 +64,27 @@ class Policy:
         return loss_of(terms, self._network.entry_counts(prepared))
 
     def predict_action_chunk(self, observation: Batch, draws: Draws | None = None) -> Tensor:
-        """The raw actions (samples, steps, action) that follow an observation, on the CPU."""
-        return self._raw_actions(self._predict(observation, draws)).cpu()
+        """The raw actions (samples, steps, action) that follow an observation, on the CPU.
 
-    def select_action(self, observation: Batch) -> Tensor:
-        """The raw action (samples, action) of this control tick, on the CPU."""
-        action = self._plan.next_action(lambda: self._predict(observation))
-        return self._raw_actions(action).cpu()
+        A policy that looks back reads its observations stacked on a time axis, the latest last.
+        """
+        with evaluating(self.network):
+            prepared = self.prepare_observation(self._renamed(observation))
+            return self._raw_actions(self._predict(prepared, draws)).cpu()
+
+    def select_action(self, observation: Batch, draws: Draws | None = None) -> Tensor:
+        """The raw action (samples, action) of this control tick, on the CPU.
+
+        Call it at every tick with the latest observation alone; a policy that looks back remembers.
+        """
+        with evaluating(self.network):
+            self._window.push(self._prepare(self._renamed(observation), self._frame_shapes()))
+            action = self._plan.next_action(lambda: self._predict(self._window.contents(), draws))
+            return self._raw_actions(action).cpu()
 
     def reset(self) -> None:
-        """Forget the actions planned so far; call it when an episode begins."""
+        """Forget what was seen and planned so far; call it when an episode begins."""
+        self._window.reset()
         self._plan.reset()
 
     def save(self, folder: Path | str) -> None:
@@ -94,10 +105,8 @@ class Policy:
         check_shapes(present, shapes)
         return self._normalizer.forward(self._on_device(present))
 
-    def _predict(self, observation: Batch, draws: Draws | None = None) -> Tensor:
-        with evaluating(self.network):
-            prepared = self.prepare_observation(self._renamed(observation))
-            return self._network.predict(prepared, self._on_device(dict(draws or {})))
+    def _predict(self, prepared: Batch, draws: Draws | None) -> Tensor:
+        return self._network.predict(prepared, self._on_device(dict(draws or {})))
 
     def _raw_actions(self, normalized: Tensor) -> Tensor:
         return self._unnormalizer.inverse("action", normalized)
@@ -121,10 +130,13 @@ class Policy:
             for key, value in values.items()
         }
 
+    def _frame_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: item.shape for name, item in self.config.input_features.items()}
+
     def _observation_shapes(self) -> dict[str, tuple[int, ...]]:
         offsets = self.config.observation_offsets
         time = () if offsets is None else (len(offsets),)
-        return {name: time + item.shape for name, item in self.config.input_features.items()}
+        return {name: time + shape for name, shape in self._frame_shapes().items()}
 
     def _action_shapes(self) -> dict[str, tuple[int, ...]]:
         num_steps = len(self.config.action_offsets)

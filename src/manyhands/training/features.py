@@ -30,6 +30,7 @@ def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> Poli
         name: each
         for name, each in inputs.items()
         if name.startswith(names.OBSERVATION) and not features[name].is_depth
+        if policy.reads(each)
     }
     if names.ACTION not in outputs or not (asked or usual):
         raise DatasetError(_nothing_to_learn(features))

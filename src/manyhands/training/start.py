@@ -8,9 +8,9 @@ from pathlib import Path
 from manyhands.checkpoint.layout import find_checkpoint
 from manyhands.config.resolve import output_dir_of
 from manyhands.config.train import TrainConfig
-from manyhands.errors import ConfigError, UserError
+from manyhands.errors import UserError
 from manyhands.parallel.world import World, joined_world
-from manyhands.policies.build import NETWORKS
+from manyhands.policies.networks import network_maker
 from manyhands.training.assemble import assemble
 from manyhands.training.ending import Ending
 from manyhands.training.kernels import chosen_kernels
@@ -19,7 +19,8 @@ from manyhands.training.loop import train
 
 def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
     """Collective over the ranks a launcher started. Train as a config says."""
-    require_network(config)
+    assert config.policy is not None
+    network_maker(config.policy.type)  # One that cannot be trained is refused before anything else.
     with chosen_kernels(config.cudnn_deterministic), joined_world(config) as world:
         run_dir = agree_on_run_dir(config, world)
         run = assemble(config, run_dir, world)
@@ -29,15 +30,6 @@ def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
         run.journal.say(farewell(ending, run_dir))
         run.journal.conclude(ending.value)
         return ending
-
-
-def require_network(config: TrainConfig) -> None:
-    """Refuse a policy that can be configured but not trained."""
-    assert config.policy is not None
-    kind = config.policy.type
-    if kind not in NETWORKS:
-        known = ", ".join(NETWORKS)
-        raise ConfigError([f"--policy.type={kind} cannot be trained; known are {known}"])
 
 
 def farewell(ending: Ending, run_dir: Path) -> str:

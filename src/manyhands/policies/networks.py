@@ -1,0 +1,28 @@
+"""Networks by the type of their policy: those of manyhands, and those that other packages add."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from manyhands.config.act import ActConfig
+from manyhands.config.plugins import NETWORKS, installed
+from manyhands.errors import ConfigError
+from manyhands.policies.act.network import ActNetwork
+
+Maker = Callable[[Any], nn.Module]
+"""Makes a network with fresh weights from a policy's configuration."""
+
+OWN: dict[str, Maker] = {ActConfig.type: ActNetwork}
+
+
+def network_maker(kind: str) -> Maker:
+    """What makes the network of a type of policy."""
+    if kind in OWN:
+        return OWN[kind]
+    plugins = installed(NETWORKS)
+    if kind in plugins.found:
+        maker: Maker = plugins.found[kind]
+        return maker
+    missing = f"{kind} cannot be trained: no entry point of that name in {NETWORKS}"
+    raise ConfigError([f"--policy.type={plugins.broken.get(kind, missing)}"])
