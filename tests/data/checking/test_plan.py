@@ -1,9 +1,8 @@
 """The files to look at."""
 
+from manyhands.data.checking.camera_file import CameraFile
 from manyhands.data.checking.plan import files_to_check
 from manyhands.data.checking.rows import RowFile
-from manyhands.data.checking.stored import PictureFile
-from manyhands.data.checking.videos import VideoFile
 
 TOP = "observation.images.top"
 
@@ -14,9 +13,9 @@ def planned(source, keys=None, is_full=True):
 
 def test_each_file_is_looked_at_once_per_camera(source_of, plain_root, damaged_root):
     kinds = [type(file) for file in planned(source_of(plain_root))]
-    assert kinds == [RowFile, VideoFile, PictureFile]
+    assert kinds == [RowFile, CameraFile, CameraFile]
     kinds = [type(file) for file in planned(source_of(damaged_root))]
-    assert kinds == [RowFile, RowFile, VideoFile, VideoFile, PictureFile, PictureFile]
+    assert kinds == [RowFile] * 2 + [CameraFile] * 4
 
 
 def test_stretches_are_where_the_episodes_are(source_of, plain_root):

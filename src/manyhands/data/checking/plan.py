@@ -5,11 +5,10 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 
 from manyhands.data.checking.camera import Camera
+from manyhands.data.checking.camera_file import CameraFile
 from manyhands.data.checking.job import CheckedFile
 from manyhands.data.checking.rows import RowFile, RowRules
-from manyhands.data.checking.stored import PictureFile
 from manyhands.data.checking.stretches import FilePart, Stretch
-from manyhands.data.checking.videos import VideoFile
 from manyhands.data.selection import Source
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.episodes import FileColumn
@@ -25,11 +24,11 @@ def files_to_check(source: Source, keys: Collection[str], is_full: bool) -> Iter
     for key in [key for key in info.features if key in keys and info.features[key].is_camera]:
         camera = Camera(key, info.features[key], info.fps, is_full)
         if camera.feature.dtype == names.IMAGE:
-            yield from (PictureFile(part, camera) for part in rows.values())
+            yield from (CameraFile(part, camera) for part in rows.values())
             continue
         starts = np.rint(episodes.video_starts_s[key] * info.fps).astype(np.int64)
         parts = _parts(source, episodes.video_files[key], starts)
-        yield from (VideoFile(part, camera) for part in parts.values())
+        yield from (CameraFile(part, camera) for part in parts.values())
 
 
 def _row_files(

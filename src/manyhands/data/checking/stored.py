@@ -1,7 +1,6 @@
 """Pictures stored in data files: can they be decoded, and are they of the declared shape."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,8 +16,6 @@ from manyhands.data.pictures.stored_bytes import picture_bytes
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.tables import read_footer, read_row_group
 
-_FILE_S = 5e-3
-
 
 @dataclass(frozen=True)
 class PictureFile:
@@ -26,25 +23,6 @@ class PictureFile:
 
     part: FilePart
     camera: Camera
-
-    @property
-    def num_frames(self) -> int:
-        """Pictures of chosen episodes."""
-        return self.part.num_frames
-
-    @property
-    def cost_s(self) -> float:
-        """About how long looking at it takes."""
-        return _FILE_S + self.camera.cost_s(self.num_frames)
-
-    def split(self, cost_s: float) -> "Sequence[PictureFile]":
-        """Some episodes at a time."""
-        num_frames = self.num_frames * cost_s / self.cost_s
-        return [replace(self, part=part) for part in self.part.divided(num_frames)]
-
-    def lost(self, reason: str) -> Report:
-        """No episode can be used."""
-        return Report(self.part.of_file(checks.PICTURES, reason, self.camera.key))
 
     def report(self) -> Report:
         """Decode what must be; a file that is no table at all is told of where its rows are."""

@@ -1,8 +1,8 @@
 """The videos of a camera: are they what the metadata says, and can their frames be decoded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from manyhands.data.checking import finding as checks
 from manyhands.data.checking.camera import Camera
@@ -13,7 +13,6 @@ from manyhands.data.checking.strict_video import StrictVideo
 from manyhands.data.pictures.form import form_of
 from manyhands.errors import DatasetError
 
-_FILE_S = 5e-3
 _RATE_TOLERANCE = 1e-3
 
 
@@ -23,25 +22,6 @@ class VideoFile:
 
     part: FilePart
     camera: Camera
-
-    @property
-    def num_frames(self) -> int:
-        """Frames of chosen episodes."""
-        return self.part.num_frames
-
-    @property
-    def cost_s(self) -> float:
-        """About how long looking at it takes."""
-        return _FILE_S + self.camera.cost_s(self.num_frames)
-
-    def split(self, cost_s: float) -> "Sequence[VideoFile]":
-        """Some episodes at a time."""
-        num_frames = self.num_frames * cost_s / self.cost_s
-        return [replace(self, part=part) for part in self.part.divided(num_frames)]
-
-    def lost(self, reason: str) -> Report:
-        """No episode can be used."""
-        return Report(self.part.of_file(checks.VIDEOS, reason, self.camera.key))
 
     def report(self) -> Report:
         """Open it and decode what must be."""
@@ -71,7 +51,7 @@ class VideoFile:
 
     def _faults(self, video: StrictVideo) -> Iterator[Finding]:
         reasons = self._reasons(video)
-        if len(reasons) == self.num_frames and self._can_be_shown():
+        if len(reasons) == self.part.num_frames and self._can_be_shown():
             # An encoder that breaks the rules in every frame is another matter than damage.
             yield self._odd("its frames break the rules of their format, but can be shown")
             return
