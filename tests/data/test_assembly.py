@@ -16,9 +16,9 @@ DATA = "data/chunk-001/file-000.parquet"
 VIDEO = "videos/observation.images.top/chunk-001/file-000.mp4"
 
 
-def read_all(root: Path) -> None:
+def read_all(root: Path) -> dict:
     dataset = open_dataset(root=root)
-    dataset.batch(range(len(dataset)))
+    return dataset.batch(range(len(dataset)))
 
 
 def cut(path: Path) -> None:
@@ -42,7 +42,8 @@ def replace_column(key: str, values: pa.Array):
 
 
 def test_an_undamaged_dataset_is_read(damaged_root):
-    read_all(damaged_root)
+    batch = read_all(damaged_root)
+    assert batch["index"].tolist() == list(range(len(batch["index"])))
 
 
 @pytest.mark.parametrize(

@@ -54,21 +54,27 @@ def test_a_requested_stop_waits_for_every_rank(tmp_path, monkeypatch):
     assert (tmp_path / "main-is-done").exists()
 
 
+def started(worker, folder):
+    """A process that keeps two workers, which both have written that they are up."""
+    starter = (
+        "import sys; from manyhands.launch.workers import run_workers; "
+        f"sys.exit(run_workers(2, {command_of(worker)!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", starter], cwd=folder)
+    deadline = time.monotonic() + 60
+    while not all((folder / f"up-{rank}").exists() for rank in range(2)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
 def test_signals_reach_the_workers_and_none_is_left(tmp_path):
     worker = (
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n"
         "open(f'up-{os.environ[\"RANK\"]}', 'w')\n"
         "time.sleep(60)\n"
     )
-    starter = (
-        "import sys; from manyhands.launch.workers import run_workers; "
-        f"sys.exit(run_workers(2, {command_of(worker)!r}))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", starter], cwd=tmp_path)
-    deadline = time.monotonic() + 60
-    while not all((tmp_path / f"up-{rank}").exists() for rank in range(2)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    process = started(worker, tmp_path)
     children = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(30) == 75
@@ -82,15 +88,7 @@ def test_a_second_ctrl_c_ends_workers_that_do_not_answer(tmp_path):
         "open(f'up-{os.environ[\"RANK\"]}', 'w')\n"
         "time.sleep(60)\n"
     )
-    starter = (
-        "import sys; from manyhands.launch.workers import run_workers; "
-        f"sys.exit(run_workers(2, {command_of(worker)!r}))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", starter], cwd=tmp_path)
-    deadline = time.monotonic() + 60
-    while not all((tmp_path / f"up-{rank}").exists() for rank in range(2)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    process = started(worker, tmp_path)
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)

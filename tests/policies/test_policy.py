@@ -188,4 +188,5 @@ def test_observations_arrive_under_the_names_of_the_rename_map(golden, tmp_path)
 
 def test_a_lone_action_key_of_none_is_no_observation(golden):
     policy, batch = plain_policy(golden), golden.batch_of(golden.act_config())
-    policy.predict_action_chunk(batch | {"action": None, "task": ["push"] * 3})
+    chunk = policy.predict_action_chunk(batch | {"action": None, "task": ["push"] * 3})
+    assert torch.equal(chunk, policy.predict_action_chunk(batch))
