@@ -1,11 +1,10 @@
 """ACT's configuration."""
 
-import dataclasses
-
 import pytest
 
 from manyhands.config.act import ActConfig
 from manyhands.config.features import NormalizationMode
+from manyhands.config.schema import encode
 
 LEROBOT_ORDER = """
 n_obs_steps input_features output_features device use_amp use_peft push_to_hub repo_id private tags
@@ -18,7 +17,7 @@ optimizer_lr_backbone
 
 
 def test_fields_stand_in_lerobots_order():
-    assert [item.name for item in dataclasses.fields(ActConfig)] == LEROBOT_ORDER.split()
+    assert list(encode(ActConfig(), stored=True)) == ["type", *LEROBOT_ORDER.split()]
 
 
 def test_defaults_are_lerobots_but_nothing_is_pushed():

@@ -7,10 +7,12 @@ import pytest
 
 from manyhands.config.act import ActConfig
 from manyhands.config.check import faults_of
+from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.optim import AdamWConfig, ConstantWithWarmupConfig, DiffuserSchedulerConfig
 from manyhands.config.train import (
     AcceleratorConfig,
     DatasetConfig,
+    EmaConfig,
     GradientAccumulationConfig,
     LaunchConfig,
     TrainConfig,
@@ -18,6 +20,13 @@ from manyhands.config.train import (
 
 GOOD = TrainConfig(
     dataset=DatasetConfig(root=Path("data")), policy=ActConfig(), optimizer=AdamWConfig()
+)
+PUSHED = ActConfig(push_to_hub=True, repo_id="me/mine")
+SEEING = ActConfig(backbone_weights=Path("resnet18.pth"))
+GROUPED = DiffusionConfig(
+    use_group_norm=True,
+    pretrained_backbone_weights=None,
+    backbone_weights=Path("resnet18.pth"),
 )
 ZERO_PARTS = AcceleratorConfig(gradient_accumulation=GradientAccumulationConfig(steps=0))
 
@@ -34,6 +43,10 @@ def test_a_sound_config_has_no_fault():
         ({"dataset": DatasetConfig(root=Path("d"), episodes=[])}, "--dataset.episodes"),
         ({"policy": None}, "--policy.type"),
         ({"policy": ActConfig(push_to_hub=True)}, "--policy.push_to_hub"),
+        ({"policy": PUSHED, "save_checkpoint": False}, "--save_checkpoint"),
+        ({"policy": SEEING, "resume": "run"}, "--resume"),
+        ({"policy": replace(SEEING, pretrained_path=Path("base"))}, "--policy.path=base"),
+        ({"policy": GROUPED}, "--policy.use_group_norm"),
         ({"policy": ActConfig(use_peft=True)}, "--policy.use_peft"),
         ({"policy": ActConfig(device="tpu")}, "--policy.device"),
         ({"batch_size": 0}, "--batch_size"),
@@ -49,12 +62,35 @@ def test_a_sound_config_has_no_fault():
         ({"dataloader_multiprocessing_context": "thread"}, "multiprocessing_context"),
         ({"optimizer": AdamWConfig(lr=0.0)}, "--optimizer.lr"),
         ({"scheduler": DiffuserSchedulerConfig(name="sine")}, "--scheduler.name"),
+        ({"scheduler": DiffuserSchedulerConfig(name="piecewise_constant")}, "piecewise_constant"),
+        (
+            {
+                "scheduler": DiffuserSchedulerConfig(name="polynomial"),
+                "optimizer": AdamWConfig(lr=1e-8),
+            },
+            "--optimizer.lr",
+        ),
+        ({"ema": EmaConfig(decay=2.0)}, "--ema.decay"),
         ({"scheduler": ConstantWithWarmupConfig(num_warmup_steps=-1)}, "num_warmup_steps"),
     ],
 )
 def test_each_fault_is_found_and_names_its_flag(change, named):
     (fault,) = faults_of(replace(GOOD, **change))
     assert named in fault
+
+
+@pytest.mark.parametrize("name", ["me/mine", "a/b", "Me-1/so101_act.v2", "me/" + "x" * 96])
+def test_a_name_on_the_hub_passes(name):
+    assert list(faults_of(replace(GOOD, policy=replace(PUSHED, repo_id=name)))) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mine", "me/", "/mine", "me/mi ne", "a/b/c", "me/.x", "me/x-", "a/b--c", "a/b.git", "é/b"],
+)
+def test_a_name_the_hub_could_not_have_is_refused(name):
+    (fault,) = faults_of(replace(GOOD, policy=replace(PUSHED, repo_id=name)))
+    assert f"--policy.repo_id={name} is no name on the Hub" in fault
 
 
 def test_half_precision_on_the_cpu_is_refused():

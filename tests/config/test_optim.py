@@ -8,6 +8,7 @@ def test_types_are_lerobots():
     assert list(SCHEDULER_TYPES) == [
         "diffuser",
         "constant_with_warmup",
+        "cosine_annealing_with_warmup",
         "cosine_decay_with_warmup",
     ]
 

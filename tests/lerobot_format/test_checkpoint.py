@@ -72,6 +72,8 @@ def test_the_files_are_lerobots(tmp_path: Path, optimizer):
     }
     schedule_file = json.loads((tmp_path / "scheduler_state.json").read_text())
     assert (schedule_file["last_epoch"], schedule_file["_last_lr"]) == (7, [0.05])
+    (group,) = json.loads((tmp_path / "optimizer_param_groups.json").read_text())
+    assert (group["lr"], group["initial_lr"]) == (0.05, 0.1)
 
 
 def test_a_folder_of_lerobots_own_gives_its_position(tmp_path: Path, optimizer):

@@ -38,13 +38,23 @@ def write_document(folder, **document):
     (folder / CONFIG_FILE).write_text(json.dumps(document))
 
 
-@pytest.mark.parametrize("name", ["act_vae", "act_plain_prenorm"])
+@pytest.mark.parametrize(
+    "name", ["act_vae", "act_plain_prenorm", "diffusion_ddpm", "diffusion_ddim_sample"]
+)
 def test_a_config_read_and_written_again_is_the_same_bytes(shared, tmp_path, name):
     folder = shared / "fixtures" / "policies" / name / "pretrained_model"
     write_config(tmp_path, read_config(folder))
     # LeRobot writes its own default of this whole number as false, and what it has read as 0.
     theirs = (folder / CONFIG_FILE).read_text().replace('dilation": false', 'dilation": 0')
     assert (tmp_path / CONFIG_FILE).read_text() == theirs
+
+
+def test_whole_numbers_that_stand_for_floats_are_written_as_floats(tmp_path):
+    write_document(tmp_path, type="act", kl_weight=10, dropout=0)
+    write_config(tmp_path, read_config(tmp_path))
+    text = (tmp_path / CONFIG_FILE).read_text()
+    assert '"kl_weight": 10.0' in text and '"dropout": 0.0' in text
+    assert '"chunk_size": 100,' in text
 
 
 def test_every_value_survives_the_way_to_disk(tmp_path):
@@ -77,8 +87,8 @@ def test_dilation_is_accepted_as_switch_and_as_number(tmp_path, raw, value):
     ("document", "words"),
     [
         ({"type": "act", "chunk_sise": 3}, "unknown key chunk_sise; did you mean chunk_size"),
-        ({"type": "atc"}, "unknown policy type atc; did you mean act"),
-        ({"type": ["act"]}, "unknown policy type"),
+        ({"type": "atc"}, "policy type atc is unknown.*did you mean act"),
+        ({"type": ["act"]}, "policy type .* is unknown"),
         ({}, "has no key type"),
         ({"type": "act", "n_heads": 8.0}, "n_heads must be a whole number, not 8.0"),
         ({"type": "act", "normalization_mapping": {"STATE": "mean_std"}}, "STATE is 'mean_std'"),
@@ -137,9 +147,43 @@ def test_pickled_weights_are_refused(tmp_path):
         read_weights(tmp_path)
 
 
-def test_missing_and_damaged_weights_are_named(tmp_path):
+def test_missing_weights_are_named(tmp_path):
     with pytest.raises(CheckpointError, match=r"model\.safetensors is missing"):
         read_weights(tmp_path)
-    (tmp_path / WEIGHTS_FILE).write_bytes(b"\x10\x00\x00")
-    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged"):
+
+
+HEADER = b'{"weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x10\x00\x00",
+        b"\xff" * 64,
+        len(HEADER).to_bytes(8, "little") + HEADER,
+        len(HEADER).to_bytes(8, "little") + HEADER + bytes(23),
+        len(HEADER).to_bytes(8, "little") + b"\x00" * len(HEADER) + bytes(24),
+        (1 << 60).to_bytes(8, "little") + HEADER + bytes(24),
+        b"PK\x03\x04" + bytes(60),
+    ],
+    ids=["empty", "short", "noise", "cut", "cut by one", "no header", "endless header", "zip"],
+)
+def test_damaged_weights_are_named(tmp_path, content):
+    (tmp_path / WEIGHTS_FILE).write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged") as caught:
         read_weights(tmp_path)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe{}", b'{"type": "act"'])
+def test_a_damaged_config_is_named(tmp_path, content):
+    (tmp_path / CONFIG_FILE).write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        read_config(tmp_path)
+
+
+def test_a_policy_that_was_compiled_is_read_like_any_other(tmp_path):
+    (tmp_path / "config.json").write_text('{"type": "diffusion", "compile_model": true}')
+    assert not read_config(tmp_path).compile_model
+    assert not read_config(tmp_path).faults()

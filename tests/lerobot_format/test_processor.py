@@ -1,6 +1,8 @@
 """Processor files as LeRobot writes and reads them."""
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from manyhands.lerobot_format.files import read_tensors, write_tensors
 from manyhands.lerobot_format.processor import (
     Processors,
     Scaling,
+    has_processors,
     read_processors,
     write_processors,
 )
@@ -42,7 +45,9 @@ def edit(path, change):
     path.write_text(json.dumps(document))
 
 
-@pytest.mark.parametrize("name", ["act_vae", "act_plain_prenorm"])
+@pytest.mark.parametrize(
+    "name", ["act_vae", "act_plain_prenorm", "diffusion_ddpm", "diffusion_ddim_sample"]
+)
 def test_files_read_and_written_again_are_the_same(shared, tmp_path, name):
     folder = shared / "fixtures" / "policies" / name / "pretrained_model"
     write_processors(tmp_path, read_processors(folder), "cpu")
@@ -115,17 +120,6 @@ def test_scalars_and_other_precisions_are_read_as_float32(tmp_path):
     assert stats["a.b"]["std"].dtype == np.float32
 
 
-def test_extra_keys_beside_the_settings_are_ignored(tmp_path):
-    write_processors(tmp_path, processors(), "cpu")
-
-    def add(document):
-        document["version"] = 2
-        document["steps"][0]["artifacts"] = []
-
-    edit(tmp_path / "policy_preprocessor.json", add)
-    assert read_processors(tmp_path).rename_map == {}
-
-
 def rename_step(document):
     document["steps"][1]["registry_name"] = "to_batch_procesor"
 
@@ -159,6 +153,22 @@ def no_normalizer(document):
     document["steps"] = document["steps"][:3]
 
 
+def no_features(document):
+    del document["steps"][3]["config"]["features"]
+
+
+def no_modes(document):
+    del document["steps"][3]["config"]["norm_map"]
+
+
+def two_renames(document):
+    document["steps"].insert(0, document["steps"][0])
+
+
+def foreign_step(document):
+    document["steps"].insert(2, {"registry_name": "tokenizer_processor", "config": {}})
+
+
 def no_steps(document):
     document["steps"] = 3
 
@@ -177,7 +187,11 @@ def no_settings(document):
         (half_precision, "casts inputs to float16"),
         (lost_state, r"gone\.safetensors is missing"),
         (escaping_state, "must lie in the folder itself"),
-        (no_normalizer, "no normalizer_processor step"),
+        (no_normalizer, "without normalizer_processor"),
+        (no_features, "normalizer_processor has no features"),
+        (no_modes, "normalizer_processor has no norm_map"),
+        (two_renames, "rename_observations_processor stands there twice"),
+        (foreign_step, "unknown processor step tokenizer_processor"),
         (no_steps, "steps must be a list"),
         (no_settings, "steps must be a list of objects with a config"),
     ],
@@ -189,6 +203,106 @@ def test_what_cannot_be_honored_is_refused_by_name(tmp_path, change, words):
         read_processors(tmp_path)
 
 
-def test_a_folder_without_processors_is_told_to_migrate(tmp_path):
-    with pytest.raises(CheckpointError, match=r"policy_preprocessor\.json is missing.*migrated"):
+@pytest.mark.parametrize("name", ["policy_preprocessor.json", NORMALIZER_STATE])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"\xff" * 40])
+def test_a_damaged_file_is_named(tmp_path, name, content):
+    write_processors(tmp_path, processors(), "cpu")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=re.escape(str(tmp_path / name))):
         read_processors(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["policy_preprocessor.json", "policy_postprocessor.json"])
+def test_a_missing_file_is_named(tmp_path, name):
+    write_processors(tmp_path, processors(), "cpu")
+    (tmp_path / name).unlink()
+    assert has_processors(tmp_path)
+    with pytest.raises(CheckpointError, match=rf"{re.escape(name)} is missing"):
+        read_processors(tmp_path)
+
+
+CLASSES = {
+    "rename_observations_processor": "rename_processor.RenameObservationsProcessorStep",
+    "to_batch_processor": "batch_processor.AddBatchDimensionProcessorStep",
+    "device_processor": "device_processor.DeviceProcessorStep",
+    "normalizer_processor": "normalize_processor.NormalizerProcessorStep",
+    "unnormalizer_processor": "normalize_processor.UnnormalizerProcessorStep",
+}
+
+
+def by_class(document):
+    for step in document["steps"]:
+        step["class"] = f"lerobot.processor.{CLASSES[step.pop('registry_name')]}"
+
+
+def only_what_scales(document):
+    document["steps"] = [step for step in document["steps"] if "normalizer" in str(step)]
+
+
+def without_optional_keys(document):
+    del document["name"]
+    for step in document["steps"]:
+        step["config"].pop("eps", None)
+        step["config"].pop("float_dtype", None)
+        if not step["config"]:
+            del step["config"]
+
+
+def with_unused_keys(document):
+    document["version"] = {"lerobot": "0.7"}
+    for step in document["steps"]:
+        step |= {"artifacts": ["tokenizer.json"], "comment": None}
+
+
+def as_floats(document):
+    for step in document["steps"]:
+        if "float_dtype" in step["config"]:
+            step["config"]["float_dtype"] = "float32"
+
+
+@pytest.mark.parametrize(
+    "change", [by_class, only_what_scales, without_optional_keys, with_unused_keys, as_floats]
+)
+def test_every_form_of_the_same_steps_is_read_alike(tmp_path, change):
+    write_processors(tmp_path, processors(), "cpu")
+    before = read_processors(tmp_path)
+    for name in ("policy_preprocessor.json", "policy_postprocessor.json"):
+        edit(tmp_path / name, change)
+    same(read_processors(tmp_path), before)
+
+
+def test_the_first_names_of_files_and_steps_are_read(tmp_path):
+    write_processors(tmp_path, processors(rename_map={"camera": "top"}), "cpu")
+    before = read_processors(tmp_path)
+    for part in ("pre", "post"):
+        path = tmp_path / f"policy_{part}processor.json"
+        text = path.read_text().replace("rename_observations_processor", "rename_processor")
+        path.with_name(f"robot_{part}processor.json").write_text(text)
+        path.unlink()
+    assert has_processors(tmp_path)
+    same(read_processors(tmp_path), before)
+
+
+def same(one, other):
+    for mine, theirs in ((one.inputs, other.inputs), (one.outputs, other.outputs)):
+        assert replace(mine, stats={}) == replace(theirs, stats={})
+        assert mine.stats.keys() == theirs.stats.keys()
+        for name, values in mine.stats.items():
+            assert values.keys() == theirs.stats[name].keys()
+            assert all(
+                np.array_equal(each, theirs.stats[name][key]) for key, each in values.items()
+            )
+    assert one.rename_map == other.rename_map
+
+
+def test_statistics_that_a_migration_misnamed_belong_to_their_feature(tmp_path):
+    camera = "observation.images.top_left"
+    features = {camera: PolicyFeature(FeatureType.VISUAL, (3, 8, 8)), **ACTION}
+    stats = {"observation.images.top.left": {"mean": np.ones(3)}, "action": STATS["action"]}
+    scaling = Scaling(features, MODES, stats)
+    write_processors(tmp_path, Processors(scaling, Scaling(ACTION, MODES, stats)), "cpu")
+    assert np.array_equal(read_processors(tmp_path).inputs.stats[camera]["mean"], np.ones(3))
+
+
+def test_a_folder_without_processors_has_none(tmp_path):
+    assert not has_processors(tmp_path)

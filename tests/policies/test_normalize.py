@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.errors import UserError
 from manyhands.lerobot_format.processor import Scaling
-from manyhands.policies.normalize import STATISTICS, Normalizer
+from manyhands.policies.normalize import STATISTICS, Normalizer, affine_maps
 
 STATE, IMAGE, ENV = "observation.state", "observation.image", "observation.environment_state"
 MODES = list(NormalizationMode)
@@ -28,16 +28,17 @@ def normalizer(mode, first, second, name=STATE, type=FeatureType.STATE, **change
     return Normalizer(Scaling(features, {type.value: mode}, stats, **changes))
 
 
-def by_definition(mode, x, first, second):
+def by_definition(mode, x, first, second, eps=EPS):
     x, first, second = (np.asarray(part, np.float64) for part in (x, first, second))
     if mode is NormalizationMode.IDENTITY:
         return x
     if mode is NormalizationMode.MEAN_STD:
-        return (x - first) / (second + EPS)
-    width = np.where(second == first, EPS, second - first)
+        return (x - first) / (second + eps)
+    width = np.where(second == first, eps, second - first)
     return 2 * (x - first) / width - 1
 
 
+@settings(deadline=None)
 @given(mode=st.sampled_from(MODES), x=values, first=values, width=widths)
 def test_forward_is_the_definition_and_inverse_undoes_it(mode, x, first, width):
     second = width if mode is NormalizationMode.MEAN_STD else first + width
@@ -48,6 +49,67 @@ def test_forward_is_the_definition_and_inverse_undoes_it(mode, x, first, width):
     np.testing.assert_allclose(normalized[0].numpy(), expected, rtol=1e-5, atol=1e-6)
     restored = module.inverse(STATE, normalized)
     torch.testing.assert_close(restored, batch[STATE], rtol=1e-5, atol=1e-4)
+
+
+def undone_by_definition(mode, x, first, second, eps):
+    x, first, second = (np.asarray(part, np.float64) for part in (x, first, second))
+    if mode is NormalizationMode.MEAN_STD:
+        return x * second + first
+    width = np.where(second == first, eps, second - first)
+    return (x + 1) / 2 * width + first
+
+
+SHAPES = {
+    (5, 4): (4,),
+    (5, 3, 4): (4,),
+    (2, 8, 4): (4,),
+    (2, 3, 5, 6): (3,),
+    (2, 2, 3, 5, 6): (3, 1, 1),
+    (2, 3, 4): (),
+}
+"""Values as batches have them, and the statistics that belong to them."""
+
+
+@settings(deadline=None)
+@given(
+    mode=st.sampled_from(SCALING_MODES),
+    shape=st.sampled_from(list(SHAPES)),
+    eps=st.sampled_from([1e-8, 1e-6, 1e-3]),
+    is_constant=arrays(bool, 4),
+    seed=st.integers(0, 99),
+)
+def test_every_shape_is_scaled_by_the_formulas(mode, shape, eps, is_constant, seed):
+    random = np.random.default_rng(seed)
+    size = SHAPES[shape]
+    first, width = (random.uniform(low, 3, size).astype("f4") for low in (-3, 0.1))
+    width = np.where(is_constant[: size[0] if size else 1].reshape(size), 0, width)
+    second = (width if mode is NormalizationMode.MEAN_STD else first + width).astype("f4")
+    is_image = len(shape) > 3
+    kind = FeatureType.VISUAL if is_image else FeatureType.STATE
+    module = normalizer(mode, first, second, "x", kind, eps=eps)
+    on_axis = (each.reshape(-1, 1, 1) if is_image else each for each in (first, second))
+    first, second = on_axis
+    values = random.uniform(-5, 5, shape).astype("f4")
+    forward = module.forward({"x": torch.from_numpy(values)})["x"]
+    expected = by_definition(mode, values, first, second, eps)
+    np.testing.assert_allclose(forward.numpy(), expected, rtol=1e-5, atol=1e-5)
+    inverse = module.inverse("x", torch.from_numpy(values))
+    expected = undone_by_definition(mode, values, first, second, eps)
+    np.testing.assert_allclose(inverse.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+@settings(deadline=None)
+@given(mode=st.sampled_from(MODES), seed=st.integers(0, 99), eps=st.sampled_from([1e-8, 1e-3]))
+def test_bytes_of_videos_are_scaled_by_the_formulas(mode, seed, eps):
+    random = np.random.default_rng(seed)
+    first = random.uniform(0, 0.5, 3).astype("f4")
+    second = (first + random.uniform(0.1, 0.5, 3)).astype("f4")
+    module = normalizer(mode, first, second, IMAGE, FeatureType.VISUAL, eps=eps)
+    pixels = random.integers(0, 256, (2, 2, 3, 5, 4), np.uint8)
+    forward = module.forward({IMAGE: torch.from_numpy(pixels)})[IMAGE]
+    on_axis = (each.reshape(3, 1, 1) for each in (first, second))
+    expected = by_definition(mode, pixels / 255, *on_axis, eps)
+    np.testing.assert_allclose(forward.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", SCALING_MODES)
@@ -127,3 +189,12 @@ def test_every_number_becomes_float32(dtype):
     normalized = module.forward({STATE: torch.tensor([[7]], dtype=dtype)})[STATE]
     assert normalized.dtype == torch.float32
     assert normalized.item() == 1
+
+
+def test_statistics_count_in_the_precision_of_files():
+    exact = {"mean": np.array([0.1, 1e8 + 1]), "std": np.array([1 / 3, 7e-9])}
+    kept = {key: value.astype(np.float32) for key, value in exact.items()}
+    features = {"x": PolicyFeature(FeatureType.STATE, (2,))}
+    modes = {"STATE": NormalizationMode.MEAN_STD}
+    one, other = (affine_maps(Scaling(features, modes, {"x": each}))["x"] for each in (exact, kept))
+    assert all(torch.equal(first, second) for first, second in zip(one, other, strict=True))

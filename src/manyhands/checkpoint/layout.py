@@ -1,22 +1,9 @@
-"""Where things are in a run directory, as LeRobot lays it out.
-
-```
-checkpoints/
-  000200/
-    pretrained_model/   the policy, loadable by LeRobot, and train_config.json
-    training_state/     what resuming needs beside it
-  last -> 000200
-```
-"""
+"""Where checkpoints are in a run directory."""
 
 from pathlib import Path
 
+from manyhands.config.folders import CHECKPOINTS, LAST, PRETRAINED, TRAINING_STATE
 from manyhands.errors import CheckpointError
-
-CHECKPOINTS = "checkpoints"
-LAST = "last"
-PRETRAINED = "pretrained_model"
-TRAINING_STATE = "training_state"
 
 
 def checkpoint_dir(run_dir: Path, step: int, num_steps: int) -> Path:

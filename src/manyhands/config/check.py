@@ -6,16 +6,19 @@ import re
 from collections.abc import Collection, Iterator
 
 from manyhands.config.optim import (
+    POLYNOMIAL_END_LR,
     SCHEDULE_CURVES,
     CosineDecayWithWarmupConfig,
     DiffuserSchedulerConfig,
 )
+from manyhands.config.policy import BackbonePolicyConfig, PolicyConfig
 from manyhands.config.train import CacheConfig, DatasetConfig, TrainConfig
 from manyhands.units import parse_bytes
 
 PRECISIONS = ("no", "bf16", "fp16")
 CACHE_MODES = ("auto", "disk", "ram", "off")
 CACHE_ENCODINGS = ("raw", "jpeg")
+HUB_NAME = re.compile(r"\w([\w.-]{,94}\w)?/\w([\w.-]{,94}\w)?", re.ASCII)
 
 
 def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Iterator[str]:
@@ -27,6 +30,7 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
     yield from _count_faults(config)
     yield from _policy_faults(config)
     yield from _optimizer_faults(config)
+    yield from config.ema.faults()
     yield from _precision_faults(config)
 
 
@@ -128,14 +132,41 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
         return
     yield from policy.faults()
     if policy.push_to_hub:
-        yield (
-            "--policy.push_to_hub=true: runs stay local; set it to false and upload the "
-            "pretrained_model folder of a checkpoint with `hf upload`"
-        )
+        yield from _publishing_faults(config, policy.repo_id)
+    yield from _backbone_faults(config, policy)
     if policy.use_peft:
         yield "--policy.use_peft=true: adapters cannot be trained with this policy"
     if policy.device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", policy.device):
         yield f"--policy.device={policy.device} is not cpu, cuda or cuda:N"
+
+
+def _publishing_faults(config: TrainConfig, repo_id: str | None) -> Iterator[str]:
+    if repo_id is None:
+        yield "--policy.push_to_hub=true needs --policy.repo_id=YOUR_NAME/POLICY_NAME"
+    elif not _is_hub_name(repo_id):
+        yield f"--policy.repo_id={repo_id} is no name on the Hub, such as YOUR_NAME/POLICY_NAME"
+    if not config.save_checkpoint:
+        yield "--policy.push_to_hub=true has nothing to upload with --save_checkpoint=false"
+
+
+def _backbone_faults(config: TrainConfig, policy: PolicyConfig) -> Iterator[str]:
+    """Yield what leaves an image encoder no use for the weights in a file."""
+    file = policy.backbone_weights if isinstance(policy, BackbonePolicyConfig) else None
+    if file is None:
+        return
+    flag = f"--policy.backbone_weights={file}"
+    if config.resume is not False:
+        yield f"{flag} has no effect: all weights come from the run that --resume continues"
+    elif policy.pretrained_path is not None:
+        yield f"{flag} has no effect: all weights come from --policy.path={policy.pretrained_path}"
+    if getattr(policy, "use_group_norm", False):
+        yield f"{flag} relies on the norms that --policy.use_group_norm=true replaces"
+
+
+def _is_hub_name(repo_id: str) -> bool:
+    """Whether the Hub could have a repository of this name, by its own rules."""
+    forbidden = "--" in repo_id or ".." in repo_id or repo_id.endswith(".git")
+    return bool(HUB_NAME.fullmatch(repo_id)) and not forbidden
 
 
 def _optimizer_faults(config: TrainConfig) -> Iterator[str]:
@@ -145,8 +176,8 @@ def _optimizer_faults(config: TrainConfig) -> Iterator[str]:
         return
     yield from config.optimizer.faults()
     schedule = config.scheduler
-    if isinstance(schedule, DiffuserSchedulerConfig) and schedule.name not in SCHEDULE_CURVES:
-        yield f"--scheduler.name={schedule.name} is not one of {', '.join(SCHEDULE_CURVES)}"
+    if isinstance(schedule, DiffuserSchedulerConfig):
+        yield from _curve_faults(schedule.name, config.optimizer.lr)
     warmup = schedule.num_warmup_steps if schedule else None
     if warmup is not None and warmup < 0:
         yield f"--scheduler.num_warmup_steps={warmup} must be at least 0"
@@ -155,6 +186,16 @@ def _optimizer_faults(config: TrainConfig) -> Iterator[str]:
             yield f"--scheduler.num_decay_steps={schedule.num_decay_steps} must be at least 1"
         if not 0 <= schedule.decay_lr < math.inf or not 0 < schedule.peak_lr < math.inf:
             yield "--scheduler.peak_lr must be above 0 and --scheduler.decay_lr at least 0"
+
+
+def _curve_faults(name: str, lr: float) -> Iterator[str]:
+    if name not in SCHEDULE_CURVES:
+        yield f"--scheduler.name={name} is not one of {', '.join(SCHEDULE_CURVES)}"
+    if name == "polynomial" and lr <= POLYNOMIAL_END_LR:
+        yield (
+            f"--scheduler.name=polynomial falls to {POLYNOMIAL_END_LR}, so --optimizer.lr={lr} "
+            "must be above that"
+        )
 
 
 def _precision_faults(config: TrainConfig) -> Iterator[str]:

@@ -6,21 +6,30 @@ from typing import Any
 
 import yaml
 
+from manyhands.config.folders import CHECKPOINTS, LAST, PRETRAINED, TRAINING_STATE
+from manyhands.config.lerobot_train import from_lerobot, is_lerobots, without_wishes
 from manyhands.config.schema import Tree, encode
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 
 TRAIN_CONFIG = "train_config.json"
+"""What LeRobot knows of a run, in its keys."""
+OWN_CONFIG = "manyhands_config.json"
+"""The whole of a run."""
 POLICY_CONFIG = "config.json"
-PRETRAINED = "pretrained_model"
-CHECKPOINTS = "checkpoints"
-LAST_CHECKPOINT = Path(CHECKPOINTS, "last")
+LAST_CHECKPOINT = Path(CHECKPOINTS, LAST)
+
+POLICY_PLACES = f"{POLICY_CONFIG} in it, in {PRETRAINED} and in {LAST_CHECKPOINT / PRETRAINED}"
+"""Where a policy is looked for in a folder, for messages."""
+_POLICY_FOLDERS = (Path(), Path(PRETRAINED), Path(LAST, PRETRAINED), LAST_CHECKPOINT / PRETRAINED)
 
 
 def read_config_file(name: str) -> Tree:
     """The tree in a YAML or JSON file, or in the newest checkpoint of a run directory."""
     file = find_config_file(name)
     tree = _read_tree(file, "--config_path")
+    if file.name == TRAIN_CONFIG or (file.suffix == ".json" and is_lerobots(tree)):
+        tree = from_lerobot(tree)
     # What a stored run itself resumed from is its past, not a wish of whoever reads it.
     return (
         {key: value for key, value in tree.items() if key != "resume"} if _is_stored(file) else tree
@@ -33,36 +42,52 @@ def is_stored_config(name: str) -> bool:
 
 
 def _is_stored(file: Path) -> bool:
-    return file.name == TRAIN_CONFIG
+    return file.name in (TRAIN_CONFIG, OWN_CONFIG)
 
 
 def find_config_file(name: str) -> Path:
     """The config file that a path stands for: a file, a checkpoint, or a run directory."""
     path = Path(name)
     candidates = [
+        path,
+        path / OWN_CONFIG,
         path / TRAIN_CONFIG,
         path / PRETRAINED / TRAIN_CONFIG,
-        path / "last" / PRETRAINED / TRAIN_CONFIG,
+        path / LAST / PRETRAINED / TRAIN_CONFIG,
         path / LAST_CHECKPOINT / PRETRAINED / TRAIN_CONFIG,
     ]
-    if path.is_file():
-        return path
     for candidate in candidates:
         if candidate.is_file():
-            return candidate
+            return _complete(candidate)
     looked = f"; a folder must hold {TRAIN_CONFIG} or checkpoints/last" if path.is_dir() else ""
     raise ConfigError([f"no configuration at {name}{looked}"])
 
 
+def _complete(file: Path) -> Path:
+    """The file itself, or the one in the same checkpoint that also says what LeRobot cannot."""
+    if file.name != TRAIN_CONFIG:
+        return file
+    # Within its own folder the name of a file does not tell where the checkpoint is.
+    file = file if file.parent.name else file.absolute()
+    own = file.parent.parent / TRAINING_STATE / OWN_CONFIG
+    return own if own.is_file() else file
+
+
 def read_policy_file(name: str, revision: str | None = None) -> Tree:
     """The policy section stored with a pretrained policy, from a folder or the Hub."""
-    folder = Path(name)
-    for candidate in (folder / POLICY_CONFIG, folder / PRETRAINED / POLICY_CONFIG):
-        if candidate.is_file():
-            return _from_elsewhere(_read_tree(candidate, "--policy.path"))
-    if folder.exists() or name.count("/") != 1:
-        raise ConfigError([f"--policy.path={name} holds no {POLICY_CONFIG}"])
-    return _from_elsewhere(_read_tree(_download_policy_file(name, revision), "--policy.path"))
+    path = Path(name)
+    folder = find_policy_folder(path)
+    if folder is not None:
+        return without_wishes(_read_tree(folder / POLICY_CONFIG, "--policy.path"))
+    if path.exists() or name.count("/") != 1:
+        raise ConfigError([f"--policy.path={name} holds no policy; looked for {POLICY_PLACES}"])
+    return without_wishes(_read_tree(_download_policy_file(name, revision), "--policy.path"))
+
+
+def find_policy_folder(path: Path) -> Path | None:
+    """The folder of the policy that a path stands for: its own, a checkpoint's, a run's newest."""
+    folders = (path / inner for inner in _POLICY_FOLDERS)
+    return next((each for each in folders if (each / POLICY_CONFIG).is_file()), None)
 
 
 def _download_policy_file(repo_id: str, revision: str | None) -> Path:
@@ -78,11 +103,6 @@ def _download_policy_file(repo_id: str, revision: str | None) -> Path:
         ) from None
 
 
-def _from_elsewhere(policy: Tree) -> Tree:
-    """A stored policy without its owner's wish to publish it."""
-    return policy | {"push_to_hub": False}
-
-
 def _read_tree(path: Path, flag: str) -> Tree:
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -95,8 +115,8 @@ def _read_tree(path: Path, flag: str) -> Tree:
 
 
 def to_json(config: Any) -> str:
-    """A config as the text of a JSON file."""
-    return json.dumps(encode(config), indent=4)
+    """A config as the text of the JSON file that is stored with a checkpoint."""
+    return json.dumps(encode(config, stored=True), indent=4)
 
 
 def to_yaml(config: TrainConfig) -> str:

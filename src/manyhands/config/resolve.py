@@ -6,13 +6,13 @@ from typing import Any
 
 from manyhands.config.check import faults_of
 from manyhands.config.files import (
-    CHECKPOINTS,
     find_config_file,
     is_stored_config,
     read_config_file,
     read_policy_file,
 )
 from manyhands.config.flags import overlay
+from manyhands.config.folders import CHECKPOINTS
 from manyhands.config.foreign import drop_foreign
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import Decoder, RawText, Tree, decode_value, encode
@@ -124,18 +124,20 @@ def _shadowed(tree: Tree) -> list[str]:
 
 
 def _details_of_nothing(tree: Tree) -> list[str]:
-    """Flags that say how to transform images where nobody asked to."""
-    section: Any = tree
-    for name in ("dataset", "image_transforms"):
-        section = section.get(name) if isinstance(section, dict) else None
-    if not isinstance(section, dict) or _decoded(section.get("enable")) is True:
-        return []
-    flag = "--dataset.image_transforms"
-    return [
-        f"{flag}.{name} has no effect without {flag}.enable=true"
-        for name, value in section.items()
-        if name != "enable" and isinstance(value, RawText)
-    ]
+    """Flags that say how to do what nobody asked for."""
+    faults = []
+    for names in (("dataset", "image_transforms"), ("ema",)):
+        section: Any = tree
+        for name in names:
+            section = section.get(name) if isinstance(section, dict) else None
+        if isinstance(section, dict) and _decoded(section.get("enable")) is not True:
+            flag = f"--{'.'.join(names)}"
+            faults += [
+                f"{flag}.{name} has no effect without {flag}.enable=true"
+                for name, value in section.items()
+                if name != "enable" and isinstance(value, RawText)
+            ]
+    return faults
 
 
 def _named_sections(decoder: Decoder) -> set[str]:

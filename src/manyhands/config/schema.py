@@ -24,7 +24,7 @@ from manyhands.config.optim import (
     SchedulerConfig,
 )
 from manyhands.config.policies import POLICY_TYPES, unknown_type
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policy import UNSTORED, PolicyConfig
 
 Tree = dict[str, Any]
 """Raw values by name, nested as the dataclasses are."""
@@ -242,20 +242,27 @@ def type_name(hint: Any) -> str:
     return f"{name} or null" if inner is not hint else name
 
 
-def encode(config: Any) -> Any:
-    """A config as JSON-ready values, sections with their `type`."""
+def encode(config: Any, stored: bool = False) -> Any:
+    """A config as JSON-ready values, sections with their `type`.
+
+    For LeRobot's own files, `stored`, fields that only concern this machine are left out.
+    """
     if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
-        return {"type": config.type} | _encode_fields(config)
+        return {"type": config.type} | _encode_fields(config, stored)
     if is_dataclass(config):
-        return _encode_fields(config)
+        return _encode_fields(config, stored)
     if isinstance(config, dict):
-        return {key: encode(value) for key, value in config.items()}
+        return {key: encode(value, stored) for key, value in config.items()}
     if isinstance(config, list | tuple):
-        return [encode(value) for value in config]
+        return [encode(value, stored) for value in config]
     if isinstance(config, Enum):
         return config.value
     return str(config) if isinstance(config, PurePath) else config
 
 
-def _encode_fields(config: Any) -> Tree:
-    return {item.name: encode(getattr(config, item.name)) for item in fields(config)}
+def _encode_fields(config: Any, stored: bool) -> Tree:
+    return {
+        item.name: encode(getattr(config, item.name), stored)
+        for item in fields(config)
+        if not (stored and item.metadata.get(UNSTORED))
+    }

@@ -57,6 +57,11 @@ class TrainingState:
     schedule: ScheduleState | None = None
     scaler: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def samples_per_step(self) -> int:
+        """Samples of one update over all ranks; zero where that was not written down."""
+        return self.num_ranks * self.batch_size * self.accumulation
+
 
 def write_training_state(folder: Path, state: TrainingState) -> None:
     """Write all files of the folder, which must exist."""
@@ -67,7 +72,7 @@ def write_training_state(folder: Path, state: TrainingState) -> None:
         for name, value in values.items()
     }
     write_tensors(folder / OPTIMIZER_TENSORS, tensors)
-    groups = json.dumps(state.optimizer["param_groups"], indent=4)
+    groups = json.dumps(_group_documents(state), indent=4)
     (folder / OPTIMIZER_GROUPS).write_text(groups, encoding="utf-8")
     if state.schedule is not None:
         write_json(folder / SCHEDULER_FILE, _schedule_document(state), indent=4)
@@ -115,6 +120,18 @@ def _step_document(state: TrainingState) -> dict[str, Any]:
         "grad_accum_steps": state.accumulation,
         "parallelism": {**degrees, "ring_degree": 1, "ulysses_degree": 1},
     }
+
+
+def _group_documents(state: TrainingState) -> list[dict[str, Any]]:
+    """The optimizer's groups; with a schedule LeRobot finds the rates in them, and goes on so."""
+    groups: list[dict[str, Any]] = state.optimizer["param_groups"]
+    if state.schedule is None:
+        return groups
+    rates = zip(state.schedule.last_lrs, state.schedule.base_lrs, strict=True)
+    return [
+        group | {"lr": lr, "initial_lr": base}
+        for group, (lr, base) in zip(groups, rates, strict=True)
+    ]
 
 
 def _schedule_document(state: TrainingState) -> dict[str, Any]:

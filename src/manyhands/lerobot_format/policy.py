@@ -8,13 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.decode import decode, nearest
-from manyhands.config.policies import POLICY_TYPES
+from manyhands.config.decode import decode
+from manyhands.config.lerobot_train import without_wishes
+from manyhands.config.policies import POLICY_TYPES, unknown_type
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import encode
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import read_json, read_tensors, write_json, write_tensors
-from manyhands.lerobot_format.processor import Processors, write_processors
+from manyhands.lerobot_format.legacy import lifted_processors, without_statistics
+from manyhands.lerobot_format.processor import Processors, has_processors, write_processors
+from manyhands.lerobot_format.processor import read_processors as read_processor_files
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
@@ -23,69 +26,86 @@ _MAX_NAMES_SHOWN = 8
 
 
 def read_config(folder: Path) -> PolicyConfig:
-    """The policy configuration in a folder; its owner's wish to publish it is not ours."""
+    """The policy configuration in a folder; its owner's wishes are not ours."""
     path = folder / CONFIG_FILE
     document = read_json(path)
     if "type" not in document:
         raise CheckpointError(f"{path} has no key type; it must name the policy, such as act")
     kind = str(document.pop("type"))
     if kind not in POLICY_TYPES:
-        known, hint = ", ".join(POLICY_TYPES), nearest(kind, POLICY_TYPES)
-        raise CheckpointError(f"{path}: unknown policy type {kind}{hint} (known: {known})")
+        raise CheckpointError(f"{path}: policy type {unknown_type(kind)}")
     for key in ("input_features", "output_features"):
         document[key] = document.get(key) or {}
     try:
-        config: PolicyConfig = decode(POLICY_TYPES[kind], document)
+        config: PolicyConfig = decode(POLICY_TYPES[kind], without_wishes(document))
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from None
-    return replace(config, push_to_hub=False)
+    return config
 
 
 def write_config(folder: Path, config: PolicyConfig) -> None:
     """Write a configuration with LeRobot's keys in LeRobot's order."""
-    write_json(folder / CONFIG_FILE, encode(self_contained(config)), indent=4)
+    write_json(folder / CONFIG_FILE, encode(self_contained(config), stored=True), indent=4)
 
 
 def self_contained(config: PolicyConfig) -> PolicyConfig:
     """The configuration of a policy whose folder holds all its weights: nothing is fetched."""
-    elsewhere = {item.name for item in fields(config)} & {"pretrained_backbone_weights"}
+    sources = {"pretrained_backbone_weights", "backbone_weights"}
+    elsewhere = {item.name for item in fields(config)} & sources
     nothing: dict[str, Any] = dict.fromkeys(elsewhere)
     return replace(config, **nothing)
 
 
+def read_processors(folder: Path) -> Processors:
+    """The processors of a folder, also of one that has them among its weights."""
+    if has_processors(folder):
+        return read_processor_files(folder)
+    return lifted_processors(read_config(folder), _read_tensors(folder), folder)
+
+
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The weights in a folder by LeRobot's names."""
+    weights = without_statistics(_read_tensors(folder))
+    return {name.replace("._orig_mod", ""): value for name, value in weights.items()}
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
     path = folder / WEIGHTS_FILE
     if not path.is_file() and (folder / "pytorch_model.bin").is_file():
         raise CheckpointError(
             f"{folder} holds pytorch_model.bin, a pickle; weights must be safetensors: "
             f"save the policy again with LeRobot to get {WEIGHTS_FILE}"
         )
-    return {name.replace("._orig_mod", ""): value for name, value in read_tensors(path).items()}
+    return read_tensors(path)
 
 
 def load_weights(network: nn.Module, folder: Path) -> None:
     """Copy a folder's weights into a network that has the same names and shapes, and no others."""
-    weights, own = read_weights(folder), network.state_dict()
-    shared = [name for name in own if name in weights]
+    weights = read_weights(folder)
+    faults = misfits(weights, network.state_dict())
+    if faults:
+        raise CheckpointError(
+            f"{folder / WEIGHTS_FILE} does not fit {folder / CONFIG_FILE}:\n{faults}"
+        )
+    network.load_state_dict(weights)
+
+
+def misfits(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
+    """How tensors differ in names and shapes from those that are wanted; empty where they fit."""
+    shared = [name for name in wanted if name in found]
     faults = [
-        _listed("missing", [name for name in own if name not in weights]),
-        _listed("unexpected", [name for name in weights if name not in own]),
+        _listed("missing", [name for name in wanted if name not in found]),
+        _listed("unexpected", [name for name in found if name not in wanted]),
         _listed(
             "of another shape",
             [
-                f"{name} ({_size(weights[name])} in the file, {_size(own[name])} in the policy)"
+                f"{name} ({_size(found[name])} in the file, {_size(wanted[name])} in the policy)"
                 for name in shared
-                if weights[name].shape != own[name].shape
+                if found[name].shape != wanted[name].shape
             ],
         ),
     ]
-    if any(faults):
-        listing = "\n".join(filter(None, faults))
-        raise CheckpointError(
-            f"{folder / WEIGHTS_FILE} does not fit {folder / CONFIG_FILE}:\n{listing}"
-        )
-    network.load_state_dict(weights)
+    return "\n".join(filter(None, faults))
 
 
 def write_policy(

@@ -2,9 +2,10 @@
 
 A folder holds two pipelines, `policy_preprocessor.json` and `policy_postprocessor.json`, each a
 list of named steps; the (un)normalizer step keeps its statistics in a safetensors file beside them.
+The first policies with processors call the files, and one of the steps, by other names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,17 @@ _TO_BATCH = "to_batch_processor"
 _DEVICE = "device_processor"
 _NORMALIZER = "normalizer_processor"
 _UNNORMALIZER = "unnormalizer_processor"
+
+_OLD_FILES = {PREPROCESSOR: "robot_preprocessor", POSTPROCESSOR: "robot_postprocessor"}
+_OLD_STEPS = {"rename_processor": _RENAME}
+_CLASSES = {
+    "lerobot.processor.rename_processor.RenameObservationsProcessorStep": _RENAME,
+    "lerobot.processor.batch_processor.AddBatchDimensionProcessorStep": _TO_BATCH,
+    "lerobot.processor.device_processor.DeviceProcessorStep": _DEVICE,
+    "lerobot.processor.normalize_processor.NormalizerProcessorStep": _NORMALIZER,
+    "lerobot.processor.normalize_processor.UnnormalizerProcessorStep": _UNNORMALIZER,
+}
+"""Steps by their class, which stands in a file where a step has no name."""
 
 Step = dict[str, Any]
 
@@ -54,15 +66,20 @@ class Processors:
     """Observation keys as they arrive, and as the policy calls them."""
 
 
+def has_processors(folder: Path) -> bool:
+    """Whether a policy folder has files of processors, under whatever name."""
+    return any(_file_of(folder, name).is_file() for name in (PREPROCESSOR, POSTPROCESSOR))
+
+
 def read_processors(folder: Path) -> Processors:
     """The processors saved in a policy folder."""
-    before = _read_steps(folder, PREPROCESSOR, (_RENAME, _TO_BATCH, _DEVICE, _NORMALIZER))
-    after = _read_steps(folder, POSTPROCESSOR, (_UNNORMALIZER, _DEVICE))
-    where = f"{folder / PREPROCESSOR}.json"
-    renaming = _settings(before.get(_RENAME, {}), {"rename_map": dict[str, str]}, where)
+    first, last = _file_of(folder, PREPROCESSOR), _file_of(folder, POSTPROCESSOR)
+    before = _read_steps(first, (_RENAME, _TO_BATCH, _DEVICE, _NORMALIZER))
+    after = _read_steps(last, (_UNNORMALIZER, _DEVICE))
+    renaming = _settings(before.get(_RENAME, {}), {"rename_map": dict[str, str]}, first)
     return Processors(
-        inputs=_read_scaling(folder, before, _NORMALIZER),
-        outputs=_read_scaling(folder, after, _UNNORMALIZER),
+        inputs=_read_scaling(first, before, _NORMALIZER),
+        outputs=_read_scaling(last, after, _UNNORMALIZER),
         rename_map=renaming.get("rename_map", {}),
     )
 
@@ -124,20 +141,23 @@ def _write_steps(folder: Path, name: str, steps: list[Step], stats: Stats) -> No
     write_json(folder / f"{name}.json", {"name": name, "steps": steps}, indent=2)
 
 
-def _read_steps(folder: Path, name: str, known: tuple[str, ...]) -> dict[str, Step]:
-    path = folder / f"{name}.json"
-    if not path.is_file():
-        raise CheckpointError(
-            f"{path} is missing; a folder from before LeRobot had processors "
-            "must be migrated with LeRobot's own script"
-        )
+def _file_of(folder: Path, name: str) -> Path:
+    path, old = folder / f"{name}.json", folder / f"{_OLD_FILES[name]}.json"
+    return old if old.is_file() and not path.is_file() else path
+
+
+def _read_steps(path: Path, known: tuple[str, ...]) -> dict[str, Step]:
     steps = read_json(path).get("steps")
     if not isinstance(steps, list) or not all(_is_step(step) for step in steps):
         raise CheckpointError(f"{path}: steps must be a list of objects with a config each")
-    by_name = {str(step.get("registry_name", step.get("class"))): step for step in steps}
-    for registry_name in by_name.keys() - set(known):
-        hint = nearest(registry_name, known)
-        raise CheckpointError(f"{path}: unknown processor step {registry_name}{hint}")
+    by_name: dict[str, Step] = {}
+    for step in steps:
+        name = _name_of(step)
+        if name not in known:
+            raise CheckpointError(f"{path}: unknown processor step {name}{nearest(name, known)}")
+        if name in by_name:
+            raise CheckpointError(f"{path}: the step {name} stands there twice; keep one")
+        by_name[name] = step
     _refuse_casts(by_name.get(_DEVICE, {}), path)
     return by_name
 
@@ -150,6 +170,11 @@ def _is_step(step: Any) -> bool:
     )
 
 
+def _name_of(step: Step) -> str:
+    name = str(step.get("registry_name", step.get("class")))
+    return _OLD_STEPS.get(name, _CLASSES.get(name, name))
+
+
 def _refuse_casts(step: Step, path: Path) -> None:
     dtype = step.get("config", {}).get("float_dtype")
     if dtype not in (None, "float32", "float"):
@@ -158,48 +183,54 @@ def _refuse_casts(step: Step, path: Path) -> None:
         )
 
 
-def _read_scaling(folder: Path, steps: dict[str, Step], registry_name: str) -> Scaling:
-    step = steps.get(registry_name)
+def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> Scaling:
+    step = steps.get(name)
     if step is None:
-        raise CheckpointError(f"{folder}: its processors have no {registry_name} step")
+        raise CheckpointError(f"{path}: its steps are without {name}")
     hints = {
         "eps": float,
         "features": dict[str, PolicyFeature],
         "norm_map": dict[str, NormalizationMode],
         "normalize_observation_keys": list[str] | None,
     }
-    settings = _settings(step, hints, f"{folder}: {registry_name}")
+    settings = _settings(step, hints, path)
+    for key in ("features", "norm_map"):
+        if key not in settings:
+            raise CheckpointError(f"{path}: the step {name} has no {key}")
     return Scaling(
-        features=settings.get("features", {}),
-        norm_map=settings.get("norm_map", {}),
-        stats=_read_stats(folder, step.get("state_file")),
+        features=settings["features"],
+        norm_map=settings["norm_map"],
+        stats=_read_stats(path, step.get("state_file"), settings["features"]),
         eps=settings.get("eps", 1e-8),
         observation_keys=settings.get("normalize_observation_keys"),
     )
 
 
-def _settings(step: Step, hints: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _settings(step: Step, hints: Mapping[str, Any], path: Path) -> dict[str, Any]:
     settings = {}
     for key, raw in step.get("config", {}).items():
         if key not in hints:
+            where = f"{path}: {_name_of(step)}"
             raise CheckpointError(f"{where}: unknown key {key}{nearest(key, hints)}")
         try:
             settings[key] = decode(hints[key], raw, key)
         except ValueError as error:
-            raise CheckpointError(f"{where}: {error}") from None
+            raise CheckpointError(f"{path}: {_name_of(step)}: {error}") from None
     return settings
 
 
-def _read_stats(folder: Path, state_file: str | None) -> Stats:
+def _read_stats(path: Path, state_file: str | None, features: Iterable[str]) -> Stats:
     if state_file is None:
         return {}
     if Path(state_file).name != state_file:
-        raise CheckpointError(f"{folder}: state_file {state_file} must lie in the folder itself")
+        raise CheckpointError(f"{path}: state_file {state_file} must lie in the folder itself")
     stats: Stats = {}
-    for name, tensor in read_tensors(folder / state_file).items():
+    for name, tensor in read_tensors(path.parent / state_file).items():
         feature, _, key = name.rpartition(".")
         stats.setdefault(feature, {})[key] = _as_array(tensor)
-    return stats
+    # LeRobot's migration of older policies wrote every _ of a name as a dot.
+    migrated = {name: name.replace("_", ".") for name in features if name not in stats}
+    return stats | {name: stats[old] for name, old in migrated.items() if old in stats}
 
 
 def _as_array(tensor: Tensor) -> np.ndarray:

@@ -112,7 +112,9 @@ def _statistics(scaling: Scaling, name: str, mode: NormalizationMode) -> tuple[T
                 f"{name} has no statistic {statistic}, which {mode.value} needs; recompute the "
                 "dataset's statistics or choose another mode in --policy.normalization_mapping"
             )
-    first, second = (torch.from_numpy(np.array(stats[key], np.float64)) for key in STATISTICS[mode])
+    # In the precision that files keep: a policy scales alike before and after it was saved.
+    kept = (np.asarray(stats[key], np.float32) for key in STATISTICS[mode])
+    first, second = (torch.from_numpy(np.array(each, np.float64)) for each in kept)
     if is_image and first.ndim == 1:
         return first.view(-1, 1, 1), second.view(-1, 1, 1)
     return first, second

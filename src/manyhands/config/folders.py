@@ -1,0 +1,17 @@
+"""Names in a run directory, as LeRobot lays it out.
+
+```
+checkpoints/
+  000200/
+    pretrained_model/       the policy, loadable by LeRobot, and train_config.json
+    pretrained_model_ema/   with --ema.enable: the same with averaged weights
+    training_state/         what resuming needs beside them
+  last -> 000200
+```
+"""
+
+CHECKPOINTS = "checkpoints"
+LAST = "last"
+PRETRAINED = "pretrained_model"
+AVERAGED = "pretrained_model_ema"
+TRAINING_STATE = "training_state"

@@ -1,0 +1,126 @@
+"""The card of a published policy."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from manyhands.config.act import ActConfig
+from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.optim import AdamWConfig
+from manyhands.config.train import DatasetConfig, TrainConfig
+from manyhands.lerobot_format.card import model_card
+
+POLICY = ActConfig(
+    input_features={
+        "observation.state": PolicyFeature(FeatureType.STATE, (6,)),
+        "observation.images.top": PolicyFeature(FeatureType.VISUAL, (3, 480, 640)),
+    },
+    output_features={"action": PolicyFeature(FeatureType.ACTION, (6,))},
+    tags=["so101", "robotics"],
+    license="mit",
+)
+CONFIG = TrainConfig(
+    dataset=DatasetConfig(repo_id="me/pick", root=Path("/home/me/secret/pick")),
+    policy=POLICY,
+    steps=20_000,
+    seed=7,
+    optimizer=AdamWConfig(lr=1e-5),
+)
+FACTS = {
+    "versions": {"manyhands": "0.1.0", "torch": "2.13.0"},
+    "dataset": {
+        "root": "/home/me/secret/pick",
+        "fingerprint": "0123456789abcdef",
+        "num_episodes": 50,
+        "num_frames": 12_345,
+        "fps": 30.0,
+    },
+    "policy": {"num_parameters": 51_597_190},
+    "batch": {"per_process": 8, "processes": 4, "accumulation": 2, "effective": 64},
+    "precision": "bfloat16 autocast",
+}
+ROWS = [
+    {"step": 1, "loss": 9.0, "held_out_loss": 8.0},
+    {"step": 15_000, "held_out_loss": 0.25, "held_out_loss_ema": 0.2},
+    {"step": 20_000, "loss": 0.125},
+]
+
+
+def front_matter(card: str) -> dict:
+    empty, front, _ = card.split("---\n", 2)
+    assert empty == ""
+    return yaml.safe_load(front)
+
+
+def test_the_hub_learns_library_task_license_data_and_tags():
+    assert front_matter(model_card("me/mine", CONFIG, FACTS, ROWS)) == {
+        "library_name": "lerobot",
+        "pipeline_tag": "robotics",
+        "model_name": "act",
+        "license": "mit",
+        "datasets": ["me/pick"],
+        "tags": ["act", "robotics", "lerobot", "manyhands", "so101"],
+    }
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "# mine",
+        "| reads | `observation.images.top` | VISUAL | 3 x 480 x 640 |",
+        "| predicts | `action` | ACTION | 6 |",
+        "| dataset | [me/pick](https://huggingface.co/datasets/me/pick) |",
+        "| episodes | 50 |",
+        "| optimizer updates | 20,000 |",
+        "| samples per update | 64 (8 per process x 4 processes x 2 accumulation) |",
+        "| optimizer | adamw, lr 1e-05 |",
+        "| seed | 7 |",
+        "| loss at the end | 0.125 (step 20000) |",
+        "| held-out loss at the end | 0.25 (step 15000) |",
+        "| held-out loss of the average | 0.2 (step 15000) |",
+        "| versions | manyhands 0.1.0, torch 2.13.0 |",
+        'manyhands.load_policy("me/mine")',
+        "lerobot-eval --policy.path=me/mine",
+        "lerobot-record --policy.path=me/mine",
+    ],
+)
+def test_the_page_tells_what_is_known(fact):
+    assert fact in model_card("me/mine", CONFIG, FACTS, ROWS)
+
+
+def test_what_is_not_known_is_left_out():
+    nameless = replace(POLICY, tags=None, license=None)
+    dataset = DatasetConfig(root=Path("/home/me/pick"))
+    card = model_card("me/mine", TrainConfig(dataset=dataset, policy=nameless), {})
+    assert front_matter(card).keys() == {"library_name", "pipeline_tag", "model_name", "tags"}
+    assert not any(word in card for word in ("None", "| dataset", "loss", "versions", "started"))
+
+
+def test_no_path_of_the_machine_is_published():
+    origin = replace(POLICY, pretrained_path=Path("/home/me/secret/base"))
+    card = model_card("me/mine", replace(CONFIG, policy=origin), FACTS, ROWS)
+    assert "secret" not in card
+    assert "| started from | base |" in card
+
+
+def test_of_a_mixture_only_the_datasets_on_the_hub_are_named():
+    mix = DatasetConfig(mix={"me/pick": 1.0, "data/local": 2.0, "/data/other": 1.0})
+    facts = {"dataset": {"root": "/cache/datasets--me--pick, data/local, /data/other"}}
+    assert front_matter(model_card("me/m", replace(CONFIG, dataset=mix), facts))["datasets"] == [
+        "me/pick"
+    ]
+
+
+def test_averaged_weights_are_called_so():
+    assert "running average" in model_card("me/mine-ema", CONFIG, FACTS, ROWS, is_average=True)
+    assert "running average" not in model_card("me/mine", CONFIG, FACTS, ROWS)
+
+
+def test_a_type_of_another_package_needs_no_title():
+    class OwnConfig(ActConfig):
+        type = "own"
+
+    card = model_card("me/mine", replace(CONFIG, policy=OwnConfig()), FACTS)
+    assert "A policy for a robot: own," in card
