@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.config.act import ActConfig
+from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.policy import PolicyConfig
 from manyhands.types import Batch
@@ -40,6 +41,8 @@ def uniform(name: str, *shape: int) -> Tensor:
 def weight(name: str, value: Tensor) -> Tensor:
     if name.endswith(("vae_encoder_pos_enc", "pos_grid")):
         return value
+    if not value.is_floating_point():
+        return torch.zeros_like(value)
     noise = normal(name, *value.shape)
     if name.endswith("running_var"):
         return 1 + 0.1 * noise.abs()
@@ -72,11 +75,28 @@ def act_config(cameras: bool = False, **changes: Any) -> ActConfig:
     return ActConfig(**(sizes | changes))
 
 
+def diffusion_config(cameras: bool = False, **changes: Any) -> DiffusionConfig:
+    sizes: dict[str, Any] = {
+        "input_features": {**CAMERAS, **VECTORS} if cameras else VECTORS,
+        "output_features": ACTION,
+        "horizon": 16,
+        "n_action_steps": 8,
+        "down_dims": (16, 32, 64),
+        "diffusion_step_embed_dim": 16,
+        "spatial_softmax_num_keypoints": 8,
+        "crop_is_random": False,
+        "pretrained_backbone_weights": None,
+    }
+    return DiffusionConfig(**(sizes | changes))
+
+
 def batch_of(config: PolicyConfig) -> Batch:
     batch: Batch = {}
+    offsets = config.observation_offsets
+    time = () if offsets is None else (len(offsets),)
     for name, feature in config.input_features.items():
         draw = uniform if feature.type is FeatureType.VISUAL else normal
-        batch[name] = draw(name, 3, *feature.shape)
+        batch[name] = draw(name, 3, *time, *feature.shape)
     num_steps = len(config.action_offsets)
     batch["action"] = normal("action", 3, num_steps, 4).clamp(-1, 1)
     steps_left = num_steps - torch.arange(3)
@@ -88,5 +108,10 @@ def batch_of(config: PolicyConfig) -> Batch:
 def golden() -> SimpleNamespace:
     """The formulas, by name."""
     return SimpleNamespace(
-        normal=normal, fill=fill, act_config=act_config, batch_of=batch_of, vectors=VECTORS
+        normal=normal,
+        fill=fill,
+        act_config=act_config,
+        diffusion_config=diffusion_config,
+        batch_of=batch_of,
+        vectors=VECTORS,
     )

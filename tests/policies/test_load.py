@@ -52,15 +52,78 @@ def test_a_configuration_that_cannot_work_is_refused_with_its_file(folder):
         load_policy(folder)
 
 
-def test_a_folder_without_a_policy_is_told(tmp_path):
-    with pytest.raises(CheckpointError, match=r"holds no policy.*config\.json"):
+def test_a_folder_without_a_policy_is_told_with_what_was_looked_for(tmp_path):
+    with pytest.raises(
+        CheckpointError, match=r"holds no policy.*config\.json.*checkpoints/last/pretrained_model"
+    ):
         load_policy(tmp_path)
+
+
+def test_a_run_stands_for_the_policy_of_its_newest_checkpoint(golden, tmp_path):
+    for step, latent_dim in ((1, 3), (2, 5)):
+        policy = build_policy(golden.act_config(latent_dim=latent_dim), stats={})
+        policy.save(tmp_path / "run" / "checkpoints" / f"00000{step}" / "pretrained_model")
+    (tmp_path / "run" / "checkpoints" / "last").symlink_to("000002")
+    run = tmp_path / "run"
+    for path in (run, run / "checkpoints", run / "checkpoints" / "last"):
+        assert load_policy(path).config.latent_dim == 5
+    assert load_policy(run / "checkpoints" / "000001").config.latent_dim == 3
 
 
 def test_an_unreachable_hub_is_told_with_the_way_out(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(CheckpointError, match=r"cannot be fetched from the Hub.*copy the policy's"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"cannot be fetched from the Hub \(HF_HUB_OFFLINE is set.*copy the policy's",
+    ):
         load_policy("nobody/nothing-of-this-name")
+
+
+@pytest.fixture
+def published(hub, folder, monkeypatch, tmp_path):
+    """The policy in the folder, and later another one, on a Hub as me/mine."""
+    hub.adopt(monkeypatch, tmp_path / "home")
+    api = huggingface_hub.HfApi()
+    api.create_repo("me/mine", private=True)
+    api.upload_folder(repo_id="me/mine", folder_path=folder)
+    edit_config(folder, n_action_steps=3)
+    api.upload_folder(repo_id="me/mine", folder_path=folder)
+    return hub
+
+
+def test_a_policy_is_fetched_from_the_hub_at_its_newest_or_any_revision(published):
+    assert load_policy("me/mine").config.n_action_steps == 3
+    first = published.repos["me/mine"].sha(1)
+    assert load_policy("me/mine", revision=first).config.n_action_steps == 8
+
+
+def test_what_was_fetched_once_needs_no_network(published, monkeypatch):
+    load_policy("me/mine")
+    published.failures["/"] = 0
+    assert load_policy("me/mine").config.n_action_steps == 3
+    published.close()
+    assert load_policy("me/mine").config.n_action_steps == 3
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert load_policy("me/mine").config.n_action_steps == 3
+
+
+def test_what_the_hub_does_not_give_is_told_with_the_reason(published, monkeypatch):
+    with pytest.raises(CheckpointError, match=r"me/none is no folder here.*no such repository"):
+        load_policy("me/none")
+    with pytest.raises(CheckpointError, match=r"me/mine at revision v9 .*no such revision"):
+        load_policy("me/mine", revision="v9")
+    published.repos["me/bare"] = type(published.repos["me/mine"])(private=False)
+    with pytest.raises(CheckpointError, match=r"me/bare on the Hub holds no policy.*config\.json"):
+        load_policy("me/bare")
+    monkeypatch.setenv("HF_TOKEN", "hf_expired")
+    with pytest.raises(CheckpointError, match="refused the token; `hf auth login`"):
+        load_policy("me/mine")
+    published.failures["/"] = 0
+    with pytest.raises(CheckpointError, match=r"cannot be reached: Server disconnected"):
+        load_policy("me/none")
+    published.close()
+    with pytest.raises(CheckpointError, match=r"cannot be reached: .*it is not in .*home/hub"):
+        load_policy("me/none")
 
 
 def test_a_path_that_is_nothing_is_told(tmp_path):

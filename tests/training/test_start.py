@@ -42,3 +42,14 @@ def test_a_resumed_run_never_writes_into_another_one(command, tmp_path):
     flags = [f"--resume={tmp_path / 'one'}", f"--output_dir={tmp_path / 'other'}", "--steps=2"]
     with pytest.raises(UserError, match="holds something else"):
         run_training(read_train_config(flags))
+
+
+def test_a_run_ends_with_where_its_policies_are(command, tmp_path, capsys):
+    run_training(
+        read_train_config(command.argv(tmp_path / "one", "--steps=1", "--ema.enable=true"))
+    )
+    said = "".join(capsys.readouterr().out.split())
+    assert "checkpoints/last/pretrained_modelanditsaverageinpretrained_model_ema" in said
+    argv = command.argv(tmp_path / "other", "--steps=1", "--save_checkpoint=false")
+    run_training(read_train_config(argv))
+    assert "nothing was saved" in capsys.readouterr().out

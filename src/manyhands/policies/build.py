@@ -11,7 +11,8 @@ from manyhands.lerobot_format.processor import Processors, Scaling
 from manyhands.policies.networks import network_maker
 from manyhands.policies.normalize import STATISTICS
 from manyhands.policies.policy import Policy
-from manyhands.policies.vision import ResNet, load_imagenet
+from manyhands.policies.vision.imagenet import load_backbone_file, load_imagenet
+from manyhands.policies.vision.resnet import ResNet
 from manyhands.types import Stats
 
 Modes = dict[str, NormalizationMode]
@@ -49,12 +50,16 @@ def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
 
 def _start_backbones(network: nn.Module, config: PolicyConfig) -> None:
     """Give image encoders their published weights, unless a whole policy's come next."""
+    backbones = [module for module in network.modules() if isinstance(module, ResNet)]
+    file = getattr(config, "backbone_weights", None)
     weights = getattr(config, "pretrained_backbone_weights", None)
-    if weights is None or config.pretrained_path is not None:
-        return
-    for module in network.modules():
-        if isinstance(module, ResNet):
-            load_imagenet(module, getattr(config, "vision_backbone", ""), weights)
+    if file is not None and not backbones:
+        told = f"--policy.backbone_weights={file} has no effect: the policy reads no camera"
+        raise ConfigError([told])
+    if file is not None:
+        load_backbone_file(backbones, file)
+    elif weights is not None and backbones and config.pretrained_path is None:
+        load_imagenet(backbones, getattr(config, "vision_backbone", ""), weights)
 
 
 def _check_statistics(scaling: Scaling) -> None:

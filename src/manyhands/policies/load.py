@@ -3,28 +3,35 @@
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import HFValidationError
 
+from manyhands.config.files import POLICY_PLACES, find_policy_folder
 from manyhands.config.policy import PolicyConfig
 from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.lerobot_format.policy import (
     CONFIG_FILE,
     load_weights,
     read_config,
+    read_processors,
     self_contained,
 )
-from manyhands.lerobot_format.processor import read_processors
 from manyhands.policies.build import assemble_policy
+from manyhands.policies.hub import HUB_FAULTS, fetch_policy, why
 from manyhands.policies.policy import Policy
+from manyhands.types import Stats
 
-_HUB_FILES = ["*.json", "*.safetensors"]
 
-
-def load_policy(folder_or_repo_id: Path | str, device: torch.device | str | None = None) -> Policy:
+def load_policy(
+    folder_or_repo_id: Path | str,
+    device: torch.device | str | None = None,
+    revision: str | None = None,
+) -> Policy:
     """The policy in a folder or on the Hub, with its processors, in evaluation mode.
 
+    A folder may be a run directory, whose newest checkpoint is meant, or one of its checkpoints.
     Without a device it goes where its configuration says, or else to a GPU if there is one.
     """
-    folder = find_policy(folder_or_repo_id)
+    folder = find_policy(folder_or_repo_id, revision)
     config = self_contained(read_config(folder))
     try:
         policy = assemble_policy(config, read_processors(folder))
@@ -38,38 +45,41 @@ def load_pretrained(policy: Policy, config: PolicyConfig) -> None:
     """Start a policy from the weights at `config.pretrained_path`, a folder or a Hub name."""
     assert config.pretrained_path is not None
     folder = find_policy(config.pretrained_path, config.pretrained_revision)
-    load_weights(policy.network, folder)
+    try:
+        load_weights(policy.network, folder)
+    except CheckpointError as error:
+        path = config.pretrained_path
+        raise CheckpointError(f"--policy.path={path} with the flags given: {error}") from None
+
+
+def saved_stats(folder: Path | str) -> Stats:
+    """The statistics that a saved policy scales by."""
+    return read_processors(find_policy(folder)).inputs.stats
 
 
 def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> Path:
     """The folder that holds a policy's files, fetched from the Hub if it is not here."""
     folder = Path(folder_or_repo_id)
-    for candidate in (folder, folder / "pretrained_model"):
-        if (candidate / CONFIG_FILE).is_file():
-            return candidate
+    found = find_policy_folder(folder)
+    if found is not None:
+        return found
     if folder.exists():
-        raise CheckpointError(
-            f"{folder} holds no policy: there is no {CONFIG_FILE} in it or its pretrained_model"
-        )
-    return find_policy(_download(str(folder_or_repo_id), revision))
-
-
-def _download(repo_id: str, revision: str | None) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
-
+        raise CheckpointError(f"{folder} holds no policy; looked for {POLICY_PLACES}")
+    name = str(folder_or_repo_id) + (f" at revision {revision}" if revision else "")
     try:
-        return Path(snapshot_download(repo_id, revision=revision, allow_patterns=_HUB_FILES))
+        fetched = find_policy_folder(fetch_policy(str(folder_or_repo_id), revision))
     except HFValidationError:
         raise CheckpointError(
-            f"{repo_id} is neither a folder nor the name of a Hub repository"
+            f"{folder_or_repo_id} is neither a folder nor the name of a Hub repository"
         ) from None
-    except OSError as error:
-        reason = str(error).strip().partition("\n")[0]
+    except HUB_FAULTS as error:
         raise CheckpointError(
-            f"{repo_id} is no folder here and cannot be fetched from the Hub ({reason}); "
+            f"{name} is no folder here and cannot be fetched from the Hub ({why(error)}); "
             "check the name, or copy the policy's folder to this machine and give its path"
         ) from None
+    if fetched is None:
+        raise CheckpointError(f"{name} on the Hub holds no policy: it has no {CONFIG_FILE}")
+    return fetched
 
 
 def choose_device(asked: torch.device | str | None, saved: str | None) -> torch.device:

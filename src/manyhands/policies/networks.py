@@ -6,14 +6,16 @@ from typing import Any
 from torch import nn
 
 from manyhands.config.act import ActConfig
+from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.plugins import NETWORKS, installed
 from manyhands.errors import ConfigError
 from manyhands.policies.act.network import ActNetwork
+from manyhands.policies.diffusion.network import DiffusionNetwork
 
 Maker = Callable[[Any], nn.Module]
 """Makes a network with fresh weights from a policy's configuration."""
 
-OWN: dict[str, Maker] = {ActConfig.type: ActNetwork}
+OWN: dict[str, Maker] = {ActConfig.type: ActNetwork, DiffusionConfig.type: DiffusionNetwork}
 
 
 def network_maker(kind: str) -> Maker:

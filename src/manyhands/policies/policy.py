@@ -1,6 +1,6 @@
 """A network with its processors: raw values in, raw values out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -87,10 +87,11 @@ class Policy:
         self._window.reset()
         self._plan.reset()
 
-    def save(self, folder: Path | str) -> None:
-        """Write the policy as a folder that LeRobot loads."""
+    def save(self, folder: Path | str, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Write the policy as a folder that LeRobot loads, with its present weights or others."""
         config = replace(self.config, device=self.device.type)
-        write_policy(Path(folder), config, self.processors, self.network.state_dict())
+        saved = self.network.state_dict() if weights is None else weights
+        write_policy(Path(folder), config, self.processors, saved)
 
     def prepare(self, batch: Batch) -> Batch:
         """A raw training batch, in the policy's own names, as the network reads it."""

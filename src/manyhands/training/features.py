@@ -21,11 +21,13 @@ USUAL_NAMES = {
 }
 """What other tools call the features that LeRobot has names for."""
 
+Features = Mapping[str, PolicyFeature]
+
 
 def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> PolicyConfig:
     """The policy reading the features it asks for, or all that a dataset has for it."""
     inputs, outputs = policy_features(features)
-    asked = policy.input_features
+    asked = _in_sizes_of(inputs, policy)
     usual = {
         name: each
         for name, each in inputs.items()
@@ -35,18 +37,84 @@ def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> Poli
     if names.ACTION not in outputs or not (asked or usual):
         raise DatasetError(_nothing_to_learn(features))
     faults = [
-        f"the policy {verb} {name}, {feature.type.value} of shape {list(feature.shape)} "
-        f"(--policy.{flag}); {_offer(name, feature, offered)}"
-        for verb, flag, wanted, offered in (
-            ("reads", "input_features", asked, inputs),
-            ("predicts", "output_features", policy.output_features, outputs),
-        )
+        *_misfits("reads", asked, inputs, _source(policy, "input_features")),
+        *_misfits("predicts", policy.output_features, outputs, _source(policy, "output_features")),
+    ]
+    if faults:
+        raise ConfigError(faults + _remedies(asked, inputs, policy))
+    return replace(policy, input_features=asked or usual, output_features=outputs)
+
+
+def _in_sizes_of(offered: Features, policy: PolicyConfig) -> dict[str, PolicyFeature]:
+    """What a policy reads; of one that others trained, cameras may have a dataset's sizes."""
+    asked = policy.input_features
+    if policy.pretrained_path is None or not policy.takes_any_image_size:
+        return asked
+    return {
+        name: offered[name] if _is_other_size(feature, offered.get(name)) else feature
+        for name, feature in asked.items()
+    }
+
+
+def _is_other_size(wanted: PolicyFeature, found: PolicyFeature | None) -> bool:
+    """Whether two features are cameras that differ in nothing but height and width."""
+    if found is None or found.type is not FeatureType.VISUAL or wanted.type is not found.type:
+        return False
+    return found.shape[0] == wanted.shape[0] and found.shape != wanted.shape
+
+
+def _source(policy: PolicyConfig, flag: str) -> str:
+    """Where a policy's wishes come from."""
+    path = policy.pretrained_path
+    return f"--policy.{flag}" if path is None else f"--policy.path={path}"
+
+
+def _misfits(verb: str, wanted: Features, offered: Features, source: str) -> list[str]:
+    """What a policy needs and a dataset has not, or has otherwise."""
+    return [
+        f"the policy {verb} {name}, {_told(feature)} ({source}); the dataset has "
+        + (f"it as {_told(offered[name])}" if name in offered else ", ".join(offered))
         for name, feature in wanted.items()
         if offered.get(name) != feature
     ]
-    if faults:
-        raise ConfigError(faults)
-    return replace(policy, input_features=asked or usual, output_features=outputs)
+
+
+def _told(feature: PolicyFeature) -> str:
+    return f"{feature.type.value} of shape {list(feature.shape)}"
+
+
+def _remedies(asked: Features, inputs: Features, policy: PolicyConfig) -> list[str]:
+    """What may help, as flags."""
+    told = []
+    proposal = _stand_ins(asked, inputs)
+    if proposal:
+        told.append(f"perhaps {rename_flag(proposal)}")
+    sizes = {
+        tuple(feature.shape[1:])
+        for name, feature in asked.items()
+        if _is_other_size(feature, inputs.get(name))
+    }
+    if len(sizes) == 1:
+        told.append(f"perhaps --dataset.image_size='{list(*sizes)}'")
+    if not told and policy.pretrained_path is not None:
+        told.append(f"weights made for another robot do not fit; --policy.type={policy.type} anew")
+    return told
+
+
+def _stand_ins(asked: Features, inputs: Features) -> dict[str, str]:
+    """Features of a dataset, not asked for, that may be those which are asked for and missing."""
+    free = {name: feature for name, feature in inputs.items() if name not in asked}
+    proposal: dict[str, str] = {}
+    for name, wanted in asked.items():
+        alike = [
+            other
+            for other, found in free.items()
+            if found.type is wanted.type and other not in proposal
+            if found.shape == wanted.shape or wanted.type is FeatureType.VISUAL
+        ]
+        if name not in inputs and alike:
+            proposal[alike[0]] = name
+    return proposal
 
 
 def unread_cameras(policy: PolicyConfig, features: Mapping[str, Feature]) -> list[str]:
@@ -89,15 +157,3 @@ def _nothing_to_learn(features: Mapping[str, Feature]) -> str:
     proposal = proposed_names({name: features[name] for name in own})
     remedy = f"rename what it has: {rename_flag(proposal)}" if proposal else "record them"
     return f"the dataset has {lacking}; it has {', '.join(own)}\n{remedy}"
-
-
-def _offer(name: str, wanted: PolicyFeature, offered: Mapping[str, PolicyFeature]) -> str:
-    if name in offered:
-        found = offered[name]
-        return f"the dataset has it as {found.type.value} of shape {list(found.shape)}"
-    alike = [other for other, feature in offered.items() if feature.type is wanted.type]
-    fits = [other for other in alike if offered[other].shape == wanted.shape]
-    hint = ""
-    if (wanted.type is FeatureType.VISUAL and alike) or fits:
-        hint = f"; perhaps {rename_flag({(fits or alike)[0]: name})}"
-    return f"the dataset has {', '.join(offered)}{hint}"

@@ -1,20 +1,25 @@
 """A whole run, from joining the other ranks to leaving them."""
 
+import json
 import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 from manyhands.checkpoint.layout import find_checkpoint
+from manyhands.config.folders import AVERAGED, PRETRAINED
 from manyhands.config.resolve import output_dir_of
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
+from manyhands.observe.rows import read_rows
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.networks import network_maker
+from manyhands.policies.publish import check_publishing, publish_checkpoint
 from manyhands.training.assemble import assemble
 from manyhands.training.ending import Ending
 from manyhands.training.kernels import chosen_kernels
 from manyhands.training.loop import train
+from manyhands.training.run import Run
 
 
 def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
@@ -23,20 +28,35 @@ def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
     network_maker(config.policy.type)  # One that cannot be trained is refused before anything else.
     with chosen_kernels(config.cudnn_deterministic), joined_world(config) as world:
         run_dir = agree_on_run_dir(config, world)
+        if config.policy.push_to_hub:
+            world.once(lambda: check_publishing(config))
         run = assemble(config, run_dir, world)
         run.journal.note({"command": list(command)})
         ending = train(run)
         world.once_per_machine(run.frames.make_durable)
-        run.journal.say(farewell(ending, run_dir))
+        run.journal.say(farewell(ending, run_dir, config))
         run.journal.conclude(ending.value)
-        return ending
+    if config.policy.push_to_hub and ending is Ending.FINISHED and world.is_main:
+        publish_run(run)
+    return ending
 
 
-def farewell(ending: Ending, run_dir: Path) -> str:
+def publish_run(run: Run) -> None:
+    """Upload the newest checkpoint; the other ranks have left and need not wait."""
+    facts = json.loads((run.run_dir / "run.json").read_text(encoding="utf-8"))
+    rows = list(read_rows(run.run_dir / "metrics.jsonl"))
+    for line in publish_checkpoint(find_checkpoint(run.run_dir), run.config, facts, rows):
+        run.journal.say(line)
+
+
+def farewell(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
     """What to do with the run now."""
+    if not config.save_checkpoint:
+        return f"{ending.value}; nothing was saved, as --save_checkpoint=false asks"
     if ending is Ending.STOPPED:
         return f"stopped on request; continue with: manyhands train --resume={run_dir}"
-    return f"finished; the policy is in {run_dir}/checkpoints/last/pretrained_model"
+    averaged = f" and its average in {AVERAGED} beside it" if config.ema.enable else ""
+    return f"finished; the policy is in {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
 
 
 def agree_on_run_dir(config: TrainConfig, world: World) -> Path:

@@ -202,6 +202,17 @@ def test_an_update_reads_no_value_from_the_device(golden):
     assert all(gradient is not None for gradient in gradients(network))
 
 
+@pytest.mark.parametrize("use_vae", [True, False])
+def test_an_update_waits_for_nothing(golden, no_host_synchronization, use_vae):
+    config = golden.act_config(cameras=use_vae, use_vae=use_vae, dropout=0.1)
+    network, batch = ActNetwork(config), golden.batch_of(config)
+    draws = network.draw(3)
+    with no_host_synchronization():
+        loss, _ = loss_of(network(batch, draws), network.entry_counts(batch))
+        loss.backward()
+    assert all(gradient is not None for gradient in gradients(network))
+
+
 def test_counts_are_known_before_the_forward_pass(golden):
     config = golden.act_config()
     network, batch = ActNetwork(config), golden.batch_of(config)

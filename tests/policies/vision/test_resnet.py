@@ -1,15 +1,13 @@
-"""Backbones: names, shapes, the frozen norm, and where pretrained weights come from."""
-
-from urllib.error import URLError
+"""Backbones: names, shapes, norms, and the layout of what they hold."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from manyhands.errors import UserError
-from manyhands.policies import vision
-from manyhands.policies.vision import FrozenBatchNorm, ResNet, convolve, load_imagenet
+from manyhands.lerobot_format.files import read_tensors, write_tensors
+from manyhands.policies.vision.norms import BatchNorm, FrozenBatchNorm, group_norm
+from manyhands.policies.vision.resnet import POSITIONAL, TORCHVISION, ResNet, convolve
 
 
 @pytest.mark.parametrize(
@@ -56,7 +54,7 @@ def test_names_are_torchvisions():
     ],
 )
 def test_maps_shrink_by_the_stride_rounded_up(name, dilated, shape):
-    backbone = ResNet(name, dilated)
+    backbone = ResNet(name, dilate_last_stage=dilated)
     with torch.no_grad():
         assert backbone(torch.rand(1, 3, 33, 32)).shape == shape
 
@@ -80,57 +78,58 @@ def test_a_convolution_with_its_frozen_norm_is_batch_norm_in_evaluation():
     torch.testing.assert_close(convolve(image, conv, norm), expected)
 
 
-def test_the_norm_has_nothing_to_train():
-    assert list(FrozenBatchNorm(8).parameters()) == []
+@pytest.mark.parametrize(
+    ("norm", "entries"),
+    [
+        (BatchNorm, ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]),
+        (group_norm, ["weight", "bias"]),
+    ],
+)
+def test_parts_can_be_named_by_their_places_and_have_other_norms(norm, entries):
+    with torch.device("meta"):
+        names = list(ResNet("resnet18", norm, POSITIONAL).state_dict())
+    assert names[: 1 + len(entries)] == ["0.weight", *(f"1.{entry}" for entry in entries)]
+    assert [name for name in names if name.startswith("5.0.downsample.")] == [
+        "5.0.downsample.0.weight",
+        *(f"5.0.downsample.1.{entry}" for entry in entries),
+    ]
+    assert list(dict.fromkeys(name.split(".")[0] for name in names)) == list(POSITIONAL)
 
 
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """An empty cache of published weights, and no network."""
-
-    def unreachable(url, *_args, **_kwargs):
-        raise URLError(f"no route to {url}")
-
-    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
-    monkeypatch.setattr(torch.hub, "download_url_to_file", unreachable)
-    (tmp_path / "checkpoints").mkdir()
-    return tmp_path / "checkpoints"
+def test_names_change_nothing_that_is_computed():
+    torch.manual_seed(0)
+    named, placed = ResNet("resnet18", BatchNorm), ResNet("resnet18", BatchNorm, POSITIONAL)
+    assert named.names == TORCHVISION
+    weights = zip(placed.state_dict(), named.state_dict().values(), strict=True)
+    placed.load_state_dict(dict(weights))
+    images = torch.rand(2, 3, 40, 32)
+    assert torch.equal(named(images), placed(images))
 
 
-def test_published_weights_are_taken_from_the_cache(hub):
-    published = {
-        name: torch.rand_like(value) for name, value in ResNet("resnet18").state_dict().items()
-    }
-    classifier = {"fc.weight": torch.ones(1000, 512), "bn1.num_batches_tracked": torch.tensor(3)}
-    torch.save(published | classifier, hub / "resnet18-f37072fd.pth")
+def test_weights_are_held_channels_last_and_written_as_ever(tmp_path):
+    torch.manual_seed(0)
     backbone = ResNet("resnet18")
-    load_imagenet(backbone, "resnet18", "ResNet18_Weights.IMAGENET1K_V1")
-    assert all(torch.equal(backbone.state_dict()[name], value) for name, value in published.items())
+    state = backbone.state_dict()
+    assert state["layer2.0.conv1.weight"].is_contiguous(memory_format=torch.channels_last)
+    plain = {name: value.contiguous() for name, value in state.items()}
+    write_tensors(tmp_path / "own.safetensors", state)
+    write_tensors(tmp_path / "plain.safetensors", plain)
+    own, other = ((tmp_path / f"{name}.safetensors").read_bytes() for name in ("own", "plain"))
+    assert own == other
+    fresh = ResNet("resnet18")
+    fresh.load_state_dict(read_tensors(tmp_path / "own.safetensors"))
+    for name, value in fresh.state_dict().items():
+        assert torch.equal(value, state[name]) and value.stride() == state[name].stride()
 
 
-@pytest.mark.usefixtures("hub")
-def test_without_cache_and_network_the_user_learns_what_to_do():
-    with pytest.raises(UserError, match=r"checkpoints.*pretrained_backbone_weights=null"):
-        load_imagenet(ResNet("resnet18"), "resnet18", "ResNet18_Weights.IMAGENET1K_V1")
-
-
-@pytest.mark.parametrize("content", [b"", b"no weights", b"PK\x03\x04"])
-def test_a_damaged_cache_is_named(hub, content):
-    (hub / "resnet18-f37072fd.pth").write_bytes(content)
-    with pytest.raises(UserError, match=r"resnet18-f37072fd\.pth is damaged"):
-        load_imagenet(ResNet("resnet18"), "resnet18", "ResNet18_Weights.IMAGENET1K_V1")
-
-
-def test_weights_of_another_depth_are_refused_with_those_that_fit():
-    with pytest.raises(UserError, match=r"does not fit.*ResNet50_Weights\.IMAGENET1K_V2"):
-        load_imagenet(ResNet("resnet50"), "resnet50", "ResNet18_Weights.IMAGENET1K_V1")
-
-
-def test_every_depth_has_published_weights():
-    assert {name.split("_")[0].lower() for name in vision.PRETRAINED_FILES} == {
-        "resnet18",
-        "resnet34",
-        "resnet50",
-        "resnet101",
-        "resnet152",
-    }
+@pytest.mark.parametrize("norm", [BatchNorm, group_norm])
+def test_blocks_may_be_computed_again_instead_of_kept(norm):
+    images, results = torch.rand(2, 3, 40, 32), []
+    for recompute in (False, True):
+        torch.manual_seed(0)
+        backbone = ResNet("resnet18", norm, recompute=recompute)
+        maps = backbone(images)
+        maps.square().mean().backward()
+        gradients = [parameter.grad for parameter in backbone.parameters()]
+        results.append([maps.detach(), *gradients, *backbone.buffers()])
+    assert all(torch.equal(plain, again) for plain, again in zip(*results, strict=True))

@@ -16,7 +16,7 @@ from manyhands.config.policy import visual_features
 from manyhands.lerobot_format.names import ENVIRONMENT_STATE
 from manyhands.policies.act.positions import map_code, row_code
 from manyhands.policies.act.transformer import Decoder, Encoder
-from manyhands.policies.vision import ResNet
+from manyhands.policies.vision.resnet import ResNet
 from manyhands.types import Batch
 
 STATE = "observation.state"
@@ -40,7 +40,7 @@ class ActModel(nn.Module):
             self._add_vae_encoder(state_dim, action_dim)
         if self._cameras:
             dilated = bool(config.replace_final_stride_with_dilation)
-            self.backbone = ResNet(config.vision_backbone, dilated)
+            self.backbone = ResNet(config.vision_backbone, dilate_last_stage=dilated)
         self.encoder = Encoder(config, config.n_encoder_layers)
         self.decoder = Decoder(config)
         self.encoder_robot_state_input_proj = nn.Linear(state_dim, dim)

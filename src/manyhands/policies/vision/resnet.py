@@ -1,15 +1,19 @@
-"""Residual networks that turn images into feature maps, under torchvision's tensor names."""
+"""Residual networks that turn images into feature maps.
 
-from collections.abc import Mapping
-from pathlib import Path
-from pickle import UnpicklingError
-from typing import Any
+Images and weights are held with their channels last, the layout that convolutions are fastest in.
+"""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyhands.errors import UserError, WeightsUnavailable
+from manyhands.policies.recompute import recomputed
+from manyhands.policies.vision.norms import FrozenBatchNorm, NormMaker
+
+TORCHVISION = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")
+"""Names of the stem's convolution and norm and of the four stages, as published."""
+POSITIONAL = ("0", "1", "4", "5", "6", "7")
+"""The same by their places in a sequence whose 2 and 3 are an activation and a pooling."""
 
 _DEPTHS = {
     "resnet18": (2, 2, 2, 2),
@@ -20,61 +24,21 @@ _DEPTHS = {
 }
 _WIDTHS = (64, 128, 256, 512)
 
-_PUBLISHER = "https://download.pytorch.org/models"
-PRETRAINED_FILES = {
-    "ResNet18_Weights.IMAGENET1K_V1": "resnet18-f37072fd.pth",
-    "ResNet34_Weights.IMAGENET1K_V1": "resnet34-b627a593.pth",
-    "ResNet50_Weights.IMAGENET1K_V1": "resnet50-0676ba61.pth",
-    "ResNet50_Weights.IMAGENET1K_V2": "resnet50-11ad3fa6.pth",
-    "ResNet101_Weights.IMAGENET1K_V1": "resnet101-63fe2227.pth",
-    "ResNet101_Weights.IMAGENET1K_V2": "resnet101-cd907fc2.pth",
-    "ResNet152_Weights.IMAGENET1K_V1": "resnet152-394f9c45.pth",
-    "ResNet152_Weights.IMAGENET1K_V2": "resnet152-f82ba261.pth",
-}
-"""ImageNet weights by LeRobot's names, and the files PyTorch publishes and caches them in."""
-
-
-class FrozenBatchNorm(nn.Module):
-    """Batch norm with fixed statistics and a fixed affine map: four buffers, nothing to train."""
-
-    weight: Tensor
-    bias: Tensor
-    running_mean: Tensor
-    running_var: Tensor
-
-    def __init__(self, num_channels: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.eps = eps
-        self.register_buffer("weight", torch.ones(num_channels))
-        self.register_buffer("bias", torch.zeros(num_channels))
-        self.register_buffer("running_mean", torch.zeros(num_channels))
-        self.register_buffer("running_var", torch.ones(num_channels))
-
-    def scale_and_shift(self) -> tuple[Tensor, Tensor]:
-        """The affine map per channel that this norm amounts to."""
-        scale = self.weight * torch.rsqrt(self.running_var + self.eps)
-        return scale, self.bias - self.running_mean * scale
-
-
-def convolve(image: Tensor, conv: nn.Conv2d, norm: FrozenBatchNorm) -> Tensor:
-    """A convolution and its norm as one: the scale joins the weights, the shift is the bias."""
-    scale, shift = norm.scale_and_shift()
-    weight = conv.weight * scale.view(-1, 1, 1, 1)
-    return F.conv2d(image, weight, shift, conv.stride, conv.padding, conv.dilation)
-
 
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions around a shortcut."""
 
     expansion = 1
 
-    def __init__(self, num_inputs: int, width: int, stride: int, dilation: int) -> None:
+    def __init__(
+        self, num_inputs: int, width: int, stride: int, dilation: int, norm: NormMaker
+    ) -> None:
         super().__init__()
         self.conv1 = _conv(num_inputs, width, 3, stride, dilation)
-        self.bn1 = FrozenBatchNorm(width)
+        self.bn1 = norm(width)
         self.conv2 = _conv(width, width, 3)
-        self.bn2 = FrozenBatchNorm(width)
-        self.downsample = _shortcut(num_inputs, width, stride)
+        self.bn2 = norm(width)
+        self.downsample = _shortcut(num_inputs, width, stride, norm)
 
     def forward(self, image: Tensor) -> Tensor:
         """The block's feature map."""
@@ -88,15 +52,17 @@ class Bottleneck(nn.Module):
 
     expansion = 4
 
-    def __init__(self, num_inputs: int, width: int, stride: int, dilation: int) -> None:
+    def __init__(
+        self, num_inputs: int, width: int, stride: int, dilation: int, norm: NormMaker
+    ) -> None:
         super().__init__()
         self.conv1 = _conv(num_inputs, width, 1)
-        self.bn1 = FrozenBatchNorm(width)
+        self.bn1 = norm(width)
         self.conv2 = _conv(width, width, 3, stride, dilation)
-        self.bn2 = FrozenBatchNorm(width)
+        self.bn2 = norm(width)
         self.conv3 = _conv(width, width * self.expansion, 1)
-        self.bn3 = FrozenBatchNorm(width * self.expansion)
-        self.downsample = _shortcut(num_inputs, width * self.expansion, stride)
+        self.bn3 = norm(width * self.expansion)
+        self.downsample = _shortcut(num_inputs, width * self.expansion, stride, norm)
 
     def forward(self, image: Tensor) -> Tensor:
         """The block's feature map."""
@@ -107,71 +73,58 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A residual network up to its last feature map, without pooling and classifier."""
+    """A residual network up to its last feature map, without pooling and classifier.
 
-    def __init__(self, name: str, dilate_last_stage: bool = False) -> None:
+    `names` are what its six parts are called; with `recompute` its blocks keep no activations.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        norm: NormMaker = FrozenBatchNorm,
+        names: tuple[str, ...] = TORCHVISION,
+        dilate_last_stage: bool = False,
+        recompute: bool = False,
+    ) -> None:
         super().__init__()
-        self._block = BasicBlock if name in ("resnet18", "resnet34") else Bottleneck
-        self.num_channels = _WIDTHS[-1] * self._block.expansion
+        block = BasicBlock if name in ("resnet18", "resnet34") else Bottleneck
+        self.names = names
+        self.num_channels = _WIDTHS[-1] * block.expansion
         self.stride = 16 if dilate_last_stage else 32
-        depths = _DEPTHS[name]
+        self._recompute = recompute
 
-        self.conv1 = _conv(3, 64, 7, stride=2)
-        self.bn1 = FrozenBatchNorm(64)
-        self.layer1 = self._stage(0, depths, stride=1)
-        self.layer2 = self._stage(1, depths, stride=2)
-        self.layer3 = self._stage(2, depths, stride=2)
-        self.layer4 = self._stage(3, depths, 1 if dilate_last_stage else 2, dilate_last_stage)
+        parts: list[nn.Module] = [_conv(3, 64, 7, stride=2), norm(64)]
+        num_inputs = 64
+        for width, depth in zip(_WIDTHS, _DEPTHS[name], strict=True):
+            dilated = dilate_last_stage and width == _WIDTHS[-1]
+            stride, dilation = 1 if dilated or width == _WIDTHS[0] else 2, 2 if dilated else 1
+            first = block(num_inputs, width, stride, 1, norm)
+            num_inputs = width * block.expansion
+            rest = [block(num_inputs, width, 1, dilation, norm) for _ in range(depth - 1)]
+            parts.append(nn.Sequential(first, *rest))
+        for part_name, part in zip(names, parts, strict=True):
+            self.add_module(part_name, part)
 
     def forward(self, images: Tensor) -> Tensor:
         """Feature maps (samples, channels, height / stride, width / stride), rounded up."""
-        hidden = F.relu(convolve(images, self.conv1, self.bn1), inplace=True)
+        conv, norm, *stages = self.children()
+        images = images.contiguous(memory_format=torch.channels_last)
+        hidden = F.relu(convolve(images, conv, norm), inplace=True)
         hidden = F.max_pool2d(hidden, kernel_size=3, stride=2, padding=1)
-        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
-            hidden = stage(hidden)
+        for block in (block for stage in stages for block in stage.children()):
+            hidden = recomputed(block, hidden) if self._recompute else block(hidden)
         return hidden
 
-    def _stage(
-        self, index: int, depths: tuple[int, ...], stride: int, dilated: bool = False
-    ) -> nn.Sequential:
-        width = _WIDTHS[index]
-        num_inputs = _WIDTHS[index - 1] * self._block.expansion if index else 64
-        first = self._block(num_inputs, width, stride, dilation=1)
-        rest = [
-            self._block(width * self._block.expansion, width, 1, dilation=2 if dilated else 1)
-            for _ in range(depths[index] - 1)
-        ]
-        return nn.Sequential(first, *rest)
 
-
-def load_imagenet(backbone: ResNet, name: str, weights: str) -> None:
-    """Start a backbone from ImageNet weights, out of PyTorch's cache or the network."""
-    fitting = [known for known in PRETRAINED_FILES if known.lower().startswith(f"{name}_")]
-    if weights not in fitting:
-        raise UserError(
-            f"--policy.pretrained_backbone_weights={weights} does not fit "
-            f"--policy.vision_backbone={name}; use one of {', '.join(fitting)}, or null"
-        )
-    published = _fetch(PRETRAINED_FILES[weights])
-    own = backbone.state_dict()
-    backbone.load_state_dict({key: value for key, value in published.items() if key in own})
-
-
-def _fetch(file_name: str) -> Mapping[str, Any]:
-    url, cache = f"{_PUBLISHER}/{file_name}", Path(torch.hub.get_dir(), "checkpoints")
-    try:
-        state: Mapping[str, Any] = torch.hub.load_state_dict_from_url(
-            url, map_location="cpu", progress=False, check_hash=True, weights_only=True
-        )
-    except OSError as error:
-        raise WeightsUnavailable(
-            f"the image encoder's weights cannot be fetched from {url} ({error}); offline, "
-            f"put that file into {cache}, or start from random weights with "
-            "--policy.pretrained_backbone_weights=null"
-        ) from None
-    except (RuntimeError, EOFError, UnpicklingError):
-        raise UserError(f"{cache / file_name} is damaged; delete it to fetch it again") from None
-    return state
+def convolve(image: Tensor, conv: nn.Module, norm: nn.Module) -> Tensor:
+    """A convolution and its norm; a frozen norm joins the weights and becomes the bias."""
+    assert isinstance(conv, nn.Conv2d)
+    if isinstance(norm, FrozenBatchNorm):
+        scale, shift = norm.scale_and_shift()
+        weight = conv.weight * scale.view(-1, 1, 1, 1)
+        return F.conv2d(image, weight, shift, conv.stride, conv.padding, conv.dilation)
+    output: Tensor = norm(conv(image))
+    return output
 
 
 def _conv(
@@ -180,18 +133,17 @@ def _conv(
     padding = dilation * (kernel // 2)
     conv = nn.Conv2d(num_inputs, num_outputs, kernel, stride, padding, dilation, bias=False)
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+    conv.weight.data = conv.weight.data.contiguous(memory_format=torch.channels_last)
     return conv
 
 
-def _shortcut(num_inputs: int, num_outputs: int, stride: int) -> nn.Sequential | None:
+def _shortcut(
+    num_inputs: int, num_outputs: int, stride: int, norm: NormMaker
+) -> nn.Sequential | None:
     if stride == 1 and num_inputs == num_outputs:
         return None
-    return nn.Sequential(_conv(num_inputs, num_outputs, 1, stride), FrozenBatchNorm(num_outputs))
+    return nn.Sequential(_conv(num_inputs, num_outputs, 1, stride), norm(num_outputs))
 
 
 def _shortcut_of(image: Tensor, downsample: nn.Sequential | None) -> Tensor:
-    if downsample is None:
-        return image
-    conv, norm = downsample
-    assert isinstance(conv, nn.Conv2d) and isinstance(norm, FrozenBatchNorm)
-    return convolve(image, conv, norm)
+    return image if downsample is None else convolve(image, *downsample)

@@ -1,0 +1,127 @@
+"""Diffusion Policy as a trainable network.
+
+Training adds noise of a random timestep to the true actions and asks what was added, or what was
+there before. Acting starts from noise alone and takes it away step by step.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor, nn
+
+from manyhands.config.diffusion import DiffusionConfig
+from manyhands.config.policy import visual_features
+from manyhands.policies.diffusion.encoder import ImageEncoder, crop_room
+from manyhands.policies.diffusion.model import DiffusionModel
+from manyhands.policies.diffusion.sampler import Sampler
+from manyhands.policies.diffusion.schedule import alpha_bars
+from manyhands.policies.diffusion.unet import ResidualBlock
+from manyhands.types import Batch, Draws, LossTerm, LossTerms
+
+
+class DiffusionNetwork(nn.Module):
+    """Diffusion Policy's loss and prediction on normalized values."""
+
+    shard_units: ClassVar[tuple[type[nn.Module], ...]] = (ResidualBlock, ImageEncoder)
+    """Layers worth gathering one at a time when weights are sharded."""
+
+    signal_amounts: Tensor
+    noise_amounts: Tensor
+    denoising_timesteps: Tensor
+
+    def __init__(self, config: DiffusionConfig) -> None:
+        super().__init__()
+        self._config = config
+        self._crop_rooms = _crop_rooms(config)
+        self._sampler = Sampler(config)
+        self.diffusion = DiffusionModel(config)
+
+        left = torch.tensor(alpha_bars(config))
+        timesteps = torch.tensor([step.timestep for step in self._sampler.steps])
+        self.register_buffer("signal_amounts", left.sqrt(), persistent=False)
+        self.register_buffer("noise_amounts", (1 - left).sqrt(), persistent=False)
+        self.register_buffer("denoising_timesteps", timesteps, persistent=False)
+
+    def forward(self, batch: Batch, draws: Draws) -> LossTerms:
+        """Squared error of what is predicted for noisy actions."""
+        action, noise, timesteps = batch["action"], draws["noise"], draws["timesteps"]
+        signal_amount = self.signal_amounts[timesteps, None, None]
+        noise_amount = self.noise_amounts[timesteps, None, None]
+        noisy = signal_amount * action + noise_amount * noise
+        corners = draws["crop"] if self._crops_at_random else None
+        prediction = self.diffusion(noisy, timesteps, batch, corners)
+
+        target = noise if self._config.prediction_type == "epsilon" else action
+        error = (prediction.to(target.dtype) - target).square()
+        if self._config.do_mask_loss_for_padding:
+            error = error.masked_fill(batch["action_is_pad"][..., None], 0)
+        return {"mse_loss": LossTerm(error.sum(), 1.0)}
+
+    def entry_counts(self, batch: Batch) -> dict[str, Tensor]:
+        """How many action values the loss sums: all, or those that are not padding."""
+        action, is_pad = batch["action"], batch["action_is_pad"]
+        if self._config.do_mask_loss_for_padding:
+            return {"mse_loss": (~is_pad).sum(dtype=torch.float32) * action.shape[-1]}
+        return {"mse_loss": torch.full((), float(action.numel()), device=action.device)}
+
+    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
+        """Crops, which an encoder has in common for all samples, then noise, then timesteps.
+
+        On the generator's device; without one on the network's own, the crops by the CPU's.
+        """
+        device = generator.device if generator else self.denoising_timesteps.device
+        draws = {}
+        if self._crops_at_random:
+            corners = [self._draw_corner(room, generator) for room in self._crop_rooms]
+            draws["crop"] = torch.stack(corners).repeat(num_samples, 1, 1).to(device)
+        draws["noise"] = torch.randn(
+            self._action_shape(num_samples), generator=generator, device=device
+        )
+        draws["timesteps"] = torch.randint(
+            self._config.num_train_timesteps, (num_samples,), generator=generator, device=device
+        )
+        return draws
+
+    def predict(self, observation: Batch, draws: Draws) -> Tensor:
+        """The chunk (samples, steps, action) that follows the latest of the observations.
+
+        What the draws lack of `sampling_noise` (samples, horizon, action) and, for DDPM,
+        `step_noise` (samples, denoising steps - 1, horizon, action) is drawn here.
+        """
+        denoise = self.diffusion.denoiser(self.denoising_timesteps, observation)
+        start = draws.get("sampling_noise")
+        if start is None:
+            shape = self._action_shape(len(observation["observation.state"]))
+            start = torch.randn(
+                shape, device=self.noise_amounts.device, dtype=self.noise_amounts.dtype
+            )
+        actions = self._sampler.sample(denoise, start, draws.get("step_noise"))
+        first = self._config.n_obs_steps - 1
+        return actions[:, first : first + self._config.n_action_steps]
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """All parameters alike."""
+        return [{"params": list(self.parameters())}]
+
+    @property
+    def _crops_at_random(self) -> bool:
+        return self.training and bool(self._crop_rooms)
+
+    def _action_shape(self, num_samples: int) -> tuple[int, ...]:
+        return (num_samples, self._config.horizon, *self._config.output_features["action"].shape)
+
+    def _draw_corner(self, room: tuple[int, int], generator: Generator | None) -> Tensor:
+        device = generator.device if generator else "cpu"
+        return torch.cat(
+            [torch.randint(most + 1, (1,), generator=generator, device=device) for most in room]
+        )
+
+
+def _crop_rooms(config: DiffusionConfig) -> list[tuple[int, int]]:
+    """How far each encoder's random crop may lie from the top left; empty where none is random."""
+    cameras = visual_features(config)
+    if not cameras or not config.crop_is_random:
+        return []
+    room = crop_room(config, config.input_features[cameras[0]].shape)
+    num_encoders = len(cameras) if config.use_separate_rgb_encoder_per_camera else 1
+    return [room] * num_encoders if any(room) else []

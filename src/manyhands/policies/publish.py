@@ -1,0 +1,123 @@
+"""Publishing a trained policy on the Hub, for those who asked for it.
+
+Whether it can work is found out before training; what fails afterwards loses nothing.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import CommitOperationAdd, HfApi, RepoCard, constants
+from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+
+from manyhands.atomic import whole_file
+from manyhands.config.folders import AVERAGED, PRETRAINED
+from manyhands.config.policy import PolicyConfig
+from manyhands.config.train import TrainConfig
+from manyhands.errors import UserError
+from manyhands.lerobot_format.card import CARD_FILE, model_card
+from manyhands.policies.hub import HUB_FAULTS, why
+
+_WAY_OUT = "or leave out --policy.push_to_hub and upload later"
+_LOGIN = f"log in with `hf auth login` or set HF_TOKEN, {_WAY_OUT}"
+
+Facts = Mapping[str, Any]
+
+
+def check_publishing(config: TrainConfig) -> None:
+    """Refuse now what could not be published once training has ended."""
+    policy = config.policy
+    assert policy is not None and policy.repo_id is not None
+    asked = f"--policy.push_to_hub to {policy.repo_id}"
+    try:
+        user = HfApi().whoami()
+        RepoCard(model_card(policy.repo_id, config, {})).validate("model")
+    except LocalTokenNotFoundError:
+        raise UserError(
+            f"{asked}: you are not logged in to {constants.ENDPOINT}; {_LOGIN}"
+        ) from None
+    except HUB_FAULTS as error:
+        if _is_too_often(error):
+            return
+        raise UserError(f"{asked}: {_refusal(error)}") from None
+    fault = fault_of_login(user, policy.repo_id)
+    if fault is not None:
+        raise UserError(f"{asked}: {fault}")
+
+
+def fault_of_login(user: Facts, repo_id: str) -> str | None:
+    """Why whoever is logged in cannot write to a repository; None if nothing speaks against it."""
+    role = user.get("auth", {}).get("accessToken", {}).get("role")
+    if role == "read":
+        return f"the token of {user.get('name')} may only read; make one that may write, {_WAY_OUT}"
+    spaces = [user.get("name"), *(each.get("name") for each in user.get("orgs", []))]
+    # What a token of finer grain may do is not told here; the upload itself will show it.
+    if role == "write" and repo_id.partition("/")[0] not in spaces:
+        return (
+            f"{user.get('name')} is logged in and may write to {', '.join(map(str, spaces))}; "
+            f"choose --policy.repo_id among them, {_WAY_OUT}"
+        )
+    return None
+
+
+def publish_checkpoint(
+    checkpoint: Path, config: TrainConfig, facts: Facts, rows: Sequence[Facts] = ()
+) -> list[str]:
+    """Upload a checkpoint's policy, and its average if there is one; return what to say of it.
+
+    `facts` are those of `run.json`, `rows` those of `metrics.jsonl`.
+    """
+    policy = config.policy
+    assert policy is not None and policy.repo_id is not None
+    message = f"{policy.type} policy after {config.steps} updates"
+    card = model_card(policy.repo_id, config, facts, rows)
+    told = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
+    if (checkpoint / AVERAGED).is_dir():
+        policy = replace(policy, repo_id=f"{policy.repo_id}-ema")
+        assert policy.repo_id is not None
+        card = model_card(policy.repo_id, config, facts, rows, is_average=True)
+        try:
+            page = publish(checkpoint / AVERAGED, policy, card, message)
+            told.append(f"its average published at {page}")
+        except UserError as error:
+            told.append(f"WARNING: {error}")
+    return told
+
+
+def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
+    """Upload a policy's folder with its card in one commit; return the address of its page."""
+    assert policy.repo_id is not None
+    api = HfApi()
+    try:
+        with whole_file(folder / CARD_FILE) as scratch:
+            scratch.write_text(card, encoding="utf-8")
+        page = api.create_repo(policy.repo_id, private=policy.private, exist_ok=True)
+        files = [
+            CommitOperationAdd(path_in_repo=path.name, path_or_fileobj=path)
+            for path in sorted(folder.iterdir())
+            if path.is_file()
+        ]
+        api.create_commit(policy.repo_id, files, commit_message=message)
+    except HUB_FAULTS as error:
+        private = ["--private"] if policy.private else []
+        later = shlex.join(["hf", "upload", policy.repo_id, str(folder), *private])
+        raise UserError(
+            f"training has finished and is saved, but {policy.repo_id} could not be uploaded: "
+            f"{why(error)}\nupload it with: {later}"
+        ) from None
+    return str(page)
+
+
+def _is_too_often(error: BaseException) -> bool:
+    """Whether the Hub only answers later, as it does where many runs start at once."""
+    return isinstance(error, HfHubHTTPError) and error.response.status_code == 429
+
+
+def _refusal(error: BaseException) -> str:
+    if type(error) is ValueError:
+        return (
+            f"the model card is refused: {str(error)[:300]}; see --policy.license and --policy.tags"
+        )
+    return f"{why(error)}; {_LOGIN}"

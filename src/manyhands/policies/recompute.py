@@ -1,0 +1,20 @@
+"""Activations that are computed twice instead of kept."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from manyhands.policies.vision.norms import repeating
+
+
+def recomputed(module: nn.Module, *inputs: Tensor) -> Tensor:
+    """What a module without dropout makes of its inputs; the backward pass runs it again."""
+
+    def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+        return nullcontext(), repeating(module)
+
+    output: Tensor = checkpoint(
+        module, *inputs, use_reentrant=False, preserve_rng_state=False, context_fn=contexts
+    )
+    return output

@@ -1,0 +1,193 @@
+"""Policies on their way to the Hub, which here is a server on this machine."""
+
+import inspect
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+import yaml
+from huggingface_hub import constants
+
+from manyhands.config.act import ActConfig
+from manyhands.config.train import TrainConfig
+from manyhands.errors import UserError
+from manyhands.policies.load import load_policy
+from manyhands.policies.publish import check_publishing, fault_of_login, publish_checkpoint
+
+POLICY = ActConfig(push_to_hub=True, repo_id="me/mine")
+FILES = {"config.json": b"{}", "model.safetensors": b"weights" * 100, "train_config.json": b"{}"}
+
+
+@pytest.fixture
+def here(hub, monkeypatch, tmp_path):
+    """The Hub, with this process logged in to it."""
+    hub.adopt(monkeypatch, tmp_path / "home")
+    return hub
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A checkpoint that holds something to upload."""
+    folder = tmp_path / "000002" / "pretrained_model"
+    folder.mkdir(parents=True)
+    for name, content in FILES.items():
+        (folder / name).write_bytes(content)
+    return folder.parent
+
+
+def config_with(**changes) -> TrainConfig:
+    return TrainConfig(policy=replace(POLICY, **changes), steps=2)
+
+
+def test_a_checkpoint_is_published_with_its_card_in_one_commit(here, checkpoint):
+    config = config_with(private=True, license="mit", tags=["so101"])
+    (told,) = publish_checkpoint(checkpoint, config, {}, [{"step": 2, "loss": 0.5}])
+    assert told == f"published at {here.url}/me/mine"
+    repo = here.repos["me/mine"]
+    assert repo.messages == ["act policy after 2 updates"]
+    assert repo.private is True
+    card = repo.files.pop("README.md").decode()
+    assert repo.files == FILES
+    assert yaml.safe_load(card.split("---\n")[1])["tags"][-1] == "so101"
+    assert "| loss at the end | 0.5 (step 2) |" in card
+    assert (checkpoint / "pretrained_model" / "README.md").read_text() == card
+
+
+def test_publishing_again_adds_a_commit_to_the_repository(here, checkpoint):
+    for content in (b"one", b"two"):
+        (checkpoint / "pretrained_model" / "model.safetensors").write_bytes(content)
+        publish_checkpoint(checkpoint, config_with(), {})
+    repo = here.repos["me/mine"]
+    assert [commit.get("model.safetensors") for commit in repo.commits] == [None, b"one", b"two"]
+
+
+def test_an_average_has_a_repository_of_its_own(here, checkpoint):
+    (checkpoint / "pretrained_model_ema").mkdir()
+    (checkpoint / "pretrained_model_ema" / "config.json").write_bytes(b"{}")
+    publish_checkpoint(checkpoint, config_with(), {})
+    assert here.repos["me/mine-ema"].files.keys() == {"config.json", "README.md"}
+    card = here.repos["me/mine-ema"].files["README.md"].decode()
+    assert "running average" in card
+    assert 'load_policy("me/mine-ema")' in card
+
+
+def test_an_average_that_cannot_be_published_is_only_a_warning(here, checkpoint):
+    (checkpoint / "pretrained_model_ema").mkdir()
+    here.failures["mine-ema/commit"] = 403
+    _, warning = publish_checkpoint(checkpoint, config_with(), {})
+    assert warning.startswith("WARNING: ")
+    assert "hf upload me/mine-ema" in warning
+    assert here.repos["me/mine"].files
+
+
+@pytest.mark.parametrize(
+    ("part", "status"),
+    [("repos/create", 403), ("commit", 500), ("commit", 403), ("preupload", 404)],
+)
+def test_a_failed_upload_tells_that_nothing_is_lost_and_how_to_upload_later(
+    here, checkpoint, part, status
+):
+    here.failures[part] = status
+    with pytest.raises(UserError) as caught:
+        publish_checkpoint(checkpoint, config_with(private=True), {})
+    told = str(caught.value)
+    assert "training has finished and is saved" in told
+    assert str(status) in told
+    folder = checkpoint / "pretrained_model"
+    assert f"hf upload me/mine {folder} --private" in told
+    assert {path.name for path in folder.iterdir()} == {*FILES, "README.md"}
+
+
+def test_who_may_publish_passes_the_check(here):
+    check_publishing(config_with())
+    check_publishing(config_with(repo_id="lab/mine", license="mit"))
+    assert here.repos == {}
+
+
+@pytest.mark.parametrize(
+    ("token", "changes", "words"),
+    [
+        ("", {}, "not logged in.*hf auth login.*leave out --policy.push_to_hub"),
+        ("hf_expired", {}, "refused the token.*hf auth login"),
+        ("hf_reader", {}, "may only read"),
+        ("hf_writer", {"repo_id": "you/mine"}, r"may write to me, lab.*--policy\.repo_id"),
+        ("hf_writer", {"license": "my own"}, r"card is refused.*must be one of.*--policy\.license"),
+    ],
+)
+def test_what_would_fail_at_the_end_is_refused_at_the_start(
+    here, monkeypatch, token, changes, words
+):
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(UserError, match=words):
+        check_publishing(config_with(**changes))
+
+
+def test_a_hub_that_is_asked_too_often_does_not_keep_a_run_from_starting(here):
+    here.failures["whoami"] = 429
+    check_publishing(config_with())
+
+
+def test_without_a_network_publishing_is_refused_at_the_start(here, monkeypatch):
+    here.close()
+    with pytest.raises(UserError, match=r"cannot be reached: .*leave out --policy\.push_to_hub"):
+        check_publishing(config_with())
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match=r"HF_HUB_OFFLINE is set"):
+        check_publishing(config_with())
+
+
+def test_a_token_of_finer_grain_is_left_for_the_hub_to_judge():
+    user = {"name": "me", "auth": {"accessToken": {"role": "fineGrained"}}}
+    assert fault_of_login(user, "you/mine") is None
+    assert fault_of_login({"name": "robot"}, "you/mine") is None
+
+
+def prediction(name: str) -> list:
+    """What a policy makes of a made-up observation."""
+    policy = load_policy(name, device="cpu")
+    sizes = {key: feature.shape for key, feature in policy.config.input_features.items()}
+    observation = {key: torch.full((1, *shape), 0.5) for key, shape in sizes.items()}
+    return policy.predict_action_chunk(observation).tolist()
+
+
+ELSEWHERE = f"""
+import json, sys, torch
+from manyhands import load_policy
+{inspect.getsource(prediction)}
+print("ACTIONS", json.dumps(prediction(sys.argv[1])))
+"""
+
+
+@pytest.mark.process
+def test_a_trained_policy_is_published_and_another_machine_predicts_the_same(
+    hub, command, tmp_path
+):
+    program = [sys.executable, "-m", "manyhands", "train"]
+    flags = ("--steps=2", "--policy.push_to_hub=true", "--policy.repo_id=me/tiny", "--seed=5")
+    argv = command.argv(tmp_path / "run", *flags)
+    printed = command.run([*program, *argv], changes=hub.environ(tmp_path / "one"))
+    assert f"published at {hub.url}/me/tiny" in printed
+    folder = tmp_path / "run" / "checkpoints" / "000002" / "pretrained_model"
+    local = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert hub.repos["me/tiny"].files == local
+    assert {"config.json", "model.safetensors", "train_config.json", "README.md"} < local.keys()
+    assert "| seed | 5 |" in local["README.md"].decode()
+    assert "| loss at the end |" in local["README.md"].decode()
+
+    fresh = hub.environ(tmp_path / "other")
+    printed = command.run([sys.executable, "-c", ELSEWHERE, "me/tiny"], changes=fresh)
+    assert json.loads(printed.partition("ACTIONS ")[2]) == prediction(str(tmp_path / "run"))
+
+
+@pytest.mark.process
+def test_a_failed_upload_ends_a_finished_run_with_the_users_code(hub, command, tmp_path):
+    hub.failures["commit"] = 403
+    program = [sys.executable, "-m", "manyhands", "train"]
+    flags = ("--steps=1", "--policy.push_to_hub=true", "--policy.repo_id=me/tiny")
+    argv = [*program, *command.argv(tmp_path / "run", *flags, "--launch.num_processes=2")]
+    printed = command.run(argv, code=2, changes=hub.environ(tmp_path / "home"))
+    assert "Traceback" not in printed
+    assert "hf upload me/tiny" in printed
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["ending"] == "finished"
