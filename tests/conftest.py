@@ -2,11 +2,12 @@
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +110,12 @@ class Command:
         program = [*launcher, str(Path(sys.executable).with_name("manyhands-train"))]
         return self.run([*program, *self.argv(output_dir, *flags)], code)
 
-    def run(self, command: Sequence[str], code: int = 0) -> str:
+    def run(
+        self, command: Sequence[str], code: int = 0, changes: Mapping[str, str] | None = None
+    ) -> str:
         """Run a command under a deadline; on any other exit code show everything it printed."""
         environ = {name: value for name, value in os.environ.items() if name != "RANK"}
+        environ |= changes or {}
         done = subprocess.run(
             command,
             stdout=subprocess.PIPE,
@@ -152,3 +156,18 @@ def weights() -> Any:
         return load_file(run_dir / "checkpoints/last/pretrained_model/model.safetensors")
 
     return read
+
+
+@pytest.fixture
+def hub() -> Iterator[Any]:
+    """A Hub of its own for a test; see hub_server.py."""
+    server = runpy.run_path(str(Path(__file__).with_name("hub_server.py")))["HubServer"]
+    with server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def no_host_synchronization() -> Any:
+    """Makes operations fail that wait for a device; see synchronization.py."""
+    file = Path(__file__).with_name("synchronization.py")
+    return runpy.run_path(str(file))["no_host_synchronization"]

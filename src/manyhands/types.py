@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from torch import Generator, Tensor, nn
+from torch.optim import Optimizer
 
 Batch = dict[str, Any]
 """Tensors by LeRobot key with a leading sample axis; `task` is a list of strings."""
@@ -66,13 +67,27 @@ class Policy(Protocol):
 class Engine(Protocol):
     """How an update is spread over devices."""
 
+    def prepare(self, network: nn.Module) -> nn.Module:
+        """The network to train with; the one given keeps the weights, which may be replaced."""
+
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
         """The parts of this rank's batch; gradients are shared when the last one is done."""
 
     def backward(self, loss: Tensor) -> None: ...
 
-    def clip_gradients(self, max_norm: float) -> Tensor:
+    def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
         """Limit the global gradient norm and return it as it was; zero only measures."""
+
+    def step(self, optimizer: Optimizer) -> None:
+        """Update the weights, unless gradients that were clipped before have overflown."""
+
+    def gather_weights(self, network: nn.Module) -> dict[str, Tensor]:
+        """Collective. A copy of all weights in the main rank's memory; nothing on the others."""
+
+    def scaler_state(self) -> dict[str, float]:
+        """State of the loss scaler; empty where there is none."""
+
+    def load_scaler_state(self, state: dict[str, float]) -> None: ...
 
 
 class Environment(Protocol):

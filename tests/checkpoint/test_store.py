@@ -1,17 +1,23 @@
 """Checkpoints are written whole and hold what LeRobot expects."""
 
 import json
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
 
-from manyhands.checkpoint.store import CheckpointStore, Position
+from manyhands.checkpoint.store import CheckpointStore, Position, Snapshot
 from manyhands.config.act import ActConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.parallel.world import joined_world
+from manyhands.policies.load import load_policy
 from manyhands.training.start import run_training
 
 
@@ -42,15 +48,20 @@ def test_a_run_leaves_lerobots_layout(command, tmp_path):
 class BrokenLearner:
     """Fails in the middle of a save, as a full disk does."""
 
-    def save_policy(self, folder: Path) -> None:
+    def snapshot(self, position: Position) -> Snapshot:
+        state = TrainingState(position.step, position.samples, 1, 8, 1, optimizer={})
+        return Snapshot({"pretrained_model": {}}, state)
+
+    def save_policy(self, folder: Path, weights: Mapping[str, Tensor]) -> None:
+        folder.mkdir()
         (folder / "half").write_text("half")
         raise OSError(28, "No space left on device")
 
     def load_policy(self, folder: Path) -> None: ...
 
-    def training_state(self, position: Position) -> TrainingState: ...
+    def load_average(self, folder: Path) -> None: ...
 
-    def load_training_state(self, state: TrainingState) -> None: ...
+    def load_training_state(self, state: TrainingState) -> list[str]: ...
 
 
 def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_path):
@@ -69,7 +80,7 @@ def test_a_fresh_run_starts_at_zero(tmp_path):
     config = TrainConfig(policy=ActConfig(device="cpu"))
     with joined_world(config) as world:
         store = CheckpointStore(tmp_path, config, world)
-        assert store.restore(BrokenLearner()) == Position(0, 0)
+        assert store.restore(BrokenLearner()) == (Position(0, 0), [])
 
 
 def test_damaged_weights_are_named_on_resume(command, tmp_path):
@@ -79,3 +90,51 @@ def test_damaged_weights_are_named_on_resume(command, tmp_path):
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(CheckpointError, match=r"model\.safetensors"):
         run_training(read_train_config([f"--resume={run_dir}", "--steps=3"]))
+
+
+EMA = ("--steps=4", "--ema.enable=true", "--ema.max_decay=0.9")
+
+
+def test_averaged_weights_are_a_policy_of_their_own(command, tmp_path):
+    run_dir = tmp_path / "run"
+    run_training(read_train_config(command.argv(run_dir, *EMA)))
+    live, averaged = (
+        run_dir / "checkpoints/last" / name for name in ("pretrained_model", "pretrained_model_ema")
+    )
+    names = [sorted(path.name for path in folder.iterdir()) for folder in (live, averaged)]
+    assert names[0] == names[1]
+    weights = load_policy(averaged).network.state_dict()
+    others = load_policy(live).network.state_dict()
+    assert all(torch.isfinite(value).all() for value in weights.values())
+    assert not all(torch.equal(weights[name], others[name]) for name in weights)
+
+
+def test_an_average_begun_late_starts_from_the_weights_and_says_so(command, tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    run_training(read_train_config(command.argv(run_dir, "--steps=2")))
+    flags = ("--steps=3", "--ema.enable=true", "--ema.decay=1")
+    run_training(read_train_config([f"--resume={run_dir}", *flags]))
+    assert "starts from those of step 2" in " ".join(capsys.readouterr().out.split())
+    begun, averaged = (
+        load_file(run_dir / "checkpoints" / folder / "model.safetensors")
+        for folder in ("000002/pretrained_model", "000003/pretrained_model_ema")
+    )
+    assert all(torch.equal(averaged[name], value) for name, value in begun.items())
+
+
+def test_an_average_that_was_lost_is_missed(command, tmp_path):
+    run_dir = tmp_path / "run"
+    run_training(read_train_config(command.argv(run_dir, *EMA)))
+    shutil.rmtree(run_dir / "checkpoints/last/pretrained_model_ema")
+    resume = [f"--resume={run_dir}", "--steps=5"]
+    with pytest.raises(CheckpointError, match=r"pretrained_model_ema is missing.*--ema\.enable"):
+        run_training(read_train_config(resume))
+    run_training(read_train_config([*resume, "--ema.enable=false"]))
+    assert not (run_dir / "checkpoints/last/pretrained_model_ema").exists()
+
+
+def test_another_effective_batch_is_told_on_resume(command, tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    run_training(read_train_config(command.argv(run_dir, "--steps=1")))
+    run_training(read_train_config([f"--resume={run_dir}", "--steps=2", "--batch_size=3"]))
+    assert "had 8 samples, from here on they have 3" in " ".join(capsys.readouterr().out.split())

@@ -1,5 +1,6 @@
 """The engine of single-process and DDP runs."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -26,7 +27,7 @@ def test_micro_batches_add_up_to_the_gradient_of_the_whole():
             engine = AcceleratedEngine(world, num_parts)
             torch.manual_seed(0)
             network = nn.Linear(4, 1)
-            wrapped, _ = engine.prepare(network, torch.optim.SGD(network.parameters()))
+            wrapped = engine.prepare(network)
             batch = {"x": torch.arange(24.0).view(6, 4)}
             for part in engine.micro_batches(batch):
                 engine.backward(wrapped(part["x"]).sum())
@@ -39,7 +40,7 @@ def test_a_launchers_accumulation_does_not_scale_gradients(monkeypatch):
     with joined_world(CPU) as world:
         engine = AcceleratedEngine(world, 1)
         network = nn.Linear(1, 1, bias=False)
-        wrapped, _ = engine.prepare(network, torch.optim.SGD(network.parameters()))
+        wrapped = engine.prepare(network)
         engine.backward(wrapped(torch.tensor([[3.0]])).sum())
         assert network.weight.grad == 3.0
 
@@ -48,11 +49,44 @@ def test_clipping_limits_the_norm_and_tells_what_it_was():
     with joined_world(CPU) as world:
         engine = AcceleratedEngine(world, 1)
         network = nn.Linear(3, 1, bias=False)
-        wrapped, _ = engine.prepare(network, torch.optim.SGD(network.parameters()))
+        wrapped = engine.prepare(network)
+        optimizer = torch.optim.SGD(network.parameters())
         engine.backward(wrapped(torch.tensor([[3.0, 0.0, 4.0]])).sum())
-        assert engine.clip_gradients(0.0) == 5.0
-        assert engine.clip_gradients(1.0) == 5.0
+        assert engine.clip_gradients(optimizer, 0.0) == 5.0
+        assert engine.clip_gradients(optimizer, 1.0) == 5.0
         torch.testing.assert_close(network.weight.grad.norm(), torch.tensor(1.0))
+
+
+def test_weights_are_gathered_as_a_copy():
+    with joined_world(CPU) as world:
+        network = nn.Linear(3, 1)
+        gathered = AcceleratedEngine(world, 1).gather_weights(network)
+    before = network.weight.detach().clone()
+    with torch.no_grad():
+        network.weight.zero_()
+    assert torch.equal(gathered["weight"], before)
+
+
+@pytest.mark.parametrize("factor", [1.0, float("inf")], ids=["finite", "overflow"])
+def test_a_loss_scaler_skips_an_overflow_without_being_asked(no_host_synchronization, factor):
+    with joined_world(CPU) as world:
+        world.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        engine = AcceleratedEngine(world, 1)
+        network = nn.Linear(3, 1, bias=False)
+        wrapped, before = engine.prepare(network), network.weight.detach().clone()
+        optimizer = torch.optim.SGD(network.parameters(), lr=1.0, fused=True)
+        with no_host_synchronization():
+            engine.backward(wrapped(torch.tensor([[3.0, 0.0, 4.0]])).sum() * factor)
+            norm = engine.clip_gradients(optimizer, 1.0)
+            engine.step(optimizer)
+        moved = before - network.weight.detach()
+        scale = engine.scaler_state()["scale"]
+    if factor == 1.0:
+        assert (norm, scale) == (5.0, 1024.0)
+        torch.testing.assert_close(moved, torch.tensor([[0.6, 0.0, 0.8]]))
+    else:
+        assert (norm, scale) == (0.0, 512.0)
+        assert not moved.any()
 
 
 def test_the_loss_scale_exists_for_half_precision_only():

@@ -20,7 +20,7 @@ CAMERA = "observation.images.top"
 def offline(tmp_path, monkeypatch):
     """A machine without the published weights and without a way to fetch them."""
     monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path / "hub"))
-    monkeypatch.setattr("manyhands.policies.vision._PUBLISHER", "http://127.0.0.1:9")
+    monkeypatch.setattr("manyhands.policies.vision.imagenet._PUBLISHER", "http://127.0.0.1:9")
 
 
 def camera_policy(weights: str) -> ActConfig:

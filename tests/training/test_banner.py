@@ -2,7 +2,10 @@
 
 import json
 
+from torch import nn
+
 from manyhands.config.resolve import read_train_config
+from manyhands.training.banner import batch_norm_notes
 from manyhands.training.start import run_training
 
 
@@ -36,3 +39,12 @@ def test_facts_hold_what_the_banner_says(command, tmp_path):
     }
     assert facts["policy"]["num_parameters"] == facts["policy"]["num_trainable"] > 1000
     assert facts["config"]["policy"]["type"] == "act"
+
+
+def test_batch_norm_under_accumulation_is_told():
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
+    (note,) = batch_norm_notes(network, 8, 4)
+    assert "each micro-batch of 8 samples" in note
+    assert "take 32 samples at once" in note
+    assert batch_norm_notes(network, 8, 1) == []
+    assert batch_norm_notes(nn.GroupNorm(2, 4), 8, 4) == []

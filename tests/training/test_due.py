@@ -17,8 +17,14 @@ def test_the_last_update_is_always_saved():
     assert steps(Due(10, 1, 0).save, 10) == [10]
 
 
+def test_an_update_that_turns_out_to_be_the_last_is_saved_too():
+    assert Due(10, 1, 4).save(3, stopping=True)
+
+
 def test_nothing_is_saved_when_saving_is_off():
-    assert steps(Due(10, 1, 4, saves=False).save, 10) == []
+    off = Due(10, 1, 4, saves=False)
+    assert steps(off.save, 10) == []
+    assert not off.save(3, stopping=True)
 
 
 def test_ranks_ask_about_stopping_now_and_then():

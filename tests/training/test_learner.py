@@ -19,6 +19,7 @@ from manyhands.policies.build import build_policy
 from manyhands.training.assemble import make_policy
 from manyhands.training.data import alone, open_training_data
 from manyhands.training.learner import Learner
+from manyhands.types import Batch
 
 
 @contextmanager
@@ -79,7 +80,7 @@ def test_ranks_cut_the_same_draws(command, tmp_path):
 def test_a_saved_state_of_another_policy_is_refused(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, data):
         learner.update(data.batch([1, 5, 9, 20]), 0)
-        state = learner.training_state(Position(1, 4))
+        state = learner.snapshot(Position(1, 4)).state
         extra = {**state.optimizer, "state": {**state.optimizer["state"], 10**6: {}}}
         with pytest.raises(CheckpointError, match="another policy"):
             learner.load_training_state(replace(state, optimizer=extra))
@@ -95,10 +96,116 @@ def test_a_saved_state_of_another_policy_is_refused(command, tmp_path):
 def test_a_changed_learning_rate_takes_effect_on_a_saved_state(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, data):
         learner.update(data.batch([1, 5, 9, 20]), 0)
-        state = learner.training_state(Position(1, 4))
+        state = learner.snapshot(Position(1, 4)).state
     with learner_of(command, tmp_path, "--optimizer.lr=0.5") as (learner, data):
         learner.load_training_state(state)
         assert learner.update(data.batch([1, 5, 9, 20]), 1).lr == 0.5
+
+
+def test_another_effective_batch_than_the_checkpoints_is_told(command, tmp_path):
+    with learner_of(command, tmp_path) as (learner, _):
+        state = learner.snapshot(Position(0, 0)).state
+        assert learner.load_training_state(state) == []
+        (told,) = learner.load_training_state(replace(state, num_ranks=3))
+        assert "12 samples" in told
+        assert "have 4" in told
+        assert learner.load_training_state(replace(state, batch_size=0)) == []
+
+
+def test_the_saved_settings_leave_kernels_to_whoever_reads_them(command, tmp_path):
+    with learner_of(command, tmp_path) as (learner, data):
+        learner.update(data.batch([1, 5, 9, 20]), 0)
+        groups = learner.snapshot(Position(1, 4)).state.optimizer["param_groups"]
+    assert [(group["fused"], group["foreach"]) for group in groups] == [(None, None)] * 2
+
+
+def test_a_snapshot_stays_as_it_is_when_training_goes_on(command, tmp_path):
+    with learner_of(command, tmp_path, "--ema.enable=true") as (learner, data):
+        for step in range(2):
+            learner.update(data.batch([1, 5, 9, 20]), step)
+        policies = learner.snapshot(Position(2, 8)).policies
+        kept = {folder: deepcopy(weights) for folder, weights in policies.items()}
+        learner.update(data.batch([2, 6, 10, 21]), 2)
+    assert list(policies) == ["pretrained_model", "pretrained_model_ema"]
+    for folder, weights in policies.items():
+        assert all(torch.equal(value, kept[folder][name]) for name, value in weights.items())
+
+
+PRECISIONS = ["no", "bf16"]
+HALF = ("--policy.device=cuda", "--accelerator.mixed_precision=fp16")
+ADAM = ("--optimizer.type=adam",)
+SGD = ("--optimizer.type=sgd", "--optimizer.momentum=0.9")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_an_update_reads_nothing_back(command, tmp_path, no_host_synchronization, precision):
+    flags = ("--ema.enable=true", f"--accelerator.mixed_precision={precision}")
+    with learner_of(command, tmp_path, *flags) as (learner, data):
+        learner.update(data.batch([1, 5, 9, 20]), 0)
+        batch = data.batch([2, 6, 10, 21])
+        with no_host_synchronization():
+            result = learner.update(batch, 1)
+        with pytest.raises(AssertionError, match="waits"), no_host_synchronization():
+            result.grad_norm.item()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+class TestOnAGpu:
+    """What only a real device can show."""
+
+    @pytest.mark.parametrize("precision", [*PRECISIONS, "fp16"])
+    @pytest.mark.parametrize("optimizer", [ADAM, SGD], ids=["adam", "sgd"])
+    def test_an_update_never_waits_for_the_device(self, command, tmp_path, precision, optimizer):
+        flags = ("--policy.device=cuda", f"--accelerator.mixed_precision={precision}")
+        flags += ("--ema.enable=true", *optimizer)
+        with learner_of(command, tmp_path, *flags) as (learner, data):
+            batches = [on_gpu(data.batch([1 + k, 5, 9, 20])) for k in range(3)]
+            scaler = learner.snapshot(Position()).state.scaler
+            learner._engine.load_scaler_state({**scaler, "scale": 1.0} if scaler else {})
+            learner.update(batches[0], 0)
+            before = weights_of(learner)
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                results = [learner.update(batch, step) for step, batch in enumerate(batches, 1)]
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+            assert all(torch.isfinite(result.terms["loss"]) for result in results)
+            after = weights_of(learner)
+            assert any(not torch.equal(before[name], value) for name, value in after.items())
+
+    def test_an_overflow_leaves_weights_and_momentum_and_lowers_the_scale(self, command, tmp_path):
+        for kind in (ADAM, SGD):
+            with learner_of(command, tmp_path, *HALF, *kind) as (learner, data):
+                scaler = learner.snapshot(Position()).state.scaler
+                learner._engine.load_scaler_state({**scaler, "scale": 2.0**120})
+                before = weights_of(learner)
+                learner.update(on_gpu(data.batch([1, 5, 9, 20])), 0)
+                after, state = weights_of(learner), learner.snapshot(Position(1, 4)).state
+            assert all(torch.equal(before[name], value) for name, value in after.items())
+            assert state.scaler["scale"] == 2.0**119
+            moments = [
+                each for group in state.optimizer["state"].values() for each in group.values()
+            ]
+            assert not any(moment.any() for moment in moments)
+
+    def test_the_loss_scale_is_saved_and_restored(self, command, tmp_path):
+        with learner_of(command, tmp_path, *HALF) as (learner, data):
+            learner.update(on_gpu(data.batch([1, 5, 9, 20])), 0)
+            state = learner.snapshot(Position(1, 4)).state
+        with learner_of(command, tmp_path, *HALF) as (learner, data):
+            learner.load_training_state(replace(state, scaler={**state.scaler, "scale": 8.0}))
+            learner.update(on_gpu(data.batch([1, 5, 9, 20])), 1)
+            assert learner.snapshot(Position(2, 8)).state.scaler["scale"] == 8.0
+
+
+def on_gpu(batch: Batch) -> Batch:
+    """A batch as the stream gives it."""
+    return {key: each.cuda() if torch.is_tensor(each) else each for key, each in batch.items()}
+
+
+def weights_of(learner: Learner) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in learner.policy.network.state_dict().items()}
 
 
 AUGMENT = "--dataset.image_transforms"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import Diverged
@@ -18,7 +19,9 @@ from manyhands.training.ending import Ending
 from manyhands.training.start import run_training
 
 DEADLINE_S = 120
+AVERAGE = "pretrained_model_ema/model.safetensors"
 STEPS = ("--steps=120", "--batch_size=4", "--log_freq=1", "--save_freq=20", "--audit")
+STEPS += ("--ema.enable=true",)
 
 
 def start_and_signal(argv: list[str], run_dir: Path, step: int, number: int) -> int:
@@ -52,6 +55,9 @@ def last_checkpoint(run_dir: Path) -> int:
 def assert_same_run(one: Path, other: Path, metrics, weights) -> None:
     for key, value in weights(one).items():
         assert torch.equal(value, weights(other)[key]), key
+    averages = [load_file(run / "checkpoints/last" / AVERAGE) for run in (one, other)]
+    for key, value in averages[0].items():
+        assert torch.equal(value, averages[1][key]), key
     losses = {step: row["loss"] for step, row in metrics(one).items() if step > 1}
     again = {step: row["loss"] for step, row in metrics(other).items()}
     assert {step: again[step] for step in losses} == losses
@@ -86,6 +92,15 @@ def test_a_killed_run_continues_exactly_from_its_last_checkpoint(
         [sys.executable, "-m", "manyhands", "train", "--resume=true", f"--output_dir={parts}"]
     )
     assert_same_run(whole, parts, metrics, weights)
+
+
+@pytest.mark.process
+def test_a_run_that_saves_nothing_saves_nothing_when_asked_to_stop(command, tmp_path):
+    run_dir = tmp_path / "run"
+    argv = command.argv(run_dir, *STEPS, "--steps=100000", "--save_checkpoint=false")
+    assert start_and_signal(argv, run_dir, 5, signal.SIGTERM) == 75
+    assert not (run_dir / "checkpoints").exists()
+    assert "nothing was saved" in (run_dir / "log.txt").read_text()
 
 
 def test_a_run_that_is_at_its_end_has_nothing_to_do(command, tmp_path):

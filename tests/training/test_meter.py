@@ -37,6 +37,19 @@ def test_a_lap_averages_its_updates_and_forgets_them(meter):
     assert meter.lap()["loss"] == 5.0
 
 
+def test_means_are_exact_over_long_laps_and_nothing_is_kept(meter):
+    for _ in range(1000):
+        meter.note(result(0.1))
+    assert meter._sums.numel() == 2
+    assert meter.lap()["loss"] == pytest.approx(torch.tensor(0.1).item(), rel=1e-12)
+
+
+def test_noting_reads_nothing_back(meter, no_host_synchronization):
+    with no_host_synchronization():
+        meter.note(result(1.0))
+        meter.note(result(1.0))
+
+
 def test_speed_counts_all_samples_and_the_wait_for_data(meter):
     meter.note(result(1.0))
     meter.note(result(1.0))

@@ -29,6 +29,24 @@ def test_it_is_the_loss_of_the_policy_on_every_held_out_sample(
     assert rows[4]["held_out_l1_loss"] == pytest.approx(terms["l1_loss"].item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_the_average_of_the_weights_is_measured_beside_them(
+    command, tmp_path, metrics, tiny_dataset, precision
+):
+    flags = (*HELD_OUT, "--policy.use_vae=false", "--ema.enable=true", "--ema.decay=0.9")
+    flags += (f"--accelerator.mixed_precision={precision}", "--optimizer.lr=0.05")
+    run_training(read_train_config(command.argv(tmp_path / "run", *flags)))
+    row = metrics(tmp_path / "run")[4]
+    for ending in ("", "_ema"):
+        folder = tmp_path / "run/checkpoints/last" / f"pretrained_model{ending}"
+        policy = load_policy(folder).eval()
+        held_out = open_dataset(root=tiny_dataset, episodes=[3], windows=windows_of(policy.config))
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, precision == "bf16"):
+            loss, _ = policy.training_loss(held_out.batch(range(len(held_out))))
+        assert row[f"held_out_loss{ending}"] == pytest.approx(loss.item(), rel=1e-5)
+    assert row["held_out_loss"] != pytest.approx(row["held_out_loss_ema"], rel=1e-3)
+
+
 def test_it_is_the_same_at_any_number_of_processes(command, tmp_path, metrics):
     flags = (*HELD_OUT, "--policy.dropout=0")
     command.train(tmp_path / "one", *flags, "--batch_size=6")
@@ -42,7 +60,8 @@ def test_it_is_the_same_at_any_number_of_processes(command, tmp_path, metrics):
 
 
 def test_measuring_does_not_change_training(command, tmp_path, weights):
-    run_training(read_train_config(command.argv(tmp_path / "with", *HELD_OUT)))
+    averaging = (*HELD_OUT, "--ema.enable=true")
+    run_training(read_train_config(command.argv(tmp_path / "with", *averaging)))
     flags = [flag for flag in HELD_OUT if "eval_steps" not in flag]
     run_training(read_train_config(command.argv(tmp_path / "without", *flags)))
     measured, plain = weights(tmp_path / "with"), weights(tmp_path / "without")

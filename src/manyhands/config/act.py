@@ -8,7 +8,7 @@ from manyhands.config.optim import AdamWConfig, OptimizerConfig
 from manyhands.config.policy import (
     BACKBONES,
     DEFAULT_BACKBONE_WEIGHTS,
-    PolicyConfig,
+    BackbonePolicyConfig,
     observation_faults,
 )
 
@@ -18,7 +18,7 @@ def _mean_std_everywhere() -> dict[str, NormalizationMode]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActConfig(PolicyConfig):
+class ActConfig(BackbonePolicyConfig):
     """Action Chunking with Transformers."""
 
     type: ClassVar[str] = "act"
@@ -69,6 +69,11 @@ class ActConfig(PolicyConfig):
     """Weight decay of the preset."""
     optimizer_lr_backbone: float = 1e-5
     """Learning rate of the image encoder."""
+
+    @property
+    def takes_any_image_size(self) -> bool:
+        """The transformer reads feature maps of any size."""
+        return True
 
     @property
     def action_offsets(self) -> list[int]:

@@ -1,5 +1,6 @@
 """Diffusion Policy: every field of its `config.json`."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -10,11 +11,24 @@ from manyhands.config.optim import (
     OptimizerConfig,
     SchedulerConfig,
 )
-from manyhands.config.policy import BACKBONES, DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
+from manyhands.config.policy import (
+    BACKBONES,
+    DEFAULT_BACKBONE_WEIGHTS,
+    BackbonePolicyConfig,
+    observation_faults,
+    visual_features,
+)
 
-NOISE_SCHEDULERS = ("DDPM", "DDIM")
 PREDICTION_TYPES = ("epsilon", "sample")
-BETA_SCHEDULES = ("squaredcos_cap_v2", "linear", "scaled_linear")
+BETA_SCHEDULES = {
+    "DDPM": ("squaredcos_cap_v2", "linear", "scaled_linear", "sigmoid", "laplace"),
+    "DDIM": ("squaredcos_cap_v2", "linear", "scaled_linear"),
+}
+"""How noise may grow, by the way actions are denoised."""
+BETWEEN_BETAS = ("linear", "scaled_linear", "sigmoid")
+"""Schedules that go from beta_start to beta_end; the others have their own curve."""
+FINAL_GROUPS = 8
+"""Groups of the U-Net's last norm, whatever n_groups is."""
 
 
 def _cameras_by_mean_others_by_range() -> dict[str, NormalizationMode]:
@@ -26,7 +40,7 @@ def _cameras_by_mean_others_by_range() -> dict[str, NormalizationMode]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiffusionConfig(PolicyConfig):
+class DiffusionConfig(BackbonePolicyConfig):
     """Diffusion Policy with a convolutional U-Net."""
 
     type: ClassVar[str] = "diffusion"
@@ -78,11 +92,11 @@ class DiffusionConfig(PolicyConfig):
     num_train_timesteps: int = 100
     """Steps from data to noise."""
     beta_schedule: str = "squaredcos_cap_v2"
-    """How noise grows with the step: squaredcos_cap_v2, linear or scaled_linear."""
+    """How noise grows: squaredcos_cap_v2, linear, scaled_linear; for DDPM also sigmoid, laplace."""
     beta_start: float = 1e-4
-    """First noise variance of a linear schedule."""
+    """First noise variance of a linear, scaled_linear or sigmoid schedule."""
     beta_end: float = 0.02
-    """Last noise variance of a linear schedule."""
+    """Last noise variance of a linear, scaled_linear or sigmoid schedule."""
     prediction_type: str = "epsilon"
     """What the network predicts: epsilon (the noise) or sample (the actions)."""
     clip_sample: bool = True
@@ -110,6 +124,15 @@ class DiffusionConfig(PolicyConfig):
     scheduler_warmup_steps: int = 500
     """Updates until the preset's full learning rate."""
 
+    def __post_init__(self) -> None:
+        if self.resize_shape is not None:
+            object.__setattr__(self, "crop_shape", _share_of(self.resize_shape, self.crop_ratio))
+
+    @property
+    def takes_any_image_size(self) -> bool:
+        """Points in the image are measured on a grid; it stays where images are cut to one size."""
+        return self.resize_shape is not None or self.crop_shape is not None
+
     @property
     def observation_offsets(self) -> list[int] | None:
         """The latest observations, the current one last."""
@@ -119,6 +142,17 @@ class DiffusionConfig(PolicyConfig):
     def action_offsets(self) -> list[int]:
         """The horizon, which begins with the first observation."""
         return list(range(1 - self.n_obs_steps, 1 - self.n_obs_steps + self.horizon))
+
+    @property
+    def num_executed_actions(self) -> int:
+        """As many as the field says."""
+        return self.n_action_steps
+
+    @property
+    def num_denoising_steps(self) -> int:
+        """Steps from noise to actions when acting."""
+        steps = self.num_inference_steps
+        return self.num_train_timesteps if steps is None else steps
 
     @property
     def num_dropped_frames(self) -> int:
@@ -142,28 +176,44 @@ class DiffusionConfig(PolicyConfig):
 
     def faults(self) -> list[str]:
         """Sizes and choices that no Diffusion Policy can have."""
-        rules = self._count_rules() + self._choice_rules() + self._shape_rules()
+        rules = self._count_rules() + self._choice_rules() + self._image_rules()
+        rules += self._network_rules() + self._noise_rules()
         return [f"--policy.{sentence}" for is_wrong, sentence in rules if is_wrong]
 
+    def feature_faults(self) -> list[str]:
+        """The robot's state, a camera or the environment's state, and cameras of one size."""
+        return super().feature_faults() + observation_faults(self) + self._camera_faults()
+
+    def _camera_faults(self) -> list[str]:
+        shapes = {name: self.input_features[name].shape for name in visual_features(self)}
+        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        crop = self.crop_shape if self.resize_shape is None else None
+        rules = [
+            (
+                len(set(shapes.values())) > 1,
+                f"all cameras must have one shape, not {told}; give --dataset.image_size, or "
+                "choose cameras by --policy.input_features",
+            ),
+            *(
+                (
+                    crop is not None and any(map(int.__gt__, crop, shape[1:])),
+                    f"--policy.crop_shape={crop} does not fit into {name} of shape {shape}",
+                )
+                for name, shape in shapes.items()
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong]
+
     def _count_rules(self) -> list[tuple[bool, str]]:
-        counts = {
-            name: getattr(self, name)
-            for name in (
-                "n_obs_steps",
-                "horizon",
-                "n_action_steps",
-                "spatial_softmax_num_keypoints",
-                "n_groups",
-                "num_train_timesteps",
-            )
-        }
+        steps = ("n_obs_steps", "horizon", "n_action_steps", "num_train_timesteps")
+        sizes = ("spatial_softmax_num_keypoints", "n_groups")
+        least = dict.fromkeys((*steps, *sizes), 1) | {"drop_n_last_frames": 0}
         executed, most = self.n_action_steps, self.horizon - self.n_obs_steps + 1
         denoising = self.num_inference_steps
         return [
-            *((count < 1, f"{name}={count} must be at least 1") for name, count in counts.items()),
-            (
-                self.drop_n_last_frames < 0,
-                f"drop_n_last_frames={self.drop_n_last_frames} must be at least 0",
+            *(
+                (getattr(self, name) < low, f"{name}={getattr(self, name)} must be at least {low}")
+                for name, low in least.items()
             ),
             (
                 executed > most,
@@ -177,11 +227,11 @@ class DiffusionConfig(PolicyConfig):
         ]
 
     def _choice_rules(self) -> list[tuple[bool, str]]:
-        choices = {
+        choices: dict[str, Collection[str]] = {
             "vision_backbone": BACKBONES,
-            "noise_scheduler_type": NOISE_SCHEDULERS,
+            "noise_scheduler_type": BETA_SCHEDULES,
             "prediction_type": PREDICTION_TYPES,
-            "beta_schedule": BETA_SCHEDULES,
+            "beta_schedule": BETA_SCHEDULES.get(self.noise_scheduler_type, BETA_SCHEDULES["DDPM"]),
         }
         return [
             (
@@ -191,42 +241,58 @@ class DiffusionConfig(PolicyConfig):
             for name, known in choices.items()
         ]
 
-    def _shape_rules(self) -> list[tuple[bool, str]]:
-        factor = 2 ** len(self.down_dims)
-        dims = self.down_dims
+    def _image_rules(self) -> list[tuple[bool, str]]:
+        sizes = {"resize_shape": self.resize_shape, "crop_shape": self.crop_shape}
         return [
             *(
-                (sizes is not None and min(sizes) < 1, f"{name}={sizes} must be two positive sizes")
-                for name, sizes in (
-                    ("resize_shape", self.resize_shape),
-                    ("crop_shape", self.crop_shape),
-                )
+                (shape is not None and min(shape) < 1, f"{name}={shape} must be positive sizes")
+                for name, shape in sizes.items()
             ),
             (
                 not 0 < self.crop_ratio <= 1,
                 f"crop_ratio={self.crop_ratio} must be above 0 and at most 1",
             ),
             (
+                self.use_group_norm and self.pretrained_backbone_weights is not None,
+                "use_group_norm=true replaces norms that pretrained weights rely on; set "
+                "--policy.pretrained_backbone_weights=null",
+            ),
+        ]
+
+    def _network_rules(self) -> list[tuple[bool, str]]:
+        dims, code, kernel = self.down_dims, self.diffusion_step_embed_dim, self.kernel_size
+        factor, groups = 2 ** len(dims), max(1, self.n_groups)
+        is_uneven = not dims or any(size < 1 or size % groups for size in dims)
+        return [
+            (
                 self.horizon % factor != 0,
                 f"horizon={self.horizon} must be divisible by {factor}, which halves it once for "
                 f"each of --policy.down_dims={list(dims)}",
             ),
             (
-                not dims or any(size < 1 or size % max(1, self.n_groups) for size in dims),
-                f"down_dims={list(dims)} must be divisible by --policy.n_groups={self.n_groups}",
+                is_uneven or dims[0] % FINAL_GROUPS > 0,
+                f"down_dims={list(dims)} must be divisible by --policy.n_groups={self.n_groups}, "
+                f"and the first of them by {FINAL_GROUPS}",
             ),
-            (self.kernel_size % 2 == 0, f"kernel_size={self.kernel_size} must be odd"),
-            (
-                self.diffusion_step_embed_dim < 4 or self.diffusion_step_embed_dim % 2 == 1,
-                f"diffusion_step_embed_dim={self.diffusion_step_embed_dim} must be even, from 4 on",
-            ),
-            (
-                self.use_group_norm and self.pretrained_backbone_weights is not None,
-                "use_group_norm=true replaces norms that pretrained weights rely on; set "
-                "--policy.pretrained_backbone_weights=null",
-            ),
-            (
-                self.compile_model,
-                "compile_model=true is a LeRobot setting that does not exist here",
-            ),
+            (kernel < 1 or kernel % 2 == 0, f"kernel_size={kernel} must be odd, from 1 on"),
+            (code < 4 or code % 2 > 0, f"diffusion_step_embed_dim={code} must be even, from 4 on"),
+            (self.compile_model, "compile_model=true is LeRobot's; it does not exist here"),
         ]
+
+    def _noise_rules(self) -> list[tuple[bool, str]]:
+        first, last, limit = self.beta_start, self.beta_end, self.clip_sample_range
+        return [
+            (
+                self.beta_schedule in BETWEEN_BETAS and not 0 < first <= last < 1,
+                f"beta_start={first} must be above 0 and at most --policy.beta_end={last}, "
+                "which must be below 1",
+            ),
+            (self.clip_sample and not limit > 0, f"clip_sample_range={limit} must be above 0"),
+        ]
+
+
+def _share_of(shape: tuple[int, int], ratio: float) -> tuple[int, int] | None:
+    """The crop that takes a share of both sides; all of them is no crop."""
+    if not 0 < ratio < 1:
+        return None
+    return int(shape[0] * ratio), int(shape[1] * ratio)

@@ -112,7 +112,7 @@ class DiffuserSchedulerConfig(SchedulerConfig):
     type: ClassVar[str] = "diffuser"
 
     name: str = "cosine"
-    """Curve after the warm-up: cosine, linear or constant."""
+    """linear, cosine, cosine_with_restarts, polynomial, constant or constant_with_warmup."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +123,13 @@ class ConstantWithWarmupConfig(SchedulerConfig):
 
     num_warmup_steps: int | None = 1000
     """Updates over which the learning rate rises from zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineAnnealingWithWarmupConfig(SchedulerConfig):
+    """Warm-up, then a cosine down to zero at the last step."""
+
+    type: ClassVar[str] = "cosine_annealing_with_warmup"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,12 +148,26 @@ class CosineDecayWithWarmupConfig(SchedulerConfig):
     """Learning rate at the end."""
 
 
-SCHEDULE_CURVES = ("cosine", "linear", "constant")
+SCHEDULE_CURVES = (
+    "linear",
+    "cosine",
+    "cosine_with_restarts",
+    "polynomial",
+    "constant",
+    "constant_with_warmup",
+)
+POLYNOMIAL_END_LR = 1e-7
+"""Learning rate that the polynomial curve ends at."""
 
 OPTIMIZER_TYPES: dict[str, type[OptimizerConfig]] = {
     config.type: config for config in (AdamConfig, AdamWConfig, SgdConfig)
 }
 SCHEDULER_TYPES: dict[str, type[SchedulerConfig]] = {
     config.type: config
-    for config in (DiffuserSchedulerConfig, ConstantWithWarmupConfig, CosineDecayWithWarmupConfig)
+    for config in (
+        DiffuserSchedulerConfig,
+        ConstantWithWarmupConfig,
+        CosineAnnealingWithWarmupConfig,
+        CosineDecayWithWarmupConfig,
+    )
 }

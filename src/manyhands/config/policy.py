@@ -10,6 +10,8 @@ from manyhands.config.optim import OptimizerConfig, SchedulerConfig
 
 DEFAULT_BACKBONE_WEIGHTS = "ResNet18_Weights.IMAGENET1K_V1"
 BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
+UNSTORED = "unstored"
+"""Marks, in a field's metadata, what LeRobot does not know and its files must not hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +33,15 @@ class PolicyConfig(ABC):
     use_peft: bool = False
     """Kept for LeRobot's files; only false."""
     push_to_hub: bool = False
-    """Kept for LeRobot's files; only false, runs stay local."""
+    """Upload the policy to --policy.repo_id when training has finished."""
     repo_id: str | None = None
-    """Hub name recorded in the checkpoint."""
+    """Name on the Hub, YOUR_NAME/POLICY_NAME, for --policy.push_to_hub."""
     private: bool | None = None
-    """Hub visibility recorded in the checkpoint."""
+    """Make a new repository on the Hub private; null as the account has it."""
     tags: list[str] | None = None
-    """Hub tags recorded in the checkpoint."""
+    """Tags of the model card, beside those every policy has."""
     license: str | None = None
-    """License recorded in the checkpoint."""
+    """License of the model card, as the Hub names it, such as apache-2.0."""
     pretrained_path: Path | None = None
     """Folder or Hub name whose weights training starts from; set by --policy.path."""
     pretrained_revision: str | None = None
@@ -48,6 +50,11 @@ class PolicyConfig(ABC):
     def reads(self, feature: PolicyFeature) -> bool:
         """Whether the policy has a use for an observation, where nobody names what it reads."""
         return True
+
+    @property
+    def takes_any_image_size(self) -> bool:
+        """Whether weights learned from images of one size work with another."""
+        return False
 
     @property
     def observation_offsets(self) -> list[int] | None:
@@ -100,6 +107,14 @@ class PolicyConfig(ABC):
             ),
         ]
         return [sentence for is_wrong, sentence in rules if is_wrong]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackbonePolicyConfig(PolicyConfig):
+    """A policy whose image encoders may start from published weights."""
+
+    backbone_weights: Path | None = field(default=None, metadata={UNSTORED: True})
+    """File of the image encoder's first weights, .safetensors or .pth, instead of fetching them."""
 
 
 def visual_features(config: PolicyConfig) -> list[str]:

@@ -4,7 +4,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 
+import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import Optimizer
 
 from manyhands.parallel.world import World
@@ -12,20 +14,21 @@ from manyhands.types import Batch
 
 
 class AcceleratedEngine:
-    """Spreads updates over ranks that each hold the whole network."""
+    """Spreads updates over ranks that each hold the whole network; never waits for a device."""
 
     def __init__(self, world: World, num_micro_batches: int) -> None:
         self._accelerator = world.accelerator
         self._num_micro_batches = num_micro_batches
+        self._scaler: torch.amp.GradScaler | None = world.accelerator.scaler
         self._wrapped: nn.Module = nn.Identity()
 
-    def prepare(self, network: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """The network and optimizer to train with; the ones given keep the weights."""
+    def prepare(self, network: nn.Module) -> nn.Module:
+        """The network to train with; the one given keeps the weights."""
         with warnings.catch_warnings():
             # The newest torch renames broadcast_buffers, which older ones still need.
             warnings.simplefilter("ignore", FutureWarning)
-            self._wrapped, prepared = self._accelerator.prepare(network, optimizer)
-        return self._wrapped, prepared
+            self._wrapped = self._accelerator.prepare(network)
+        return self._wrapped
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
         """The parts of this rank's batch; gradients are shared when the last one is done."""
@@ -37,26 +40,48 @@ class AcceleratedEngine:
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss."""
-        self._accelerator.backward(loss)
+        scaled = loss if self._scaler is None else self._scaler.scale(loss)
+        torch.autograd.backward(scaled)
 
-    def clip_gradients(self, max_norm: float) -> Tensor:
+    def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
         """Limit the global gradient norm and return it as it was; zero only measures."""
-        limit = max_norm if max_norm > 0 else float("inf")
-        norm: Tensor = self._accelerator.clip_grad_norm_(self._wrapped.parameters(), limit).detach()
-        if self._accelerator.scaler is None:
+        if self._scaler is not None:
+            self._scaler.unscale_(optimizer)
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        norm = get_total_norm([each.grad for each in weights if each.grad is not None])
+        if max_norm > 0:
+            clip_grads_with_norm_(weights, max_norm, norm)
+        if self._scaler is None:
             return norm
         # The loss scaler answers an overflow by skipping the update: there is no gradient then.
         return norm.nan_to_num(nan=0.0, posinf=0.0)
 
+    def step(self, optimizer: Optimizer) -> None:
+        """Update the weights, unless gradients that were clipped before have overflown."""
+        if self._scaler is None:
+            optimizer.step()
+            return
+        # A fused optimizer is told of an overflow on the device; others are asked from here.
+        self._scaler.step(optimizer)
+        self._scaler.update()
+
+    def gather_weights(self, network: nn.Module) -> dict[str, Tensor]:
+        """Collective. A copy of all weights in the main rank's memory; nothing on the others."""
+        if not self._accelerator.is_main_process:
+            return {}
+        return {
+            name: value.detach().to("cpu", copy=True)
+            for name, value in network.state_dict().items()
+        }
+
     def scaler_state(self) -> dict[str, float]:
         """State of the fp16 loss scaler; empty in other precisions."""
-        scaler = self._accelerator.scaler
-        return dict(scaler.state_dict()) if scaler is not None else {}
+        return dict(self._scaler.state_dict()) if self._scaler is not None else {}
 
     def load_scaler_state(self, state: dict[str, float]) -> None:
         """Continue with a saved loss scale."""
-        if self._accelerator.scaler is not None and state:
-            self._accelerator.scaler.load_state_dict(state)
+        if self._scaler is not None and state:
+            self._scaler.load_state_dict(state)
 
 
 def part_of(batch: Batch, number: int, num_parts: int) -> Batch:

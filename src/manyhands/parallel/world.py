@@ -144,7 +144,8 @@ def joined_world(config: TrainConfig) -> Iterator[World]:
         step_scheduler_with_optimizer=False,
         kwargs_handlers=[
             InitProcessGroupKwargs(timeout=TIMEOUT),
-            # Every parameter takes part in every update and no buffer ever changes.
+            # Every parameter takes part in every update, and buffers are the same on every rank
+            # by themselves: batch norm, where there is any, sees the statistics of all ranks.
             DistributedDataParallelKwargs(
                 find_unused_parameters=False, gradient_as_bucket_view=True, broadcast_buffers=False
             ),

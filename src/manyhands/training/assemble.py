@@ -18,17 +18,18 @@ from manyhands.observe.journal import Journal, SilentJournal
 from manyhands.parallel.accelerated import AcceleratedEngine
 from manyhands.parallel.world import World, accumulation_of
 from manyhands.policies.build import build_policy
-from manyhands.policies.load import load_pretrained
+from manyhands.policies.load import load_pretrained, saved_stats
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
-from manyhands.training.banner import banner_of, facts_of
+from manyhands.training.banner import banner_of, batch_norm_notes, facts_of
 from manyhands.training.data import TrainingData, open_training_data, scaling_stats
 from manyhands.training.due import Due
+from manyhands.training.ema import LIVE
 from manyhands.training.learner import Learner
 from manyhands.training.loading import loading_of, max_ram_of
 from manyhands.training.meter import Meter
 from manyhands.training.run import Run
-from manyhands.training.validate import CHUNK, NoValidator, Validator, held_out_rows
+from manyhands.training.validate import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
 from manyhands.types import Stats
 
 POLL_EVERY = {"cpu": 1, "cuda": 10}
@@ -44,8 +45,9 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     learner = Learner(policy, config, AcceleratedEngine(world, num_parts), world, share)
     loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
     checkpoints = CheckpointStore(run_dir, config, world)
-    start = checkpoints.restore(learner)
-    clock = Clock()
+    start, resuming = checkpoints.restore(learner)
+    clock, due = Clock(), Due.from_config(config, POLL_EVERY[world.device.type])
+    held_out = held_out_of(config, data, policy, world)
     run = Run(
         config=config,
         run_dir=run_dir,
@@ -54,16 +56,18 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         learner=learner,
         stream=SampleStream(data.source, data.order, share, loading, world.device),
         frames=data.caches,
-        validator=validator_of(config, data, policy, world, clock),
+        validator=validator_of(held_out, learner, due, clock),
         checkpoints=checkpoints,
         journal=journal_of(config, run_dir, start, world),
         audit=audit_of(config, run_dir, start, world),
         clock=clock,
         meter=Meter(world, clock, share.samples_per_step),
-        due=Due.from_config(config, POLL_EVERY[world.device.type]),
+        due=due,
     )
     world.once_per_machine(lambda: data.caches.read_ahead_meanwhile(max_ram_of(config)))
-    run.journal.introduce(facts_of(run, data), banner_of(run, data) + data.notes + notes)
+    notes += batch_norm_notes(policy.network, config.batch_size * world.size, num_parts)
+    notes += data.notes + resuming
+    run.journal.introduce(facts_of(run, data), banner_of(run, data) + notes)
     return run
 
 
@@ -79,17 +83,25 @@ def audit_of(config: TrainConfig, run_dir: Path, start: Position, world: World) 
     return Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
 
 
-def validator_of(
-    config: TrainConfig, data: TrainingData, policy: Policy, world: World, clock: Clock
-) -> Validator | NoValidator:
-    """A measure of the held-out samples, where some are held out."""
+def held_out_of(
+    config: TrainConfig, data: TrainingData, policy: Policy, world: World
+) -> HeldOut | None:
+    """The held-out samples, where some are held out."""
     if data.held_out is None:
-        return NoValidator()
+        return None
     share = Share(world.rank, world.size, CHUNK)
     loading = loading_of(config, world.num_local_ranks)
     stream = SampleStream(data.held_out, data.order, share, loading, world.device)
     rows = held_out_rows(data.held_out, config.max_eval_samples)
-    return Validator(stream, rows, policy, world, clock)
+    return HeldOut(stream, rows, policy, world, config.seed)
+
+
+def validator_of(
+    held_out: HeldOut | None, learner: Learner, due: Due, clock: Clock
+) -> Validator | NoValidator:
+    """A measure of the held-out samples, with every kind of weights that is asked for."""
+    weights = learner.ema.weights if learner.config.ema.use_for_eval else LIVE
+    return NoValidator() if held_out is None else Validator(held_out, weights, due, clock)
 
 
 def make_policy(
@@ -101,7 +113,9 @@ def make_policy(
     stats = scaling_stats(config, stats)
     torch.manual_seed(derive_seed(config.seed, "weights"))
     if config.resume is not False:
-        return build_policy(self_contained(policy_config), stats, config.rename_map).to(device), []
+        # A run goes on scaling as it began, whatever its dataset has grown to.
+        saved = saved_stats(str(config.resume))
+        return build_policy(self_contained(policy_config), saved, config.rename_map).to(device), []
     policy, notes = fresh_policy(policy_config, stats, config.rename_map)
     if policy_config.pretrained_path is not None:
         load_pretrained(policy, policy_config)

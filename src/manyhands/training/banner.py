@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import nn
 
 from manyhands import units
 from manyhands.config.resolve import job_name_of
@@ -75,6 +76,17 @@ def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
         "ranks": [vars(seat) for seat in world.seats],
         "config": encode(config),
     }
+
+
+def batch_norm_notes(network: nn.Module, num_seen: int, num_parts: int) -> list[str]:
+    """What must be said of batch norm, to which micro-batches of all ranks are not one batch."""
+    trains_norm = any(name.endswith("num_batches_tracked") for name in network.state_dict())
+    if num_parts == 1 or not trains_norm:
+        return []
+    return [
+        f"NOTE: batch norm sees each micro-batch of {num_seen} samples by itself; the run differs "
+        f"from one whose updates take {num_seen * num_parts} samples at once"
+    ]
 
 
 def datasets_told(data: TrainingData) -> list[str]:

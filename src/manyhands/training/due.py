@@ -29,9 +29,9 @@ class Due:
         """Whether metrics are due after this update."""
         return step == 1 or self._falls(step, self.log_every)
 
-    def save(self, step: int) -> bool:
-        """Whether a checkpoint is due after this update."""
-        return self.saves and self._falls(step, self.save_every)
+    def save(self, step: int, stopping: bool = False) -> bool:
+        """Whether a checkpoint is due after this update, as it is where a run stops early."""
+        return self.saves and (stopping or self._falls(step, self.save_every))
 
     def validate(self, step: int) -> bool:
         """Whether the held-out loss is due after this update."""

@@ -5,29 +5,34 @@ before the forward pass, and each rank adds its part. Random draws are made for 
 cut, so that sample k gets the same noise wherever it is computed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
-from manyhands.checkpoint.store import Position
+from manyhands.checkpoint.store import Position, Snapshot
+from manyhands.config.folders import PRETRAINED
 from manyhands.config.train import TrainConfig
 from manyhands.data.augment.augmentation import augmentation_of
 from manyhands.data.loading.stream import Share
-from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
 from manyhands.lerobot_format.policy import load_weights
-from manyhands.parallel.accelerated import AcceleratedEngine
 from manyhands.parallel.world import World
 from manyhands.policies.loss import loss_of
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
-from manyhands.training.optim import Schedule, build_optimizer, schedule_factor
-from manyhands.types import Batch, Network
+from manyhands.training.ema import ema_of
+from manyhands.training.optim import (
+    Schedule,
+    build_optimizer,
+    portable_state,
+    restore_state,
+    schedule_factor,
+)
+from manyhands.types import Batch, Engine, Network
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Learner:
         self,
         policy: Policy,
         config: TrainConfig,
-        engine: AcceleratedEngine,
+        engine: Engine,
         world: World,
         share: Share,
     ) -> None:
@@ -63,14 +68,12 @@ class Learner:
         )
         # The network as its policy knows it; the engine wraps it for training.
         self._bare_network = cast(Network, policy.network)
-        self._bare_optimizer = build_optimizer(
-            config.optimizer, self._bare_network.parameter_groups()
-        )
-        self._schedule = Schedule(
-            self._bare_optimizer, schedule_factor(config.scheduler, config.steps)
-        )
-        self._network, self._optimizer = engine.prepare(policy.network, self._bare_optimizer)
+        self._network = engine.prepare(policy.network)
         self._network.train()
+        self._optimizer = build_optimizer(config.optimizer, self._bare_network.parameter_groups())
+        curve = schedule_factor(config.scheduler, config.steps, config.optimizer.lr)
+        self._schedule = Schedule(self._optimizer, curve)
+        self.ema = ema_of(config.ema, policy.network)
 
     def update(self, batch: Batch, step: int) -> UpdateResult:
         """Make one optimizer update; return device tensors, read none of them."""
@@ -84,9 +87,10 @@ class Learner:
             # DDP averages gradients over ranks; the gradient of the global mean is their sum.
             self._engine.backward(loss * self.share.num_ranks)
             measured.append({"loss": loss.detach(), **means})
-        grad_norm = self._engine.clip_gradients(self._max_grad_norm)
-        self._optimizer.step()
+        grad_norm = self._engine.clip_gradients(self._optimizer, self._max_grad_norm)
+        self._engine.step(self._optimizer)
         self._optimizer.zero_grad(set_to_none=True)
+        self.ema.follow(step + 1)
         return UpdateResult(sum_of(measured), grad_norm, lr)
 
     def _global_counts(self, inputs: Batch) -> dict[str, Tensor]:
@@ -109,18 +113,31 @@ class Learner:
         draws = draw(self.share.samples_per_step, generator)
         first = self.share.rank * self.share.samples_per_rank
         own = slice(first, first + self.share.samples_per_rank)
-        return {name: value[own].to(self.policy.device) for name, value in draws.items()}
+        return {name: sent(value[own], self.policy.device) for name, value in draws.items()}
 
-    def save_policy(self, folder: Path) -> None:
-        """Write the policy as it is now."""
-        self.policy.save(folder)
+    def snapshot(self, position: Position) -> Snapshot:
+        """Collective. Everything this learner needs to go on from a position."""
+        policies = {}
+        for ending, weights in self.ema.weights.items():
+            with weights():
+                policies[PRETRAINED + ending] = self._engine.gather_weights(self.policy.network)
+        return Snapshot(policies, self._training_state(position))
+
+    def save_policy(self, folder: Path, weights: Mapping[str, Tensor]) -> None:
+        """Write the policy with the weights of a snapshot."""
+        self.policy.save(folder, weights)
 
     def load_policy(self, folder: Path) -> None:
-        """Take the weights of a saved policy."""
+        """Take the weights of a saved policy; their average starts from them."""
         load_weights(self.policy.network, folder)
+        self.ema.restart()
 
-    def training_state(self, position: Position) -> TrainingState:
-        """Everything beside the weights that this learner needs to go on from a position."""
+    def load_average(self, folder: Path) -> None:
+        """Take the average of the weights from a saved policy that has them."""
+        with self.ema.weights["_ema"]():
+            load_weights(self.policy.network, folder)
+
+    def _training_state(self, position: Position) -> TrainingState:
         rates = ScheduleState(self._schedule.base_lrs, self._schedule.rates(position.step))
         return TrainingState(
             step=position.step,
@@ -128,40 +145,28 @@ class Learner:
             num_ranks=self.share.num_ranks,
             batch_size=self.config.batch_size,
             accumulation=self.share.samples_per_rank // self.config.batch_size,
-            optimizer=self._bare_optimizer.state_dict(),
+            optimizer=portable_state(self._optimizer),
             schedule=rates if self.config.scheduler is not None else None,
             scaler=self._engine.scaler_state(),
         )
 
-    def load_training_state(self, state: TrainingState) -> None:
-        """Go on from a saved state; hyper-parameters stay as this run's config says."""
-        check_fits(self._bare_optimizer, state.optimizer)
-        groups = self._bare_optimizer.state_dict()["param_groups"]
-        self._bare_optimizer.load_state_dict(
-            {"state": state.optimizer["state"], "param_groups": groups}
-        )
+    def load_training_state(self, state: TrainingState) -> list[str]:
+        """Go on from a saved state, with this run's hyper-parameters; return what must be said."""
+        restore_state(self._optimizer, state.optimizer)
         self._engine.load_scaler_state(state.scaler)
+        before, now = state.samples_per_step, self.share.samples_per_step
+        if before in (0, now):
+            return []
+        return [
+            f"WARNING: updates of the checkpoint had {before} samples, from here on they have "
+            f"{now}; data goes on where it stood, learning rate and steps are as given"
+        ]
 
 
-def check_fits(optimizer: Optimizer, saved: dict[str, Any]) -> None:
-    """Refuse an optimizer's saved state that belongs to another kind or to other weights."""
-    settings = [
-        set(group) - {"initial_lr"} for group in (optimizer.param_groups + saved["param_groups"])
-    ]
-    if any(names != settings[0] for names in settings):
-        raise CheckpointError(
-            "the checkpoint was made with another optimizer; resume with its --optimizer.type"
-        )
-    parameters = [each for group in optimizer.param_groups for each in group["params"]]
-    for index, values in saved["state"].items():
-        fits = index < len(parameters) and all(
-            value.ndim == 0 or value.shape == parameters[index].shape for value in values.values()
-        )
-        if not fits:
-            raise CheckpointError(
-                f"the checkpoint's optimizer state {index} fits no weight of this policy: it was "
-                "saved by a run of another policy"
-            )
+def sent(value: Tensor, device: torch.device) -> Tensor:
+    """A tensor on its way to a device, which nobody waits for."""
+    # Only a copy out of pinned memory goes on by itself.
+    return value.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else value
 
 
 def sum_of(measured: list[dict[str, Tensor]]) -> dict[str, Tensor]:

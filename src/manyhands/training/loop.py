@@ -26,11 +26,11 @@ def train(run: Run) -> Ending:
             run.audit.note(position.step, batch)
             run.journal.advance(position.step)
             stopping = run.due.poll(position.step) and run.world.any(stop.requested)
-            saving = run.due.save(position.step) or stopping
-            held_out = run.due.validate(position.step) and run.validator.measure(run.config.seed)
+            saving = run.due.save(position.step, stopping)
+            held_out = run.validator.losses_after(position.step)
             if run.due.log(position.step) or saving or held_out:
                 # Measures come before the save: one that is not finite ends the run here.
-                run.journal.record(position.step, run.meter.lap() | (held_out or {}))
+                run.journal.record(position.step, run.meter.lap() | held_out)
             if saving:
                 run.checkpoints.save(position, run.learner)
                 run.journal.say(f"checkpoint of step {position.step} saved")

@@ -3,7 +3,6 @@
 import math
 
 import torch
-from torch import Tensor
 
 from manyhands.errors import Diverged
 from manyhands.observe.clock import Clock
@@ -12,23 +11,29 @@ from manyhands.training.learner import UpdateResult
 
 
 class Meter:
-    """Collects update results on the device and reads them once per lap."""
+    """Adds update results up on the device and reads them once per lap."""
 
     def __init__(self, world: World, clock: Clock, samples_per_step: int) -> None:
         self._world = world
         self._clock = clock
         self._samples_per_step = samples_per_step
-        self._results: list[UpdateResult] = []
+        self._num_steps = 0
+        self._names: list[str] = []
+        self._sums = torch.zeros((), dtype=torch.float64)
+        self._lr = 0.0
 
     def note(self, result: UpdateResult) -> None:
         """Take an update's result into the lap."""
-        self._results.append(result)
+        values = torch.stack([*result.terms.values(), result.grad_norm]).double()
+        self._sums = values if self._num_steps == 0 else self._sums + values
+        self._names = [*result.terms, "grad_norm"]
+        self._lr = result.lr
+        self._num_steps += 1
 
     def lap(self) -> dict[str, float]:
         """Collective. Means over the lap's updates and their speed; starts the next lap."""
-        results, self._results = self._results, []
-        measures = self._means(results) | {"lr": results[-1].lr}
-        measures |= self._speed(len(results))
+        measures = self._means() | {"lr": self._lr} | self._speed(self._num_steps)
+        self._num_steps = 0
         broken = [name for name, value in measures.items() if not math.isfinite(value)]
         if broken:
             raise Diverged(
@@ -37,12 +42,11 @@ class Meter:
             )
         return measures
 
-    def _means(self, results: list[UpdateResult]) -> dict[str, float]:
-        names = list(results[0].terms)
-        terms = torch.stack([_mean([result.terms[name] for result in results]) for name in names])
-        norm = _mean([result.grad_norm for result in results])
-        values = torch.cat([self._world.sum(terms.double()), norm.double().view(1)]).tolist()
-        return dict(zip([*names, "grad_norm"], values, strict=True))
+    def _means(self) -> dict[str, float]:
+        # The gradient is that of all ranks already.
+        means = self._sums / self._num_steps
+        values = torch.cat([self._world.sum(means[:-1]), means[-1:]]).tolist()
+        return dict(zip(self._names, values, strict=True))
 
     def _speed(self, num_steps: int) -> dict[str, float]:
         laps = self._world.gather(self._clock.lap())
@@ -55,7 +59,3 @@ class Meter:
             "step_s": wall / num_steps,
             **{f"{phase}_s": seconds / num_steps for phase, seconds in worst.items()},
         }
-
-
-def _mean(values: list[Tensor]) -> Tensor:
-    return torch.stack(values).mean()

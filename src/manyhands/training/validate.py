@@ -4,10 +4,12 @@ Samples are cut into chunks of a fixed size, each with random draws of its own. 
 chunks; their sums are added up in the order of the chunks, whoever made them.
 """
 
-from typing import cast
+from collections.abc import Mapping
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from manyhands.data.dataset import Dataset
 from manyhands.data.loading.stream import SampleStream
@@ -17,7 +19,11 @@ from manyhands.observe.clock import Clock
 from manyhands.parallel.world import World
 from manyhands.policies.policy import Policy, evaluating
 from manyhands.rng import derive_seed
-from manyhands.types import Batch, Network
+from manyhands.training.due import Due
+from manyhands.training.ema import Weights
+from manyhands.types import Batch, LossTerms, Network
+
+T = TypeVar("T")
 
 CHUNK = 32
 """Samples measured at a time; another number would change the draws, hence the loss."""
@@ -26,40 +32,43 @@ Sums = dict[str, tuple[float, float, float]]
 """Total, number of entries and weight of every term of the loss."""
 
 
-class Validator:
-    """Measures a policy on samples it does not learn from."""
+class HeldOut:
+    """Samples that a policy does not learn from, and its loss on them."""
 
     def __init__(
-        self,
-        stream: SampleStream,
-        rows: np.ndarray,
-        policy: Policy,
-        world: World,
-        clock: Clock,
+        self, stream: SampleStream, rows: np.ndarray, policy: Policy, world: World, seed: int
     ) -> None:
         self._stream = stream
         self._rows = rows
         self._policy = policy
         self._world = world
-        self._clock = clock
+        self._seed = seed
 
-    def measure(self, seed: int) -> dict[str, float]:
-        """Collective. The held-out loss and its terms."""
-        with self._clock.timing("validate"):
-            return means_of(self._all_sums(seed))
+    def losses(self, weights: Weights) -> dict[str, float]:
+        """Collective. The loss and its terms, with each of the weights and named by their ending.
 
-    def _all_sums(self, seed: int) -> list[Sums]:
+        Samples are read once for all of them.
+        """
+        parts = self._all_sums(weights)
+        return {
+            f"{name}{ending}": value
+            for ending in weights
+            for name, value in means_of([part[ending] for part in parts]).items()
+        }
+
+    def _all_sums(self, weights: Weights) -> list[dict[str, Sums]]:
         num_chunks = -(-len(self._rows) // CHUNK)
         own = range(self._world.rank, num_chunks, self._world.size)
         rows = [self._rows[chunk * CHUNK : (chunk + 1) * CHUNK] for chunk in own]
-        sums: dict[int, Sums] = {}
-        with evaluating(self._policy.network), self._world.accelerator.autocast():
+        sums: dict[int, dict[str, Sums]] = {}
+        with evaluating(self._policy.network):
             batches = self._stream.batches_over(np.concatenate([*rows, self._rows[:0]]), CHUNK)
             for chunk, batch in zip(own, batches, strict=True):
-                sums[chunk] = self._sums(batch, derive_seed(seed, "held out", chunk))
+                seed = derive_seed(self._seed, "held out", chunk)
+                sums[chunk] = self._sums(batch, seed, weights)
         return [part for _, part in sorted(_merged(self._world.gather(sums)).items())]
 
-    def _sums(self, batch: Batch, seed: int) -> Sums:
+    def _sums(self, batch: Batch, seed: int, weights: Weights) -> dict[str, Sums]:
         network = cast(Network, self._policy.network)
         inputs = self._policy.prepare(batch)
         generator = torch.Generator().manual_seed(seed)
@@ -68,19 +77,44 @@ class Validator:
             name: value[: len(inputs[names.ACTION])].to(self._policy.device)
             for name, value in draws.items()
         }
-        counts, terms = network.entry_counts(inputs), network(inputs, own)
-        return {
-            name: (float(term.total), float(counts[name]), term.weight)
-            for name, term in terms.items()
-        }
+        counts = network.entry_counts(inputs)
+        sums = {}
+        for ending, in_place in weights.items():
+            # Autocast remembers weights in low precision until it is left.
+            with in_place(), self._world.accelerator.autocast():
+                sums[ending] = _read(network(inputs, own), counts)
+        return sums
+
+
+class Validator:
+    """Measures a policy on held-out samples now and then."""
+
+    def __init__(self, held_out: HeldOut, weights: Weights, due: Due, clock: Clock) -> None:
+        self._held_out = held_out
+        self._weights = weights
+        self._due = due
+        self._clock = clock
+
+    def losses_after(self, step: int) -> dict[str, float]:
+        """Collective. The held-out losses where they are due after an update, else nothing."""
+        if not self._due.validate(step):
+            return {}
+        with self._clock.timing("validate"):
+            return self._held_out.losses(self._weights)
 
 
 class NoValidator:
     """Measures nothing, where nothing is held out."""
 
-    def measure(self, seed: int) -> dict[str, float]:
+    def losses_after(self, step: int) -> dict[str, float]:
         """Nothing."""
         return {}
+
+
+def _read(terms: LossTerms, counts: Mapping[str, Tensor]) -> Sums:
+    return {
+        name: (float(term.total), float(counts[name]), term.weight) for name, term in terms.items()
+    }
 
 
 def means_of(parts: list[Sums]) -> dict[str, float]:
@@ -114,5 +148,5 @@ def _tasks_of_rows(source: Dataset | Mixture) -> np.ndarray:
     return np.concatenate(numbers)
 
 
-def _merged(parts: list[dict[int, Sums]]) -> dict[int, Sums]:
+def _merged(parts: list[dict[int, T]]) -> dict[int, T]:
     return {chunk: sums for part in parts for chunk, sums in part.items()}
