@@ -3,7 +3,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test gpu-test lint clean
+LEROBOT_PYTHON ?= python3.12
+LEROBOT_VENV := .venv-lerobot
+LEROBOT_READY := $(LEROBOT_VENV)/.ready
+
+.PHONY: demo test gpu-test interop lint clean
 
 # One environment serves every target; it is made anew when what it installs changes.
 $(READY): pyproject.toml constraints.txt
@@ -22,11 +26,23 @@ test: $(READY) lint
 gpu-test: $(READY)
 	$(BIN)/pytest -m gpu
 
+# LeRobot pins another torch and another PyAV, so it lives apart.
+$(LEROBOT_READY): interop/requirements.txt
+	@$(LEROBOT_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null || \
+		{ echo "make interop installs LeRobot 0.6.1, which needs Python 3.12; $(LEROBOT_PYTHON)" \
+		"is not that. Try: make interop LEROBOT_PYTHON=/path/to/python3.12" >&2; exit 1; }
+	$(LEROBOT_PYTHON) -m venv $(LEROBOT_VENV)
+	$(LEROBOT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r interop/requirements.txt
+	@touch $(LEROBOT_READY)
+
+interop: $(READY) $(LEROBOT_READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/interop -m interop
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(LEROBOT_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -41,11 +41,7 @@ def test_a_run_stands_for_the_policy_of_its_newest_checkpoint(tmp_path: Path):
     folder.mkdir(parents=True)
     (folder / "config.json").write_text('{"type": "act", "push_to_hub": true, "chunk_size": 7}')
     for path in (tmp_path, tmp_path / "checkpoints", folder.parent, folder):
-        assert read_policy_file(str(path)) == {
-            "type": "act",
-            "push_to_hub": False,
-            "chunk_size": 7,
-        }
+        assert read_policy_file(str(path)) == {"type": "act", "chunk_size": 7}
 
 
 def test_what_only_concerns_this_machine_is_not_stored(tmp_path: Path):
