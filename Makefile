@@ -3,7 +3,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-LEROBOT_PYTHON ?= python3.12
+# The first Python 3.12 at hand: on the path, or of pyenv, which keeps its versions off the path.
+IS_312 := 'import sys; sys.exit(sys.version_info[:2] != (3, 12))'
+LEROBOT_PYTHON ?= $(shell for python in python3.12 python3 $$HOME/.pyenv/versions/3.12*/bin/python; do \
+	$$python -c $(IS_312) 2>/dev/null && echo $$python && break; done)
 LEROBOT_VENV := .venv-lerobot
 LEROBOT_READY := $(LEROBOT_VENV)/.ready
 
@@ -28,9 +31,9 @@ gpu-test: $(READY)
 
 # LeRobot pins another torch and another PyAV, so it lives apart.
 $(LEROBOT_READY): interop/requirements.txt
-	@$(LEROBOT_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null || \
-		{ echo "make interop installs LeRobot 0.6.1, which needs Python 3.12; $(LEROBOT_PYTHON)" \
-		"is not that. Try: make interop LEROBOT_PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(or $(LEROBOT_PYTHON),false) -c $(IS_312) 2>/dev/null || \
+		{ echo "make interop installs LeRobot 0.6.1, which needs Python 3.12, and there is none." \
+		"Try: make interop LEROBOT_PYTHON=/path/to/python3.12" >&2; exit 1; }
 	$(LEROBOT_PYTHON) -m venv $(LEROBOT_VENV)
 	$(LEROBOT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r interop/requirements.txt
 	@touch $(LEROBOT_READY)

@@ -1,0 +1,166 @@
+"""A dataset written by one side reads the same on both, item by item."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from comparison import Comparison
+from recordings import (
+    FPS,
+    convert,
+    convert_from_version_2,
+    features_of,
+    record_ours,
+    record_theirs,
+)
+from safetensors.torch import load_file
+from torch import Tensor
+
+from manyhands import open_dataset
+from manyhands.lerobot_format.dataset import read_dataset_meta
+
+CAMERAS = tuple(key for key, each in features_of("video").items() if each["dtype"] == "video")
+WINDOWS = {
+    "observation.state": [-1, 0],
+    "observation.images.top": [-2, 0, 1],
+    "observation.count": [0],
+    "next.reward": [0, 1],
+    "action": [-1, 0, 1, 2, 3],
+}
+ROUNDING = 1e-5
+"""LeRobot adds up in single precision, which shows where a mean is close to zero."""
+PIXEL_DEVIATION = 5e-4
+"""Sums of many squares in single precision lose more; our deviations are the exact ones."""
+
+Builder = Callable[[Path, Any], None]
+
+
+def merge_ours(root: Path, lerobot: Any) -> None:
+    """A recording of ours and one of theirs, merged by us."""
+    sources = both_recordings(root, lerobot)
+    convert(root, f"--merge=[{','.join(map(str, sources))}]")
+
+
+def merge_theirs(root: Path, lerobot: Any) -> None:
+    """A recording of ours and one of theirs, merged by LeRobot."""
+    lerobot("merge", roots=both_recordings(root, lerobot), out=root)
+
+
+def both_recordings(root: Path, lerobot: Any) -> tuple[Path, Path]:
+    ours, theirs = root.with_name("ours"), root.with_name("theirs")
+    record_ours(ours, "video")
+    record_theirs(theirs, "video", lerobot)
+    return ours, theirs
+
+
+def without_an_episode(root: Path, lerobot: Any) -> None:
+    """A recording of ours without its second episode."""
+    whole = root.with_name("whole")
+    record_ours(whole, "video")
+    convert(root, f"--dataset.root={whole}", "--exclude_episodes=[1]")
+
+
+DATASETS: dict[str, Builder] = {
+    "videos recorded here": lambda root, _: record_ours(root, "video"),
+    "images recorded here": lambda root, _: record_ours(root, "image"),
+    "converted here from v2.1": lambda root, _: convert_from_version_2(root),
+    "an episode removed here": without_an_episode,
+    "merged here, ours and theirs": merge_ours,
+    "videos recorded by LeRobot": lambda root, lerobot: record_theirs(root, "video", lerobot),
+    "images recorded by LeRobot": lambda root, lerobot: record_theirs(root, "image", lerobot),
+    "merged by LeRobot, ours and theirs": merge_theirs,
+}
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_item_reads_the_same_on_both_sides(name, lerobot, compared, tmp_path):
+    root = tmp_path / "dataset"
+    DATASETS[name](root, lerobot)
+    reading = Reading(lerobot, root)
+    compare_items(f"{name}, frame by frame", reading, compared)
+    compare_items(f"{name}, with windows", replace(reading, windows=WINDOWS), compared)
+
+
+def test_chosen_episodes_read_the_same_on_both_sides(lerobot, compared, tmp_path):
+    record_ours(tmp_path / "dataset", "video")
+    reading = Reading(lerobot, tmp_path / "dataset", windows=WINDOWS, episodes=[2, 0])
+    compare_items("episodes 2 and 0 of videos recorded here", reading, compared)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All items of a dataset, read by either side."""
+
+    lerobot: Callable[..., Any]
+    root: Path
+    windows: Mapping[str, list[int]] = field(default_factory=dict)
+    episodes: list[int] | None = None
+
+    def theirs(self) -> tuple[dict[str, Tensor], list[dict[str, str]]]:
+        """LeRobot's items by `<item>/<key>`, and their texts."""
+        out = self.root.with_name("items.safetensors")
+        seconds = {key: [each / FPS for each in offsets] for key, offsets in self.windows.items()}
+        wanted = {"windows": seconds or None, "episodes": self.episodes}
+        texts = self.lerobot("read_items", root=self.root, out=out, **wanted)["texts"]
+        return load_file(out), texts
+
+    def ours(self) -> tuple[dict[str, Tensor], list[dict[str, str]]]:
+        """Our items; stored images as floats, which is how LeRobot has them in any case."""
+        dataset = open_dataset(root=self.root, windows=self.windows, episodes=self.episodes)
+        items = [dataset[number] for number in range(len(dataset))]
+        stored = {key for key, each in dataset.features.items() if each.dtype == "image"}
+        tensors = {
+            f"{number}/{key}": value.float() / 255 if key in stored else value
+            for number, item in enumerate(items)
+            for key, value in item.items()
+            if isinstance(value, Tensor)
+        }
+        return tensors, [
+            {key: each for key, each in item.items() if isinstance(each, str)} for item in items
+        ]
+
+
+def compare_items(label: str, reading: Reading, compared: Comparison) -> None:
+    """Numbers, pixels and texts must be equal, with the same names, types and shapes."""
+    (ours, our_texts), (theirs, their_texts) = reading.ours(), reading.theirs()
+    pixels, numbers = zip(*map(parted, (ours, theirs)), strict=True)
+    compared(f"{label}: pixels", *pixels)
+    compared(f"{label}: numbers", *numbers)
+    compared.same(f"{label}: texts", our_texts, their_texts)
+
+
+def parted(values: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The pixels, and all that is not."""
+    pixels = {name: value for name, value in values.items() if name.endswith(CAMERAS)}
+    return pixels, {name: value for name, value in values.items() if name not in pixels}
+
+
+@pytest.mark.parametrize("storage", ["video", "image"])
+def test_both_sides_compute_the_same_statistics_of_the_same_frames(
+    storage, lerobot, compared, tmp_path
+):
+    record_ours(tmp_path / "ours", storage)
+    record_theirs(tmp_path / "theirs", storage, lerobot)
+    ours, theirs = (flat_stats(tmp_path / side) for side in ("ours", "theirs"))
+    compared.same(f"statistics with {storage}s: names", sorted(ours), sorted(theirs))
+    deviations = {name for name in theirs if name.endswith(tuple(f"{key} std" for key in CAMERAS))}
+    kinds = {
+        "of numbers": ({name for name in theirs if not name.startswith(CAMERAS)}, ROUNDING),
+        "of pixels": ({name for name in theirs if name.startswith(CAMERAS)} - deviations, ROUNDING),
+        "standard deviation of pixels": (deviations, PIXEL_DEVIATION),
+    }
+    for kind, (names, tolerance) in kinds.items():
+        pair = ([each for name in sorted(names) for each in side[name]] for side in (ours, theirs))
+        compared.each(f"statistics with {storage}s, {kind}", *pair, tolerance)
+
+
+def flat_stats(root: Path) -> dict[str, list[float]]:
+    """A dataset's statistics by `<feature> <name>`."""
+    stats = read_dataset_meta(root).stats
+    return {
+        f"{key} {name}": value.ravel().tolist()
+        for key, values in stats.items()
+        for name, value in values.items()
+    }

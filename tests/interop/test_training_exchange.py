@@ -1,0 +1,194 @@
+"""Training here and training there: the same weights, samples and draws give the same updates."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from comparison import Comparison
+from lerobot_process import LeRobot
+from policy_cases import Document, act, diffusion, save_theirs
+from recordings import record_ours
+from safetensors.torch import load_file
+from torch import Tensor
+
+from manyhands.rng import derive_seed
+
+NUM_STEPS = 20
+HALF = 10
+SEED = 5
+DEADLINE_S = 200
+PRETRAINED = "pretrained_model"
+WEIGHTS = f"{PRETRAINED}/model.safetensors"
+METRICS = "metrics.jsonl"
+AUDIT = "audit/rank-00.jsonl"
+RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+
+
+Rows = list[dict[str, Any]]
+
+
+class Drift(NamedTuple):
+    """How far both sides may be apart after some updates, as shares.
+
+    Rounding changes the weights and so the next update. Adam makes the most of it: it divides by
+    the size of a gradient, so that weights without a gradient but for rounding, such as those
+    behind units that are never active, make steps of full size in either direction.
+    """
+
+    loss: float
+    grad_norm: float
+    weights: float
+
+
+SMOOTH = Drift(loss=5e-6, grad_norm=1e-4, weights=2e-3)
+BATCH_NORMS = Drift(loss=1e-4, grad_norm=1e-2, weights=3e-2)
+"""Batch norms of a few images magnify. LeRobot comes as far from itself (loss 4e-6, gradient norm
+4e-4, weights 4e-3) when the last bit of its first weights is changed."""
+
+CASES: dict[str, tuple[Document, Drift]] = {
+    "ACT, no camera": (act(0, optimizer_lr=1e-3), SMOOTH),
+    "ACT, one camera": (act(1, optimizer_lr=2e-5, optimizer_lr_backbone=1e-5), SMOOTH),
+    "Diffusion, no camera": (
+        diffusion(0, optimizer_lr=1e-3, scheduler_warmup_steps=5, drop_n_last_frames=1),
+        SMOOTH,
+    ),
+    "Diffusion, one camera, batch norm, random crops": (
+        diffusion(1, drop_n_last_frames=1, crop_shape=[40, 56], crop_is_random=True),
+        BATCH_NORMS,
+    ),
+}
+QUICK = ("ACT, no camera", "Diffusion, no camera")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of ours with two cameras."""
+    root = tmp_path_factory.mktemp("training") / "dataset"
+    record_ours(root, "video")
+    return root
+
+
+@pytest.fixture(scope="module")
+def run(request: Any, dataset: Path, lerobot: LeRobot) -> "Run":
+    """A run of ours from a policy that LeRobot made, with a checkpoint halfway."""
+    case, drift = CASES[request.param]
+    folder = dataset.with_name(request.param)
+    run = Run(request.param, drift, dataset, folder, lerobot)
+    folder.mkdir()
+    save_theirs(case, run.start, lerobot)
+    train_here(
+        f"--policy.path={run.start}",
+        f"--dataset.root={dataset}",
+        f"--output_dir={run.ours}",
+        f"--steps={NUM_STEPS}",
+        f"--save_freq={HALF}",
+        f"--seed={SEED}",
+        *("--batch_size=3", "--log_freq=1", "--audit=true", "--num_workers=0"),
+        "--policy.device=cpu",
+    )
+    return run
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run here, and what LeRobot makes of its beginning, its samples and its draws."""
+
+    name: str
+    drift: Drift
+    dataset: Path
+    folder: Path
+    lerobot: LeRobot
+
+    @property
+    def start(self) -> Path:
+        """The policy it begins with."""
+        return self.folder / "start"
+
+    @property
+    def ours(self) -> Path:
+        """Our run's directory."""
+        return self.folder / "ours"
+
+    def train_there(self, start: Path, steps: range, theirs: Path) -> dict[str, Any]:
+        """Let LeRobot make some of our updates, from a policy or a checkpoint."""
+        samples = rows_of(self.ours / AUDIT)
+        updates = [
+            {"rows": samples[step]["indices"], "seed": derive_seed(SEED, "draws", step)}
+            for step in steps
+        ]
+        places = {"start": start, "root": self.dataset, "run": theirs}
+        return self.lerobot("train", **places, steps=NUM_STEPS, updates=updates)
+
+    def compare(self, compared: Comparison, label: str, ours: Rows, theirs: Rows) -> None:
+        """Compare what updates measured."""
+        bounds = {"lr": 1e-12, "loss": self.drift.loss, "grad_norm": self.drift.grad_norm}
+        for what, tolerance in bounds.items():
+            pair = ([row[what] for row in rows] for rows in (ours, theirs))
+            compared.each(f"{self.name}, {label}: {what}", *pair, tolerance)
+
+
+def train_here(*flags: str) -> None:
+    """`manyhands train`, as a user calls it."""
+    command = [str(Path(sys.executable).with_name("manyhands-train")), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+@pytest.mark.parametrize("run", CASES, indirect=True)
+def test_twenty_updates_are_the_same_on_both_sides(run, compared, tmp_path):
+    answer = run.train_there(run.start, range(NUM_STEPS), tmp_path)
+    label = f"{NUM_STEPS} updates"
+    run.compare(compared, label, rows_of(run.ours / METRICS), answer["measured"])
+    files = (run.ours / "checkpoints/last" / WEIGHTS, Path(answer["checkpoint"]) / WEIGHTS)
+    states = [load_file(file) for file in (*files, run.start / "model.safetensors")]
+    moved = (trained(state) for state in states)
+    compared.moved(f"{run.name}, {label}: weights", *moved, run.drift.weights)
+    norms = [running(state) for state in states[:2]]
+    if norms[0]:
+        compared(f"{run.name}, {label}: statistics of norms", *norms, run.drift.loss)
+
+
+@pytest.mark.parametrize("run", QUICK, indirect=True)
+def test_lerobot_goes_on_from_our_checkpoint(run, compared, tmp_path):
+    checkpoint = run.ours / "checkpoints" / f"{HALF:06d}"
+    answer = run.train_there(checkpoint, range(HALF, NUM_STEPS), tmp_path)
+    compared.same(f"{run.name}, resumed by LeRobot: step", HALF, answer["step"])
+    ours = rows_of(run.ours / METRICS)[HALF:]
+    run.compare(compared, "resumed by LeRobot", ours, answer["measured"])
+
+
+@pytest.mark.parametrize("run", QUICK, indirect=True)
+def test_we_go_on_from_a_checkpoint_of_lerobot(run, compared, tmp_path):
+    answer = run.train_there(run.start, range(HALF), tmp_path)
+    config = Path(answer["checkpoint"]) / PRETRAINED / "train_config.json"
+    flags = (f"--seed={SEED}", "--log_freq=1", "--audit=true")
+    train_here(f"--config_path={config}", "--resume=true", *flags)
+    resumed, whole = (rows_of(folder / METRICS)[-HALF:] for folder in (tmp_path, run.ours))
+    run.compare(compared, "resumed here", resumed, whole)
+    samples = (rows_of(folder / AUDIT)[-HALF:] for folder in (tmp_path, run.ours))
+    compared.same(f"{run.name}, resumed here: samples", *samples)
+
+
+def trained(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that have an effect: all but the biases of attention's keys.
+
+    Such a bias shifts all scores of a query alike; its gradient is nothing but rounding.
+    """
+    weights = {name: value for name, value in state.items() if not name.endswith(RUNNING)}
+    biases = {name: value.chunk(3) for name, value in state.items() if "in_proj_bias" in name}
+    return weights | {name: torch.cat([parts[0], parts[2]]) for name, parts in biases.items()}
+
+
+def running(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The statistics that norms keep in training."""
+    return {name: value for name, value in state.items() if name.endswith(RUNNING[:2])}
+
+
+def rows_of(file: Path) -> Rows:
+    """The rows of a file of JSON lines."""
+    return [json.loads(line) for line in file.read_text().splitlines()]
