@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.decode import decode, nearest
+from manyhands.config.decode import decode, nearest, unknown
 from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
 
 
@@ -72,3 +72,8 @@ def test_missing_keys_keep_their_defaults():
 def test_only_an_alike_name_is_proposed():
     assert nearest("chunk_sise", ["chunk_size", "dropout"]) == "; did you mean chunk_size?"
     assert nearest("zzz", ["chunk_size", "dropout"]) == ""
+
+
+def test_an_unknown_name_is_told_with_all_that_are_known():
+    assert unknown("zzz", iter(["act", "diffusion"])) == "zzz is unknown; known are act, diffusion"
+    assert unknown("atc", ["act"]) == "atc is unknown; known are act; did you mean act?"

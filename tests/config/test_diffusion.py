@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.optim import AdamConfig, DiffuserSchedulerConfig
 from manyhands.config.policy import UNSTORED
+
+GROUPED = {"use_group_norm": True, "pretrained_backbone_weights": None}
 
 
 def test_fields_stand_in_lerobots_order_with_its_defaults(shared):
@@ -64,12 +67,17 @@ def test_presets_are_lerobots():
         ({"num_inference_steps": 101}, "num_inference_steps"),
         ({"num_inference_steps": 0}, "num_inference_steps"),
         ({"use_group_norm": True}, "use_group_norm"),
+        ({**GROUPED, "backbone_weights": Path("resnet18.pth")}, "use_group_norm"),
         ({"compile_model": True}, "compile_model"),
     ],
 )
 def test_what_no_network_can_have_is_named(change, named):
     (fault,) = DiffusionConfig(**change).faults()
     assert fault.startswith(f"--policy.{named}")
+
+
+def test_an_encoder_of_group_norms_starts_from_no_weights():
+    assert DiffusionConfig(**GROUPED).faults() == []
 
 
 @pytest.mark.parametrize("schedule", ["sigmoid", "laplace", "squaredcos_cap_v2"])

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from huggingface_hub import HfApi
 
 from manyhands.config.act import ActConfig
 from manyhands.config.files import (
@@ -50,9 +51,29 @@ def test_what_only_concerns_this_machine_is_not_stored(tmp_path: Path):
     assert "/here/resnet18.pth" in to_yaml(TrainConfig(policy=policy))
 
 
-def test_a_policy_that_neither_the_disk_nor_the_hub_has_is_named():
-    with pytest.raises(ConfigError, match="me/none"):
+def test_a_policy_that_neither_the_disk_nor_the_hub_has_is_named(hub, monkeypatch, tmp_path):
+    with pytest.raises(ConfigError, match=r"me/none is no folder here .*HF_HUB_OFFLINE is set"):
         read_policy_file("me/none", "a-pretrained_revision")
+    hub.adopt(monkeypatch, tmp_path)
+    with pytest.raises(ConfigError, match=r"me/none is no folder here .*has no such repository"):
+        read_policy_file("me/none", "a-pretrained_revision")
+    HfApi().create_repo("me/bare")
+    with pytest.raises(ConfigError, match=r"me/bare is no folder here .*no such file"):
+        read_policy_file("me/bare")
+
+
+def test_a_policy_of_the_hub_is_read_again_where_talking_breaks_off(hub, monkeypatch, tmp_path):
+    hub.adopt(monkeypatch, tmp_path)
+    api = HfApi()
+    api.create_repo("me/mine")
+    api.upload_file(
+        path_or_fileobj=b'{"type": "act"}', path_in_repo="config.json", repo_id="me/mine"
+    )
+    assert read_policy_file("me/mine") == {"type": "act"}
+    hub.failures["/"] = 0
+    assert read_policy_file("me/mine") == {"type": "act"}
+    with pytest.raises(ConfigError, match=r"me/other .* cannot be reached: Server disconnected"):
+        read_policy_file("me/other")
 
 
 def test_numbers_survive_a_json_file(tmp_path: Path):

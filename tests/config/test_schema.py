@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.config.act import ActConfig
@@ -51,9 +51,9 @@ def test_text_becomes_the_declared_type(hint, text, value):
 @pytest.mark.parametrize(
     ("flag", "text", "words"),
     [
-        ("steps", "many", "a whole number"),
-        ("steps", "null", "a whole number"),
-        ("steps", "1.5", "a whole number"),
+        ("log_freq", "many", "a whole number"),
+        ("log_freq", "null", "a whole number"),
+        ("log_freq", "1.5", "a whole number"),
         ("audit", "perhaps", "true or false"),
         ("num_workers", "x", "a whole number or null"),
     ],
@@ -80,7 +80,6 @@ def test_an_unknown_type_is_told_with_the_known_ones():
     assert "did you mean act?" in decoder.faults[0]
 
 
-@settings(deadline=None)
 @given(
     chunk=st.integers(1, 500),
     dropout=st.floats(0, 0.9),

@@ -52,7 +52,8 @@ def test_a_downloaded_snapshot_is_found_without_a_network(plain_root, tmp_path):
 @pytest.mark.parametrize("revision", [None, "v3.1"])
 def test_a_dataset_that_is_nowhere_comes_with_a_remedy(tmp_path, revision):
     with pytest.raises(
-        DatasetError, match=r"me/absent( at v3\.1)? is not in .*\n.*--dataset\.root=DIR"
+        DatasetError,
+        match=r"me/absent( at v3\.1)? is not in .*HF_HUB_OFFLINE is set.*\n.*--dataset\.root=DIR",
     ):
         locate_dataset("me/absent", revision=revision, cache_dir=tmp_path)
 

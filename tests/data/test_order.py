@@ -61,7 +61,7 @@ def test_an_empty_range_has_no_samples():
     assert SampleOrder(TWO_EPISODES, seed=0).indices(20, 20).tolist() == []
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=6),
     seed=st.integers(0, 2**31),
@@ -86,7 +86,7 @@ def test_every_sample_is_drawn_once_per_epoch_by_all_ranks_together(
     assert sorted(drawn[:total]) == sorted(drawn[total : 2 * total]) == list(range(total))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=6),
     start=st.integers(0, 100),

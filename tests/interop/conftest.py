@@ -1,7 +1,7 @@
 """LeRobot in its own process, and the table of everything that was compared with it."""
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -71,16 +71,9 @@ def lerobot(pytestconfig: pytest.Config) -> Iterator[LeRobot]:
         yield process
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def compared(pytestconfig: pytest.Config) -> Iterator[Comparison]:
-    """Compares and records; what does not agree fails the test when it ends."""
+    """Compares, and keeps it for the table."""
     comparison = Comparison()
     yield comparison
     pytestconfig.stash.setdefault(ROWS, []).extend(comparison.rows)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Function) -> Generator[None, None, None]:
-    """Let no test pass that compared nothing, or whose quantities do not agree."""
-    yield
-    item.funcargs["compared"].check()

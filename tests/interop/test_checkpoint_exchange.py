@@ -1,15 +1,13 @@
 """What a run of ours leaves behind is what LeRobot's own programs expect."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from policy_cases import NUM_SAMPLES
+from programs import MANYHANDS_TRAIN, run_program
 from recordings import record_ours
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -19,7 +17,6 @@ from manyhands import load_policy, open_dataset
 NUM_STEPS = 3
 MORE_STEPS = 5
 SEED = 1234
-DEADLINE_S = 200
 ROUNDING = 5e-6
 """Single precision, in another order."""
 
@@ -76,18 +73,8 @@ def checkpoint(dataset: Path) -> Path:
     """The checkpoint of a short run with averaged weights."""
     run = dataset.with_name("run")
     flags = FLAGS | {"dataset.root": dataset, "output_dir": run}
-    start(Path(sys.executable).with_name("manyhands-train"), flags)
+    run_program(MANYHANDS_TRAIN, flags)
     return (run / "checkpoints" / "last").resolve()
-
-
-def start(program: Path, flags: dict[str, Any]) -> None:
-    """Run a program to its end with flags, offline."""
-    command = [str(program), *(f"--{name}={value}" for name, value in flags.items())]
-    environ = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=DEADLINE_S, env=environ, check=False
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
 def test_lerobot_reads_the_configuration_of_our_run(checkpoint, lerobot, compared):
@@ -96,6 +83,7 @@ def test_lerobot_reads_the_configuration_of_our_run(checkpoint, lerobot, compare
         compared.same(f"train_config.json: {name}", FLAGS[name], inside(theirs, name))
     rates = (FLAGS["policy.optimizer_lr"], theirs["optimizer"]["lr"])
     compared("train_config.json: optimizer.lr", *rates)
+    assert compared.faults() == []
 
 
 def inside(tree: dict[str, Any], name: str) -> Any:
@@ -108,7 +96,7 @@ def inside(tree: dict[str, Any], name: str) -> Any:
 def test_lerobot_train_resumes_our_run(checkpoint, lerobot, compared):
     config = checkpoint / "pretrained_model" / "train_config.json"
     flags = {"config_path": config, "resume": "true", "steps": MORE_STEPS, "save_freq": MORE_STEPS}
-    start(lerobot.python.with_name("lerobot-train"), flags)
+    run_program(lerobot.python.with_name("lerobot-train"), flags)
     last = checkpoint.parent / "last"
     document = json.loads((last / "training_state" / "training_step.json").read_text())
     compared("resumed by lerobot-train: step", MORE_STEPS, document["step"])
@@ -116,6 +104,7 @@ def test_lerobot_train_resumes_our_run(checkpoint, lerobot, compared):
     names = sorted(policy.network.state_dict())
     theirs = sorted(load_file(last / "pretrained_model" / "model.safetensors"))
     compared.same("resumed by lerobot-train: tensor names", names, theirs)
+    assert compared.faults() == []
 
 
 @pytest.mark.parametrize("weights", ["pretrained_model", "pretrained_model_ema"])
@@ -131,6 +120,7 @@ def test_trained_and_averaged_weights_act_alike_on_both_sides(
     ours = load_policy(folder).predict_action_chunk(observation)
     theirs = load_file(tmp_path / "theirs")["chunk"]
     compared(f"{weights} after training: predicted chunk", ours, theirs, ROUNDING)
+    assert compared.faults() == []
 
 
 def training_batch(dataset: Path) -> dict[str, Tensor]:

@@ -81,12 +81,14 @@ def test_every_item_reads_the_same_on_both_sides(name, lerobot, compared, tmp_pa
     reading = Reading(lerobot, root)
     compare_items(f"{name}, frame by frame", reading, compared)
     compare_items(f"{name}, with windows", replace(reading, windows=WINDOWS), compared)
+    assert compared.faults() == []
 
 
 def test_chosen_episodes_read_the_same_on_both_sides(lerobot, compared, tmp_path):
     record_ours(tmp_path / "dataset", "video")
     reading = Reading(lerobot, tmp_path / "dataset", windows=WINDOWS, episodes=[2, 0])
     compare_items("episodes 2 and 0 of videos recorded here", reading, compared)
+    assert compared.faults() == []
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def test_both_sides_compute_the_same_statistics_of_the_same_frames(
     for kind, (names, tolerance) in kinds.items():
         pair = ([each for name in sorted(names) for each in side[name]] for side in (ours, theirs))
         compared.each(f"statistics with {storage}s, {kind}", *pair, tolerance)
+    assert compared.faults() == []
 
 
 def flat_stats(root: Path) -> dict[str, list[float]]:

@@ -55,6 +55,7 @@ def test_a_saved_policy_means_the_same_to_both(name, writer, lerobot, compared, 
     ):
         pair = (starting(values, prefix) for values in (ours, theirs))
         compared(f"{label}: {what}", *pair, tolerance)
+    assert compared.faults() == []
 
 
 @pytest.mark.parametrize("name", ["ACT, VAE, two cameras", "Diffusion, DDPM, random crops"])
@@ -64,6 +65,7 @@ def test_a_policy_of_lerobot_is_saved_again_as_it_was(name, lerobot, compared, t
     folders = (tmp_path / "again", tmp_path / "policy")
     compared.same(f"{name}, saved again: JSON files", *map(documents_in, folders))
     compared(f"{name}, saved again: all tensors", *map(tensors_in, folders))
+    assert compared.faults() == []
 
 
 def documents_in(folder: Path) -> dict[str, Any]:
@@ -92,6 +94,7 @@ def test_both_sides_normalize_alike(mode, lerobot, compared, tmp_path):
     for what, prefix in (("batch", "batch/"), ("predicted chunk", "chunk")):
         pair = (starting(values, prefix) for values in (ours, theirs))
         compared(f"normalized by {mode}: {what}", *pair, ROUNDING)
+    assert compared.faults() == []
 
 
 def their_results(lerobot: Any, folder: Path) -> tuple[dict[str, Tensor], list[str]]:

@@ -1,8 +1,6 @@
 """Training here and training there: the same weights, samples and draws give the same updates."""
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +10,7 @@ import torch
 from comparison import Comparison
 from lerobot_process import LeRobot
 from policy_cases import Document, act, diffusion, save_theirs
+from programs import MANYHANDS_TRAIN, run_program
 from recordings import record_ours
 from safetensors.torch import load_file
 from torch import Tensor
@@ -21,7 +20,8 @@ from manyhands.rng import derive_seed
 NUM_STEPS = 20
 HALF = 10
 SEED = 5
-DEADLINE_S = 200
+OBSERVED = {"seed": SEED, "log_freq": 1, "audit": "true"}
+"""Every update and its samples are written down."""
 PRETRAINED = "pretrained_model"
 WEIGHTS = f"{PRETRAINED}/model.safetensors"
 METRICS = "metrics.jsonl"
@@ -81,16 +81,10 @@ def run(request: Any, dataset: Path, lerobot: LeRobot) -> "Run":
     run = Run(request.param, drift, dataset, folder, lerobot)
     folder.mkdir()
     save_theirs(case, run.start, lerobot)
-    train_here(
-        f"--policy.path={run.start}",
-        f"--dataset.root={dataset}",
-        f"--output_dir={run.ours}",
-        f"--steps={NUM_STEPS}",
-        f"--save_freq={HALF}",
-        f"--seed={SEED}",
-        *("--batch_size=3", "--log_freq=1", "--audit=true", "--num_workers=0"),
-        "--policy.device=cpu",
-    )
+    length = {"steps": NUM_STEPS, "save_freq": HALF, "batch_size": 3}
+    places = {"policy.path": run.start, "dataset.root": dataset, "output_dir": run.ours}
+    here = {"policy.device": "cpu", "num_workers": 0}
+    run_program(MANYHANDS_TRAIN, places | length | here | OBSERVED)
     return run
 
 
@@ -132,13 +126,6 @@ class Run:
             compared.each(f"{self.name}, {label}: {what}", *pair, tolerance)
 
 
-def train_here(*flags: str) -> None:
-    """`manyhands train`, as a user calls it."""
-    command = [str(Path(sys.executable).with_name("manyhands-train")), *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-
-
 @pytest.mark.parametrize("run", CASES, indirect=True)
 def test_twenty_updates_are_the_same_on_both_sides(run, compared, tmp_path):
     answer = run.train_there(run.start, range(NUM_STEPS), tmp_path)
@@ -151,6 +138,7 @@ def test_twenty_updates_are_the_same_on_both_sides(run, compared, tmp_path):
     norms = [running(state) for state in states[:2]]
     if norms[0]:
         compared(f"{run.name}, {label}: statistics of norms", *norms, run.drift.loss)
+    assert compared.faults() == []
 
 
 @pytest.mark.parametrize("run", QUICK, indirect=True)
@@ -160,18 +148,19 @@ def test_lerobot_goes_on_from_our_checkpoint(run, compared, tmp_path):
     compared.same(f"{run.name}, resumed by LeRobot: step", HALF, answer["step"])
     ours = rows_of(run.ours / METRICS)[HALF:]
     run.compare(compared, "resumed by LeRobot", ours, answer["measured"])
+    assert compared.faults() == []
 
 
 @pytest.mark.parametrize("run", QUICK, indirect=True)
 def test_we_go_on_from_a_checkpoint_of_lerobot(run, compared, tmp_path):
     answer = run.train_there(run.start, range(HALF), tmp_path)
     config = Path(answer["checkpoint"]) / PRETRAINED / "train_config.json"
-    flags = (f"--seed={SEED}", "--log_freq=1", "--audit=true")
-    train_here(f"--config_path={config}", "--resume=true", *flags)
+    run_program(MANYHANDS_TRAIN, {"config_path": config, "resume": "true"} | OBSERVED)
     resumed, whole = (rows_of(folder / METRICS)[-HALF:] for folder in (tmp_path, run.ours))
     run.compare(compared, "resumed here", resumed, whole)
     samples = (rows_of(folder / AUDIT)[-HALF:] for folder in (tmp_path, run.ours))
     compared.same(f"{run.name}, resumed here: samples", *samples)
+    assert compared.faults() == []
 
 
 def trained(state: dict[str, Tensor]) -> dict[str, Tensor]:

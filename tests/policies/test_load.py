@@ -1,6 +1,7 @@
 """Policies from folders, from the Hub, and from folders that hold none."""
 
 import json
+from dataclasses import replace
 
 import huggingface_hub.constants
 import pytest
@@ -157,7 +158,8 @@ def test_training_may_start_from_the_weights_of_another_policy(golden, folder):
 
 def test_weights_that_will_be_replaced_are_not_fetched(golden, folder):
     weights = "ResNet50_Weights.IMAGENET1K_V1"
-    config = golden.act_config(
-        cameras=True, pretrained_path=folder, pretrained_backbone_weights=weights
-    )
-    build_policy(config, stats={})
+    config = golden.act_config(cameras=True, pretrained_backbone_weights=weights)
+    with pytest.raises(UserError, match=weights):
+        build_policy(config, stats={})
+    config = replace(config, pretrained_path=folder)
+    assert build_policy(config, stats={}).config.pretrained_backbone_weights == weights

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -16,6 +16,7 @@ STATE, IMAGE, ENV = "observation.state", "observation.image", "observation.envir
 MODES = list(NormalizationMode)
 SCALING_MODES = [mode for mode in MODES if mode is not NormalizationMode.IDENTITY]
 EPS = 1e-8
+CPU = torch.device("cpu")
 
 values = arrays(np.float32, 4, elements=st.floats(-100, 100, width=32))
 widths = arrays(np.float32, 4, elements=st.floats(0.125, 100, width=32))
@@ -38,7 +39,6 @@ def by_definition(mode, x, first, second, eps=EPS):
     return 2 * (x - first) / width - 1
 
 
-@settings(deadline=None)
 @given(mode=st.sampled_from(MODES), x=values, first=values, width=widths)
 def test_forward_is_the_definition_and_inverse_undoes_it(mode, x, first, width):
     second = width if mode is NormalizationMode.MEAN_STD else first + width
@@ -70,7 +70,6 @@ SHAPES = {
 """Values as batches have them, and the statistics that belong to them."""
 
 
-@settings(deadline=None)
 @given(
     mode=st.sampled_from(SCALING_MODES),
     shape=st.sampled_from(list(SHAPES)),
@@ -98,7 +97,6 @@ def test_every_shape_is_scaled_by_the_formulas(mode, shape, eps, is_constant, se
     np.testing.assert_allclose(inverse.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
-@settings(deadline=None)
 @given(mode=st.sampled_from(MODES), seed=st.integers(0, 99), eps=st.sampled_from([1e-8, 1e-3]))
 def test_bytes_of_videos_are_scaled_by_the_formulas(mode, seed, eps):
     random = np.random.default_rng(seed)
@@ -198,3 +196,16 @@ def test_statistics_count_in_the_precision_of_files():
     modes = {"STATE": NormalizationMode.MEAN_STD}
     one, other = (affine_maps(Scaling(features, modes, {"x": each}))["x"] for each in (exact, kept))
     assert all(torch.equal(first, second) for first, second in zip(one, other, strict=True))
+
+
+def test_numbers_have_the_type_that_was_asked_for():
+    scaled = normalizer(NormalizationMode.MEAN_STD, [0.1], [0.3]).to(CPU, torch.float64)
+    (value,) = scaled.forward({STATE: torch.tensor([1.0])})[STATE]
+    # Files keep statistics in single precision.
+    first, second = np.float32([0.1, 0.3]).astype(np.float64)
+    assert value.item() == pytest.approx((1.0 - first) / (second + EPS), rel=1e-15)
+    assert scaled.inverse(STATE, value[None]).item() == pytest.approx(1.0, rel=1e-7)
+    raw = normalizer(NormalizationMode.IDENTITY, [0.0] * 3, [1.0] * 3, IMAGE, FeatureType.VISUAL)
+    bytes_of_gray = torch.full((1, 3, 2, 2), 51, dtype=torch.uint8)
+    image = raw.to(CPU, torch.float64).forward({IMAGE: bytes_of_gray})[IMAGE]
+    assert torch.equal(image, torch.full((1, 3, 2, 2), 0.2, dtype=torch.float64))

@@ -61,7 +61,7 @@ def test_a_list_of_dictionaries_is_a_table_with_every_column() -> None:
 
 @given(words=st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=1))
 @example(["", "--", "--flag=a b", "\n"])
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_command_pasted_into_a_shell_is_the_command(words: list[str]) -> None:
     script = "printf '%s\\0' " + command_line({"command": words})
     done = subprocess.run(["sh", "-c", script], capture_output=True, check=True, timeout=20)

@@ -65,3 +65,8 @@ def test_what_is_not_known_has_no_tile(run: dict[str, Any]) -> None:
 
 def test_a_run_that_only_logged_nonsense_has_no_loss() -> None:
     assert tiles_of({}, {"loss": series(float("nan"), float("inf"))}) == []
+
+
+def test_a_batch_that_does_not_divide_is_no_product() -> None:
+    batch = {"per_process": 2, "processes": 3, "accumulation": 2, "effective": 7, "is_even": False}
+    assert tiles_of({"batch": batch}, {}) == [Tile("samples/step", "7", "")]

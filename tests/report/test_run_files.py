@@ -99,5 +99,5 @@ def test_no_bytes_break_the_readers(
     run_dir = tmp_path_factory.mktemp("run")
     (run_dir / "metrics.jsonl").write_bytes(b'{"step": 1, "loss": 2}\n' + content)
     (run_dir / "run.json").write_bytes(content)
-    read_metrics(run_dir)
-    read_run(run_dir)
+    assert 1 in read_metrics(run_dir)["loss"].steps
+    assert isinstance(read_run(run_dir), dict)

@@ -28,6 +28,12 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
+def unknown(name: str, names: Iterable[str]) -> str:
+    """What to say of a name that is none of these."""
+    known = list(names)
+    return f"{name} is unknown; known are {', '.join(known)}{nearest(name, known)}"
+
+
 def _decode_optional(hint: Any, raw: Any, name: str) -> Any:
     if raw is None:
         return None

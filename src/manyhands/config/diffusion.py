@@ -243,6 +243,7 @@ class DiffusionConfig(BackbonePolicyConfig):
 
     def _image_rules(self) -> list[tuple[bool, str]]:
         sizes = {"resize_shape": self.resize_shape, "crop_shape": self.crop_shape}
+        is_pretrained = any((self.pretrained_backbone_weights, self.backbone_weights))
         return [
             *(
                 (shape is not None and min(shape) < 1, f"{name}={shape} must be positive sizes")
@@ -253,9 +254,9 @@ class DiffusionConfig(BackbonePolicyConfig):
                 f"crop_ratio={self.crop_ratio} must be above 0 and at most 1",
             ),
             (
-                self.use_group_norm and self.pretrained_backbone_weights is not None,
+                self.use_group_norm and is_pretrained,
                 "use_group_norm=true replaces norms that pretrained weights rely on; set "
-                "--policy.pretrained_backbone_weights=null",
+                "--policy.pretrained_backbone_weights=null and no --policy.backbone_weights",
             ),
         ]
 

@@ -1,6 +1,7 @@
 """Configuration files: YAML and JSON into trees, and a run's config back onto disk."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,13 @@ def read_config_file(name: str) -> Tree:
     tree = _read_tree(file, "--config_path")
     if file.name == TRAIN_CONFIG or (file.suffix == ".json" and is_lerobots(tree)):
         tree = from_lerobot(tree)
-    # What a stored run itself resumed from is its past, not a wish of whoever reads it.
-    return (
-        {key: value for key, value in tree.items() if key != "resume"} if _is_stored(file) else tree
-    )
+    return _without_past(tree) if _is_stored(file) else tree
+
+
+def _without_past(tree: Tree) -> Tree:
+    """A stored run without what it resumed from, and without the steps its budget came to then."""
+    derived = {"steps"} if any(tree.get(name) for name in ("epochs", "samples")) else set()
+    return {key: value for key, value in tree.items() if key not in {"resume", *derived}}
 
 
 def is_stored_config(name: str) -> bool:
@@ -92,15 +96,14 @@ def find_policy_folder(path: Path) -> Path | None:
 
 def _download_policy_file(repo_id: str, revision: str | None) -> Path:
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    from manyhands.config.hub import HUB_FAULTS, fetch, why
 
     try:
-        return Path(hf_hub_download(repo_id, POLICY_CONFIG, revision=revision))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigError(
-            [f"--policy.path={repo_id} is no local folder and the Hub did not give it: {reason}"]
-        ) from None
+        return fetch(partial(hf_hub_download, repo_id, POLICY_CONFIG, revision=revision))
+    except HUB_FAULTS as error:
+        fault = f"is no folder here and the Hub did not give its {POLICY_CONFIG}: {why(error)}"
+        raise ConfigError([f"--policy.path={repo_id} {fault}"]) from None
 
 
 def _read_tree(path: Path, flag: str) -> Tree:

@@ -5,7 +5,7 @@ from dataclasses import is_dataclass
 from functools import cached_property
 
 from manyhands.config.act import ActConfig
-from manyhands.config.decode import nearest
+from manyhands.config.decode import unknown
 from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.plugins import POLICIES, installed
 from manyhands.config.policy import PolicyConfig
@@ -45,7 +45,7 @@ def unknown_type(kind: str) -> str:
         return plugins.broken[kind]
     if kind in plugins.found:
         return f"{kind} cannot be used: {fault_of(kind, plugins.found[kind])}"
-    return f"{kind} is unknown; known are {', '.join(POLICY_TYPES)}{nearest(kind, POLICY_TYPES)}"
+    return unknown(kind, POLICY_TYPES)
 
 
 def fault_of(name: str, config: object) -> str | None:

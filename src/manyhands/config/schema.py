@@ -4,10 +4,10 @@ import ast
 import inspect
 import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -16,7 +16,7 @@ import yaml
 from draccus.cfgparsing import parse_string
 from draccus.utils import DecodingError
 
-from manyhands.config.decode import nearest
+from manyhands.config.decode import nearest, unknown
 from manyhands.config.optim import (
     OPTIMIZER_TYPES,
     SCHEDULER_TYPES,
@@ -34,10 +34,19 @@ if TYPE_CHECKING:
 
 Config = TypeVar("Config", bound="DataclassInstance")
 
-CHOICES: dict[type, Mapping[str, type]] = {
-    PolicyConfig: POLICY_TYPES,
-    OptimizerConfig: OPTIMIZER_TYPES,
-    SchedulerConfig: SCHEDULER_TYPES,
+
+@dataclass(frozen=True)
+class Choice:
+    """The dataclasses a section has by `type`, and what to say of a type that is none of them."""
+
+    types: Mapping[str, type]
+    why_not: Callable[[str], str]
+
+
+CHOICES: dict[type, Choice] = {
+    PolicyConfig: Choice(POLICY_TYPES, unknown_type),
+    OptimizerConfig: Choice(OPTIMIZER_TYPES, partial(unknown, names=OPTIMIZER_TYPES)),
+    SchedulerConfig: Choice(SCHEDULER_TYPES, partial(unknown, names=SCHEDULER_TYPES)),
 }
 """Sections whose dataclass is chosen by a `type` value."""
 
@@ -77,7 +86,7 @@ def flags_of(config: type, prefix: str = "", section: str = "run") -> Iterator[F
 
 
 def _flags_of_choice(base: type, name: str) -> Iterator[Flag]:
-    choices = CHOICES[base]
+    choices = CHOICES[base].types
     yield Flag(f"{name}.type", name, str, None, f"One of {', '.join(choices)}.")
     if base is PolicyConfig:
         help_text = "Folder or Hub name of a policy to start from, instead of --policy.type."
@@ -149,14 +158,14 @@ class Decoder:
 
     def choice(self, base: type, tree: Tree, name: str) -> Any:
         """The config of the class that the tree's `type` names; None when it names none."""
-        kind, choices = tree.get("type"), CHOICES[base]
-        if kind is not None and str(kind) in choices:
-            return self.section(choices[str(kind)], tree, f"{name}.")
+        kind, choice = tree.get("type"), CHOICES[base]
+        if kind is not None and str(kind) in choice.types:
+            return self.section(choice.types[str(kind)], tree, f"{name}.")
         if kind is None and tree:
             first = next(iter(tree))
-            self.faults.append(f"--{name}.{first} needs --{name}.type={'|'.join(choices)}")
+            self.faults.append(f"--{name}.{first} needs --{name}.type={'|'.join(choice.types)}")
         if kind is not None:
-            self.faults.append(f"--{name}.type={_why_no_choice(str(kind), choices)}")
+            self.faults.append(f"--{name}.type={choice.why_not(str(kind))}")
         return None
 
     def unknown(self, name: str, value: Any) -> None:
@@ -200,12 +209,6 @@ class Decoder:
     def _ill(self, raw: Any, name: str, expected: str = "a type and its values") -> Any:
         self.faults.append(f"--{name}={raw} is not {expected}")
         return MISSING
-
-
-def _why_no_choice(kind: str, choices: Mapping[str, type]) -> str:
-    if choices is POLICY_TYPES:
-        return unknown_type(kind)
-    return f"{kind} is unknown; known are {', '.join(choices)}{nearest(kind, choices)}"
 
 
 def decode_value(hint: Any, raw: Any) -> Any:

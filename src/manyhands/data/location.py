@@ -3,11 +3,13 @@
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import HFValidationError, RevisionNotFoundError
+from huggingface_hub.errors import RevisionNotFoundError
 
+from manyhands.config.hub import HUB_FAULTS, why
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
@@ -66,29 +68,21 @@ def shared_home() -> Path:
 
 def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
     try:
-        return _snapshot(repo_id, revision or CODEBASE_VERSION, cache)
-    except RevisionNotFoundError as error:
-        if revision is not None:
-            raise _unavailable(f"{repo_id} at {revision}", cache, error) from None
-    except (HFValidationError, OSError) as error:
+        return _snapshot(repo_id, revision, cache / "hub")
+    except HUB_FAULTS as error:
         name = repo_id if revision is None else f"{repo_id} at {revision}"
-        raise _unavailable(name, cache, error) from None
-    # Not every owner tags the format version: the newest files then have to do.
-    try:
-        return _snapshot(repo_id, None, cache)
-    except OSError as error:
-        raise _unavailable(repo_id, cache, error) from None
+        raise DatasetError(
+            f"dataset {name} is not in {cache} and could not be downloaded: "
+            f"{why(error, cache / 'hub')}\n{_REMEDY}"
+        ) from None
 
 
 def _snapshot(repo_id: str, revision: str | None, cache: Path) -> Path:
-    folder = snapshot_download(
-        repo_id, repo_type="dataset", revision=revision, cache_dir=cache / "hub"
-    )
-    return Path(folder)
-
-
-def _unavailable(name: str, cache: Path, error: Exception) -> DatasetError:
-    reason = str(error).strip().split("\n")[0]
-    return DatasetError(
-        f"dataset {name} is not in {cache} and could not be downloaded: {reason}\n{_REMEDY}"
-    )
+    download = partial(snapshot_download, repo_id, repo_type="dataset", cache_dir=cache)
+    try:
+        return Path(download(revision=revision or CODEBASE_VERSION))
+    except RevisionNotFoundError:
+        if revision is not None:
+            raise
+    # Not every owner tags the format version: the newest files then have to do.
+    return Path(download())

@@ -1,11 +1,14 @@
 """From a folder or the Hub to a policy that is ready to use."""
 
+from functools import partial
 from pathlib import Path
 
 import torch
+from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError
 
 from manyhands.config.files import POLICY_PLACES, find_policy_folder
+from manyhands.config.hub import HUB_FAULTS, fetch, why
 from manyhands.config.policy import PolicyConfig
 from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.lerobot_format.policy import (
@@ -16,9 +19,10 @@ from manyhands.lerobot_format.policy import (
     self_contained,
 )
 from manyhands.policies.build import assemble_policy
-from manyhands.policies.hub import HUB_FAULTS, fetch_policy, why
 from manyhands.policies.policy import Policy
 from manyhands.types import Stats
+
+_FILES = ["*.json", "*.safetensors"]
 
 
 def load_policy(
@@ -66,8 +70,9 @@ def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> P
     if folder.exists():
         raise CheckpointError(f"{folder} holds no policy; looked for {POLICY_PLACES}")
     name = str(folder_or_repo_id) + (f" at revision {revision}" if revision else "")
+    download = partial(snapshot_download, revision=revision, allow_patterns=_FILES)
     try:
-        fetched = find_policy_folder(fetch_policy(str(folder_or_repo_id), revision))
+        fetched = find_policy_folder(fetch(partial(download, str(folder_or_repo_id))))
     except HFValidationError:
         raise CheckpointError(
             f"{folder_or_repo_id} is neither a folder nor the name of a Hub repository"

@@ -57,13 +57,12 @@ class Normalizer:
         self._scaling = scaling
         self.to(torch.device("cpu"))
 
-    def to(self, device: torch.device) -> "Normalizer":
-        """Move the prepared maps to a device."""
+    def to(self, device: torch.device, dtype: torch.dtype = torch.float32) -> "Normalizer":
+        """Move the prepared maps to a device; what is normalized from then on has that type."""
         maps = affine_maps(self._scaling)
-        self._maps = {name: map_.to(device, torch.float32) for name, map_ in maps.items()}
-        self._byte_maps = {
-            name: map_.of_bytes().to(device, torch.float32) for name, map_ in maps.items()
-        }
+        self._dtype = dtype
+        self._maps = {name: map_.to(device, dtype) for name, map_ in maps.items()}
+        self._byte_maps = {name: map_.of_bytes().to(device, dtype) for name, map_ in maps.items()}
         return self
 
     def forward(self, batch: Batch) -> Batch:
@@ -73,15 +72,17 @@ class Normalizer:
 
     def inverse(self, name: str, value: Tensor) -> Tensor:
         """A feature's raw values from its normalized ones."""
-        return self._maps[name].inverse(value.float()) if name in self._maps else value.float()
+        value = value.to(self._dtype)
+        return self._maps[name].inverse(value) if name in self._maps else value
 
     def _forward(self, name: str, value: Tensor) -> Tensor:
         is_image = self._scaling.features[name].type is FeatureType.VISUAL
         if not is_image or value.dtype != torch.uint8:
-            value = value.float()
+            value = value.to(self._dtype)
             return self._maps[name].forward(value) if name in self._maps else value
         # Subtracting a float tensor casts the bytes within the same kernel.
-        return self._byte_maps[name].forward(value) if name in self._byte_maps else value / 255
+        is_mapped = name in self._byte_maps
+        return self._byte_maps[name].forward(value) if is_mapped else value.to(self._dtype) / 255
 
 
 def affine_maps(scaling: Scaling) -> dict[str, AffineMap]:

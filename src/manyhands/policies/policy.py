@@ -27,22 +27,29 @@ class Policy:
         self.config = config
         self.network = network
         self.processors = processors
+        self.dtype = torch.float32
+        # Where it computes; weights that training shares among processes may be kept elsewhere.
+        self.device = next(network.parameters()).device
         self._window = ObservationWindow(config.observation_offsets)
         self._plan = plan_of(config)
         self._normalizer = Normalizer(processors.inputs)
         self._unnormalizer = Normalizer(processors.outputs)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-        return next(self.network.parameters()).device
-
-    def to(self, device: torch.device | str) -> "Policy":
-        """Move the network and its processors."""
-        self.network.to(device)
-        self._normalizer.to(self.device)
-        self._unnormalizer.to(self.device)
+    def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Policy":
+        """Move the network and its processors; a type makes it compute in such numbers."""
+        self.dtype = dtype or self.dtype
+        self.network.to(device=device, dtype=dtype)
+        self.device = next(self.network.parameters()).device
+        self._normalizer.to(self.device, self.dtype)
+        self._unnormalizer.to(self.device, self.dtype)
         return self
+
+    def cast(self, draws: Draws) -> dict[str, Tensor]:
+        """Random numbers of the type that this policy computes in; whole numbers stay."""
+        return {
+            name: value.to(self.dtype) if value.is_floating_point() else value
+            for name, value in draws.items()
+        }
 
     def train(self) -> "Policy":
         """Switch the network to training mode."""
@@ -60,7 +67,7 @@ class Policy:
         """The loss of a raw batch in the network's current mode, and its terms by name."""
         prepared = self.prepare(self._renamed(batch))
         drawn = self._network.draw(len(prepared["action"])) | dict(draws or {})
-        terms = self._network(prepared, self._on_device(drawn))
+        terms = self._network(prepared, self._on_device(self.cast(drawn)))
         return loss_of(terms, self._network.entry_counts(prepared))
 
     def predict_action_chunk(self, observation: Batch, draws: Draws | None = None) -> Tensor:
@@ -88,7 +95,10 @@ class Policy:
         self._plan.reset()
 
     def save(self, folder: Path | str, weights: Mapping[str, Tensor] | None = None) -> None:
-        """Write the policy as a folder that LeRobot loads, with its present weights or others."""
+        """Write the policy as a folder that LeRobot loads, with its present weights or others.
+
+        An empty mapping writes everything but weights.
+        """
         config = replace(self.config, device=self.device.type)
         saved = self.network.state_dict() if weights is None else weights
         write_policy(Path(folder), config, self.processors, saved)
@@ -107,7 +117,7 @@ class Policy:
         return self._normalizer.forward(self._on_device(present))
 
     def _predict(self, prepared: Batch, draws: Draws | None) -> Tensor:
-        return self._network.predict(prepared, self._on_device(dict(draws or {})))
+        return self._network.predict(prepared, self._on_device(self.cast(draws or {})))
 
     def _raw_actions(self, normalized: Tensor) -> Tensor:
         return self._unnormalizer.inverse("action", normalized)

@@ -14,11 +14,11 @@ from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
 from manyhands.atomic import whole_file
 from manyhands.config.folders import AVERAGED, PRETRAINED
+from manyhands.config.hub import HUB_FAULTS, why
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.lerobot_format.card import CARD_FILE, model_card
-from manyhands.policies.hub import HUB_FAULTS, why
 
 _WAY_OUT = "or leave out --policy.push_to_hub and upload later"
 _LOGIN = f"log in with `hf auth login` or set HF_TOKEN, {_WAY_OUT}"

@@ -4,7 +4,7 @@ import colorsys
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.data.augment.color import (
@@ -44,7 +44,6 @@ def test_colors_change_as_worked_out_by_hand(pixels, colors, change, by, before,
         assert seen == pytest.approx(expected, abs=1e-6)
 
 
-@settings(deadline=None)
 @given(st.tuples(LEVEL, LEVEL, LEVEL), st.floats(-0.5, 0.5, width=32))
 def test_hue_turns_as_the_standard_library_turns_it(color, turn):
     hue, saturation, value = colorsys.rgb_to_hsv(*color)

@@ -1,7 +1,7 @@
 """Holes."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.data.augment.dropout import CoarseDropout, covered
@@ -9,7 +9,6 @@ from manyhands.data.augment.dropout import CoarseDropout, covered
 UNIFORM = st.floats(0, 1 - 2**-24, width=32)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60), UNIFORM, UNIFORM)
 def test_a_hole_covers_a_pixel_at_least_and_lies_inside(size, part, start):
     pixels = torch.arange(size, dtype=torch.float32)

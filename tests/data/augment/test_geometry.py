@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.data.augment.geometry import RandomAffine, inverse_map
@@ -66,7 +66,6 @@ def test_bilinear_fill_fades_in_at_the_border():
     assert half == [pytest.approx([0.6, 0.6])]
 
 
-@settings(deadline=None)
 @given(ANGLE, st.floats(0.3, 3), ANGLE, ANGLE)
 def test_the_map_is_the_inverse_of_turn_shear_and_scale(angle, scale, shear_x, shear_y):
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])

@@ -1,7 +1,7 @@
 """Which transforms a sample gets."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.data.augment.plan import Plan
@@ -13,7 +13,6 @@ def places_of(plan: Plan, num_samples: int = NUM_SAMPLES) -> torch.Tensor:
     return plan.places(num_samples, torch.Generator().manual_seed(0))
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=7))
 def test_every_entry_has_a_place_of_its_own(weights):
     places = places_of(Plan(weights, 1, False), 20)

@@ -1,7 +1,7 @@
 """Uniform numbers as values of ranges."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.data.augment.ranges import (
@@ -22,7 +22,6 @@ def test_a_range_is_met_from_end_to_end():
     torch.testing.assert_close(log_between((0.25, 4.0), uniform), torch.tensor([0.25, 1.0, 4.0]))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(0, 1000), st.floats(0, LARGEST_UNIFORM, width=32))
 def test_whole_numbers_stay_within_their_range(low, extent, uniform):
     value = whole_between((low, low + extent), torch.tensor([uniform])).item()

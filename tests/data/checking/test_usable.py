@@ -58,7 +58,7 @@ def test_episodes_without_a_usable_frame_are_lost(source_of, plain_root):
     offsets=st.lists(st.integers(-8, 8), min_size=1, max_size=4),
     episodes=st.sampled_from([None, [0], [1, 2], [2]]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_are_bad_whose_window_touches_a_bad_frame(plain_root, ranges, offsets, episodes):
     bounds = np.array([[0, 5], [5, 8], [8, 14]])
     findings = []

@@ -7,7 +7,7 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import write
 
@@ -36,7 +36,6 @@ def values_of(slots: Slots, slot: int) -> set[float]:
     return {float(value) for array in arrays for value in np.unique(array)}
 
 
-@settings(deadline=None)
 @given(layout=LAYOUTS, num_slots=st.integers(1, 4))
 def test_every_array_has_a_place_of_its_own(layout, num_slots):
     slots = Slots(layout, 3, num_slots)
@@ -50,7 +49,6 @@ def test_every_array_has_a_place_of_its_own(layout, num_slots):
     slots.close()
 
 
-@settings(deadline=None)
 @given(layout=LAYOUTS)
 def test_a_copy_of_the_bytes_holds_the_same_values(layout):
     slots = Slots(layout, 1, 2)

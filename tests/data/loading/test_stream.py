@@ -62,12 +62,13 @@ def read_away(batches: Iterator[Batch], num_batches: int) -> None:
     deque(islice(batches, num_batches), maxlen=0)
 
 
-@settings(deadline=None, max_examples=25)
-@given(num_ranks=st.integers(1, 4), per_rank=st.integers(1, 3), start=st.integers(0, 40))
-def test_ranks_together_read_what_one_rank_would(num_ranks, per_rank, start):
-    whole = make_stream(Share(0, 1, per_rank * num_ranks)).starting_at(start)
+@settings(max_examples=25)
+@given(num_ranks=st.integers(1, 4), beyond=st.integers(0, 9), start=st.integers(0, 40))
+def test_ranks_together_read_what_one_rank_would(num_ranks, beyond, start):
+    samples_per_step = num_ranks + beyond
+    whole = make_stream(Share(0, 1, samples_per_step)).starting_at(start)
     parts = [
-        make_stream(Share(rank, num_ranks, per_rank)).starting_at(start)
+        make_stream(Share(rank, num_ranks, samples_per_step)).starting_at(start)
         for rank in range(num_ranks)
     ]
     for _ in range(3):
@@ -75,12 +76,19 @@ def test_ranks_together_read_what_one_rank_would(num_ranks, per_rank, start):
         assert torch.equal(together, next(whole)["index"])
 
 
+def test_a_share_is_told_with_its_largest_parts():
+    shares = [Share(rank, 3, 11, num_parts=2) for rank in range(3)]
+    assert [share.own for share in shares] == [slice(0, 4), slice(4, 8), slice(8, 11)]
+    assert [share.samples_per_rank for share in shares] == [4, 4, 3]
+    assert {(share.most_per_rank, share.most_per_part) for share in shares} == {(4, 2)}
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("context", "counts"), [("fork", (1, 2, 5)), ("forkserver", (1, 2, 5)), ("spawn", (2,))]
 )
 def test_batches_are_the_same_for_any_number_of_workers_and_no_process_stays(context, counts):
-    share = Share(1, 2, 3)
+    share = Share(1, 2, 7)
     expected = list(islice(make_stream(share).starting_at(5), 12))
     for num_workers in counts:
         batches = make_stream(share, num_workers, context).starting_at(5)
@@ -96,7 +104,7 @@ def test_batches_are_the_same_for_any_number_of_workers_and_no_process_stays(con
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_every_sample_is_read_once_per_epoch(num_ranks, num_workers):
     streams = [
-        make_stream(Share(rank, num_ranks, 5), num_workers).starting_at(0)
+        make_stream(Share(rank, num_ranks, 5 * num_ranks), num_workers).starting_at(0)
         for rank in range(num_ranks)
     ]
     steps = [[next(stream)["index"] for stream in streams] for _ in range(2 * num_ranks)]
@@ -107,7 +115,7 @@ def test_every_sample_is_read_once_per_epoch(num_ranks, num_workers):
 @pytest.mark.process
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_starting_anywhere_equals_skipping(num_workers):
-    stream = make_stream(Share(1, 2, 3), num_workers)
+    stream = make_stream(Share(1, 2, 7), num_workers)
     whole = list(islice(stream.starting_at(0), 8))
     for skipped in (1, 3, 7):
         rest = stream.starting_at(skipped * stream.share.samples_per_step)
@@ -216,7 +224,7 @@ def test_a_dataset_is_read_the_same_by_loader_processes(plain_root, method):
 
     def read(num_workers: int) -> list[Batch]:
         loading = Loading(num_workers=num_workers, multiprocessing_context=method)
-        stream = SampleStream(dataset, order, Share(0, 2, 4), loading)
+        stream = SampleStream(dataset, order, Share(0, 2, 7), loading)
         return list(islice(stream.starting_at(5), 6))
 
     # This process has videos open and decoders under way when the others start.

@@ -23,7 +23,7 @@ def images():
     return torch.rand(4, *SHAPE, generator=torch.Generator().manual_seed(0))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data(), height=st.integers(1, 9), width=st.integers(1, 9))
 def test_every_image_is_cropped_at_its_own_corner(data, height, width):
     rows, columns = (data.draw(st.integers(1, size)) for size in (height, width))

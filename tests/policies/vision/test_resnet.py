@@ -111,6 +111,8 @@ def test_weights_are_held_channels_last_and_written_as_ever(tmp_path):
     backbone = ResNet("resnet18")
     state = backbone.state_dict()
     assert state["layer2.0.conv1.weight"].is_contiguous(memory_format=torch.channels_last)
+    # DDP sends a gradient without a copy only if the weight has its strides.
+    assert state["layer2.0.downsample.0.weight"].stride() == (64, 1, 64, 64)
     plain = {name: value.contiguous() for name, value in state.items()}
     write_tensors(tmp_path / "own.safetensors", state)
     write_tensors(tmp_path / "plain.safetensors", plain)

@@ -84,7 +84,7 @@ class ActModel(nn.Module):
         visible = F.pad(~batch["action_is_pad"], (2, 0), value=True)[:, None, None]
 
         encoded = self.vae_encoder(tokens, self.vae_encoder_pos_enc, visible, num_outputs=1)
-        output = self.vae_encoder_latent_output_proj(encoded[:, 0]).float()
+        output = self.vae_encoder_latent_output_proj(encoded[:, 0]).to(batch["action"].dtype)
         mean, log_variance = output.chunk(2, dim=-1)
         return mean, log_variance
 

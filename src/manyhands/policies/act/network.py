@@ -42,7 +42,7 @@ class ActNetwork(nn.Module):
     def entry_counts(self, batch: Batch) -> dict[str, Tensor]:
         """How many entries each term of the loss sums: valid action values, and samples."""
         is_pad, action = batch["action_is_pad"], batch["action"]
-        counts = {"l1_loss": (~is_pad).sum(dtype=torch.float32) * action.shape[-1]}
+        counts = {"l1_loss": (~is_pad).sum(dtype=action.dtype) * action.shape[-1]}
         if self._draws_latent:
             counts["kld_loss"] = torch.full_like(counts["l1_loss"], len(action))
         return counts
@@ -74,6 +74,6 @@ class ActNetwork(nn.Module):
 
 def _distance(actions: Tensor, batch: Batch) -> Tensor:
     """The absolute error summed over the steps that are not padding."""
-    is_pad: Tensor = batch["action_is_pad"]
-    error = torch.abs(actions.float() - batch["action"])
+    is_pad, target = batch["action_is_pad"], batch["action"]
+    error = torch.abs(actions.to(target.dtype) - target)
     return error.masked_fill(is_pad[..., None], 0).sum()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -53,6 +54,8 @@ class Attention(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention and a feed-forward sublayer."""
 
+    lerobot_class: ClassVar[str] = "ACTEncoderLayer"
+
     def __init__(self, config: ActConfig) -> None:
         super().__init__()
         dim = config.dim_model
@@ -86,6 +89,8 @@ class EncoderLayer(nn.Module):
 
 class DecoderLayer(nn.Module):
     """Self-attention, attention to the encoder's memory, and a feed-forward sublayer."""
+
+    lerobot_class: ClassVar[str] = "ACTDecoderLayer"
 
     def __init__(self, config: ActConfig) -> None:
         super().__init__()

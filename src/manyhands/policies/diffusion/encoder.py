@@ -1,6 +1,7 @@
 """From images to a few points: where in the image each learned feature lies."""
 
 import math
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +14,8 @@ from manyhands.policies.vision.resnet import POSITIONAL, ResNet
 
 class ImageEncoder(nn.Module):
     """A residual network, the points its features lie at, and a linear layer."""
+
+    lerobot_class: ClassVar[str] = "DiffusionRgbEncoder"
 
     def __init__(self, config: DiffusionConfig, image_shape: tuple[int, ...]) -> None:
         super().__init__()

@@ -61,8 +61,8 @@ class DiffusionNetwork(nn.Module):
         """How many action values the loss sums: all, or those that are not padding."""
         action, is_pad = batch["action"], batch["action_is_pad"]
         if self._config.do_mask_loss_for_padding:
-            return {"mse_loss": (~is_pad).sum(dtype=torch.float32) * action.shape[-1]}
-        return {"mse_loss": torch.full((), float(action.numel()), device=action.device)}
+            return {"mse_loss": (~is_pad).sum(dtype=action.dtype) * action.shape[-1]}
+        return {"mse_loss": action.new_full((), action.numel())}
 
     def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
         """Crops, which an encoder has in common for all samples, then noise, then timesteps.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -85,7 +86,8 @@ def _ddpm_step(
     timestep: int, left: float, left_after: float, predicts_noise: bool
 ) -> DenoisingStep:
     """A draw from what may have come before, given the clean actions."""
-    kept = left / left_after
+    # LeRobot rounds this share, of which the rest is small: another rest is another weight.
+    kept = float(np.float32(left / left_after))
     following = (
         sqrt(kept) * (1 - left_after) / (1 - left),
         0.0,

@@ -6,6 +6,7 @@ Every residual block is modulated by the condition: what is observed, and the di
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -37,6 +38,8 @@ class ConvBlock(nn.Module):
 
 class ResidualBlock(nn.Module):
     """Two convolution blocks around a shortcut, with the condition's say between them."""
+
+    lerobot_class: ClassVar[str] = "DiffusionConditionalResidualBlock1d"
 
     def __init__(
         self, num_inputs: int, num_outputs: int, condition_dim: int, config: DiffusionConfig

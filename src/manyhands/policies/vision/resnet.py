@@ -133,7 +133,9 @@ def _conv(
     padding = dilation * (kernel // 2)
     conv = nn.Conv2d(num_inputs, num_outputs, kernel, stride, padding, dilation, bias=False)
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
-    conv.weight.data = conv.weight.data.contiguous(memory_format=torch.channels_last)
+    # A 1x1 kernel passes for either layout; gradients come in this one, and DDP compares strides.
+    laid_out = torch.empty_like(conv.weight.data, memory_format=torch.channels_last)
+    conv.weight.data = laid_out.copy_(conv.weight.data)
     return conv
 
 

@@ -1,10 +1,14 @@
-"""The Hub as policies use it: its files, and what its library's errors mean."""
+"""The Hub: downloads from it, and what its library's errors mean.
 
-from functools import partial
+Loading that library takes longer than reading flags: modules that flags need import this one late.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
 
-from huggingface_hub import constants, snapshot_download
+from huggingface_hub import constants
 from huggingface_hub.errors import (
+    EntryNotFoundError,
     GatedRepoError,
     HfHubHTTPError,
     LocalEntryNotFoundError,
@@ -18,29 +22,26 @@ _TRANSPORT_FAULT: type[BaseException] = HfHubHTTPError.__bases__[0]
 HUB_FAULTS = (OSError, ValueError, RuntimeError, _TRANSPORT_FAULT)
 """Everything that talking to the Hub can raise through no bug of ours."""
 
-_POLICY_FILES = ["*.json", "*.safetensors"]
 
-
-def fetch_policy(repo_id: str, revision: str | None = None) -> Path:
-    """The folder of a policy's files in the Hub's cache, fetched or, without a network, as it is.
+def fetch(download: Callable[..., str]) -> Path:
+    """Where a download of the library lies; without a network, where it lay before.
 
     Raises what is in HUB_FAULTS.
     """
-    fetch = partial(snapshot_download, repo_id, revision=revision, allow_patterns=_POLICY_FILES)
     try:
-        return Path(fetch())
+        return Path(download())
     except _TRANSPORT_FAULT as error:
         if isinstance(error, HfHubHTTPError):  # The Hub has answered.
             raise
         # The library falls back to its cache where nothing listens, not where talking breaks off.
         try:
-            return Path(fetch(local_files_only=True))
+            return Path(download(local_files_only=True))
         except LocalEntryNotFoundError:
             raise error from None
 
 
-def why(error: BaseException) -> str:
-    """What an error of the Hub's library means, in one line."""
+def why(error: BaseException, cache: Path | None = None) -> str:
+    """What an error of the Hub's library means, in one line; `cache` where it is not its own."""
     match error:
         case GatedRepoError():
             return "access to it must be asked for on its page, and `hf auth login` be done"
@@ -54,7 +55,10 @@ def why(error: BaseException) -> str:
         case OfflineModeIsEnabled():
             return "HF_HUB_OFFLINE is set"
         case LocalEntryNotFoundError() if error.__cause__ is not None:
-            return f"{why(error.__cause__)}; it is not in {constants.HF_HUB_CACHE} either"
+            told = why(error.__cause__)
+            return f"{told}; it is not in {cache or constants.HF_HUB_CACHE} either"
+        case EntryNotFoundError() if not isinstance(error, LocalEntryNotFoundError):
+            return f"{constants.ENDPOINT} has the repository, but no such file in it"
         case HfHubHTTPError() if error.response.status_code == 401:
             return f"{constants.ENDPOINT} refused the token; `hf auth login` makes a new one"
         case HfHubHTTPError():

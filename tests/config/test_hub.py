@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 from huggingface_hub import constants, errors
 
-from manyhands.policies.hub import HUB_FAULTS, why
+from manyhands.config.hub import HUB_FAULTS, why
 
 # The library's transport, whichever it has.
 http = import_module(errors.HfHubHTTPError.__bases__[0].__module__.partition(".")[0])
@@ -14,6 +14,10 @@ http = import_module(errors.HfHubHTTPError.__bases__[0].__module__.partition("."
 def answered(status: int, kind=errors.HfHubHTTPError, told: str | None = None):
     request = http.Request("GET", "http://127.0.0.1:9/api")
     return kind("many\nlines", response=http.Response(status, request=request), server_message=told)
+
+
+# Older versions of the library have but one error for files that are missing.
+remote_entry = getattr(errors, "RemoteEntryNotFoundError", errors.EntryNotFoundError)
 
 
 def offline(cause: Exception) -> Exception:
@@ -28,6 +32,7 @@ def offline(cause: Exception) -> Exception:
         (answered(404, errors.RepositoryNotFoundError), "no such repository"),
         (answered(403, errors.GatedRepoError), "must be asked for"),
         (answered(404, errors.RevisionNotFoundError), "no such revision"),
+        (answered(404, remote_entry), "no such file"),
         (answered(500, told="overloaded"), "500 overloaded"),
         (answered(502), "502 many"),
         (answered(401), "refused the token"),
