@@ -3,6 +3,7 @@
 import pytest
 
 from manyhands.config.launcher import Launcher, read_launcher
+from manyhands.config.parallelism import FsdpConfig, ParallelismConfig
 from manyhands.errors import EnvironmentFault
 
 
@@ -15,6 +16,38 @@ def test_torchrun_gives_a_place():
     launcher = read_launcher(environ)
     assert launcher == Launcher(3, 4, 1, 2, started_ranks=True)
     assert not launcher.is_main
+
+
+def test_where_ranks_meet_is_known():
+    environ = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
+    launcher = read_launcher(environ)
+    assert (launcher.main_address, launcher.main_port) == ("node1", 29500)
+    assert (launcher.listening, launcher.is_ours) == (None, False)
+    ours = read_launcher(environ | {"MANYHANDS_LISTENING": "7"})
+    assert (ours.listening, ours.is_ours) == (7, True)
+    assert read_launcher(environ | {"MANYHANDS_LISTENING": "0"}).listening is None
+
+
+def test_accelerate_gives_sharding():
+    environ = {"ACCELERATE_USE_FSDP": "true", "FSDP_SHARDING_STRATEGY": "HYBRID_SHARD"}
+    launcher = read_launcher({"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", **environ})
+    assert launcher.parallelism == ParallelismConfig(dp_shard=2)
+    assert launcher.fsdp == FsdpConfig()
+    assert read_launcher({}).parallelism is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ACCELERATE_CPU_AFFINITY", "1"),
+        ("ACCELERATE_DYNAMO_MODE", "default"),
+        ("ACCELERATE_DYNAMO_USE_FULLGRAPH", "False"),
+        ("ACCELERATE_LOG_LEVEL", "INFO"),
+        ("FSDP_OFFLOAD_PARAMS", "false"),
+    ],
+)
+def test_what_asks_for_nothing_passes(name, value):
+    assert read_launcher({name: value}) == Launcher()
 
 
 def test_accelerate_gives_precision_accumulation_and_the_cpu():
@@ -32,10 +65,15 @@ def test_accelerate_gives_precision_accumulation_and_the_cpu():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("ACCELERATE_USE_FSDP", "true"),
         ("ACCELERATE_USE_DEEPSPEED", "true"),
         ("ACCELERATE_USE_MEGATRON_LM", "1"),
         ("ACCELERATE_USE_PARALLELISM_CONFIG", "true"),
+        ("ACCELERATE_DEBUG_MODE", "true"),
+        ("ACCELERATE_DYNAMO_MODE", "max-autotune"),
+        ("ACCELERATE_TORCH_DEVICE", "cuda:3"),
+        ("ACCELERATE_SOMETHING_NEW", "3"),
+        ("FSDP_TRANSFORMER_CLS_TO_WRAP", "Block"),
+        ("PARALLELISM_CONFIG_DP_SHARD_SIZE", "2"),
         ("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR"),
         ("ACCELERATE_MIXED_PRECISION", "fp8"),
         ("RANK", "first"),

@@ -1,12 +1,20 @@
-"""The number of processes in accelerate's own command line."""
+"""What accelerate's own command line asks for."""
 
 from pathlib import Path
 
 import pytest
+import yaml
 
-from manyhands.launch.accelerate import num_processes_in, processes_asked_of_accelerate
+from manyhands.errors import EnvironmentFault
+from manyhands.launch.accelerate import accelerate_command, read_command, variables_of
 
 PYTHON = "/usr/bin/python3"
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+
+
+def num_processes_in(words: list[str]) -> int | None:
+    command = read_command(words)
+    return command.count("num_processes") if command else None
 
 
 @pytest.mark.parametrize(
@@ -24,7 +32,49 @@ def test_a_config_file_is_read(tmp_path: Path):
     assert num_processes_in(["accelerate-launch", "--config_file", str(file), "train"]) == 3
 
 
+def test_the_default_file_counts_unless_the_cpu_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    (tmp_path / "accelerate").mkdir()
+    (tmp_path / "accelerate" / "default_config.yaml").write_text("num_processes: 5\n")
+    assert num_processes_in(["accelerate", "launch", "train"]) == 5
+    assert num_processes_in(["accelerate", "launch", "--cpu", "train"]) is None
+
+
 def test_other_parents_ask_for_nothing():
     assert num_processes_in(["bash", "-c", "accelerate launch --num_processes=2"]) is None
     assert num_processes_in(["accelerate", "config", "--num_processes=2"]) is None
-    assert processes_asked_of_accelerate() is None
+    assert accelerate_command() is None
+
+
+def test_accumulation_is_passed_on():
+    command = read_command(["accelerate", "launch", "--gradient_accumulation_steps=4", "train"])
+    assert command is not None
+    assert variables_of(command, has_ranks=True) == {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "has_ranks", "words"),
+    [
+        (["--gradient_clipping=1.0"], True, "--optimizer.grad_clip_norm"),
+        (["--zero_stage=3"], True, "--parallelism.dp_shard=-1"),
+        (["--cpu", f"--config_file={CONFIGS / 'fsdp.yaml'}"], False, "leave out --cpu"),
+        (["--cpu", "--num_machines=2"], False, "its other machines"),
+    ],
+)
+def test_what_accelerate_drops_is_refused_by_name(flags, has_ranks, words):
+    command = read_command(["accelerate", "launch", *flags, "train"])
+    assert command is not None
+    with pytest.raises(EnvironmentFault, match=words):
+        variables_of(command, has_ranks)
+
+
+def test_the_files_we_ship_say_what_they_should():
+    files = {file.name: yaml.safe_load(file.read_text()) for file in CONFIGS.glob("*.yaml")}
+    assert files["accelerate_config_single_node.yaml"]["num_processes"] == 2
+    several = files["accelerate_config_multi_node.yaml"]
+    assert (several["num_machines"], several["num_processes"]) == (2, 8)
+    sharded = files["fsdp.yaml"]
+    assert (sharded["distributed_type"], sharded["num_processes"]) == ("FSDP", 4)
+    assert sharded["fsdp_config"]["fsdp_state_dict_type"] == "FULL_STATE_DICT"
+    assert files["my_config_file.yaml"]["mixed_precision"] == "fp16"
+    assert files.keys() >= {"base_config.yaml", "debug_config.yaml"}

@@ -1,9 +1,53 @@
 """The launcher of this process."""
 
-from manyhands.launch.environment import current_launcher
+import os
+
+import pytest
+
+from manyhands.launch.environment import (
+    current_launcher,
+    num_set_visible,
+    port_set_by_hand,
+    visible_gpus,
+)
 
 
-def test_the_environment_is_read_when_asked(monkeypatch):
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch):
+    """Variables that a test sets, and those that are set for it, go again."""
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+
+
+def test_the_environment_is_read_when_asked():
+    os.environ.update({"RANK": "1", "WORLD_SIZE": "2"})
     assert current_launcher().rank == 1
+
+
+def test_a_task_of_srun_becomes_a_rank():
+    os.environ.update(
+        {
+            "SLURM_PROCID": "1",
+            "SLURM_STEP_NUM_TASKS": "2",
+            "SLURM_JOB_NODELIST": "node[3-4]",
+            "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+            "SLURM_NODEID": "1",
+        }
+    )
+    launcher = current_launcher()
+    assert (launcher.rank, launcher.num_ranks, launcher.num_local_ranks) == (1, 2, 1)
+    assert (launcher.started_ranks, launcher.main_address) == (True, "node3")
+    assert current_launcher() == launcher
+
+
+def test_gpus_are_counted_among_the_visible_ones():
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    assert (visible_gpus([0, 2]), num_set_visible()) == ("0,2", None)
+    os.environ["CUDA_VISIBLE_DEVICES"] = "4, 5,GPU-aa"
+    assert (visible_gpus([0, 2]), num_set_visible()) == ("4,GPU-aa", 3)
+
+
+def test_a_port_counts_that_a_person_set():
+    os.environ["MASTER_PORT"] = "4000"
+    assert port_set_by_hand() == 4000
+    os.environ["ACCELERATE_MIXED_PRECISION"] = "no"
+    assert port_set_by_hand() is None

@@ -9,7 +9,15 @@ import time
 import psutil
 import pytest
 
-from manyhands.launch.workers import free_port, run_workers, threads_per_worker
+from manyhands.errors import EnvironmentFault
+from manyhands.launch.workers import (
+    LOOPBACK,
+    Machines,
+    free_port,
+    listen,
+    run_workers,
+    threads_per_worker,
+)
 
 
 def command_of(script: str) -> list[str]:
@@ -40,6 +48,79 @@ def test_a_killed_rank_counts_as_failed_and_is_named(capfd):
     script = "os.kill(os.getpid(), 9) if os.environ['RANK'] == '1' else time.sleep(60)"
     assert run_workers(2, command_of(script)) == 128 + 9
     assert "rank 1 was ended by SIGKILL" in capfd.readouterr().err
+
+
+def test_a_rank_that_fails_by_itself_explains_more_than_those_it_drags_down(capfd):
+    script = (
+        "if os.environ['RANK'] == '0':\n"
+        "    sys.exit(76)\n"
+        "time.sleep(1)\n"
+        "print('the words of rank 1', file=sys.stderr, flush=True)\n"
+        "sys.exit(1)\n"
+    )
+    assert run_workers(2, command_of(script)) == 1
+    first, second = capfd.readouterr().err.splitlines()
+    assert first == "the words of rank 1"
+    assert "rank 1 ended with exit code 1" in second
+
+
+def test_a_rank_that_leaves_early_is_named(capfd):
+    script = "sys.exit(0) if os.environ['RANK'] == '1' else (time.sleep(0.5), sys.exit(76))"
+    assert run_workers(2, command_of(script)) == 1
+    assert "rank 1 left before the others, with exit code 0" in capfd.readouterr().err
+
+
+def test_what_a_failed_rank_started_ends_with_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (
+        "import subprocess\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "open(f'child-{os.environ[\"RANK\"]}', 'w').write(str(child.pid))\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    assert run_workers(2, command_of(script)) == 128 + 9
+    pids = [int(file.read_text()) for file in tmp_path.glob("child-*")]
+    deadline = time.monotonic() + 5
+    while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert pids
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_machines_count_on_and_choose_gpus(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (
+        "names = ('RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'LOCAL_WORLD_SIZE', 'MASTER_ADDR',\n"
+        "         'MASTER_PORT', 'CUDA_VISIBLE_DEVICES', 'MANYHANDS_LISTENING')\n"
+        "text = ' '.join(os.environ[name] for name in names)\n"
+        "open(f'rank-{os.environ[\"RANK\"]}', 'w').write(text)\n"
+    )
+    machines = Machines(4000, "node0", num_machines=2, rank=1)
+    assert run_workers(2, command_of(script), machines, gpus="3,4") == 0
+    seen = [(tmp_path / f"rank-{rank}").read_text() for rank in (2, 3)]
+    assert seen == [f"{2 + rank} {rank} 4 2 node0 4000 3,4 0" for rank in range(2)]
+
+
+def test_the_main_rank_inherits_the_port(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (
+        "import socket\n"
+        "number = int(os.environ['MANYHANDS_LISTENING'])\n"
+        "if number:\n"
+        "    port = socket.socket(fileno=number).getsockname()[1]\n"
+        "    open('port', 'w').write(f'{port} {os.environ[\"MASTER_PORT\"]}')\n"
+    )
+    listener = listen(LOOPBACK, None, "nobody")
+    port = listener.getsockname()[1]
+    assert run_workers(2, command_of(script), Machines(port, listener=listener)) == 0
+    assert (tmp_path / "port").read_text() == f"{port} {port}"
+
+
+def test_a_port_that_is_taken_is_named():
+    with listen(LOOPBACK, None, "nobody") as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(EnvironmentFault, match=f"port {port}, set by MASTER_PORT"):
+            listen(LOOPBACK, port, "MASTER_PORT")
 
 
 def test_a_requested_stop_waits_for_every_rank(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What the launcher asked for, from the variables that torchrun, accelerate and SLURM wrappers set.
+"""What the launcher asked for, from the variables that torchrun, accelerate and our own one set.
 
 Each variable is used or refused by name: a launcher's wish that changes nothing would be a lie.
 """
@@ -6,14 +6,27 @@ Each variable is used or refused by name: a launcher's wish that changes nothing
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from manyhands.config.fsdp_variables import read_sharding, refuse_all
+from manyhands.config.parallelism import FsdpConfig, ParallelismConfig
 from manyhands.errors import EnvironmentFault
 
 REFUSED = {
-    "ACCELERATE_USE_FSDP": "sharding by accelerate's FSDP plugin",
-    "ACCELERATE_USE_PARALLELISM_CONFIG": "accelerate's parallelism config",
     "ACCELERATE_USE_DEEPSPEED": "DeepSpeed",
     "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM",
 }
+USED = (
+    "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+    "ACCELERATE_MIXED_PRECISION",
+    "ACCELERATE_USE_CPU",
+    "ACCELERATE_USE_FSDP",
+    "ACCELERATE_USE_PARALLELISM_CONFIG",
+)
+HEEDED_BY_ACCELERATE = ("ACCELERATE_CPU_AFFINITY", "ACCELERATE_LOG_LEVEL", "ACCELERATE_ENABLE_RICH")
+DETAILS = ("FSDP_", "PARALLELISM_CONFIG_", "MEGATRON_LM_")
+"""Beginnings of variables that say how to do what an ACCELERATE_USE_... variable asks for."""
+ASKS_NOTHING = ("", "0", "no", "none", "false", "off", "default")
+LISTENING = "MANYHANDS_LISTENING"
+"""Set by our own launcher: the number of an inherited socket on the main rank, else zero."""
 TRUE = ("1", "true", "yes", "on")
 
 
@@ -27,9 +40,22 @@ class Launcher:
     num_local_ranks: int = 1
     started_ranks: bool = False
     """Whether a launcher started this process as one of its workers."""
+    main_address: str | None = None
+    main_port: int | None = None
+    """Where ranks meet."""
+    listening: int | None = None
+    """The socket of that port, inherited from our own launcher by the main rank."""
+    is_ours: bool = False
+    """Whether our own launcher started this process."""
     use_cpu: bool = False
     mixed_precision: str | None = None
     accumulation: int | None = None
+    parallelism: ParallelismConfig | None = None
+    """Degrees the launcher asks for; a shared copy of the weights among all is dp_shard=-1."""
+    fsdp: FsdpConfig | None = None
+    """How shards travel, where the launcher asks for some."""
+    checkpoint_format: str | None = None
+    """Whether shards are saved as they are."""
 
     @property
     def is_main(self) -> bool:
@@ -39,34 +65,57 @@ class Launcher:
 
 def read_launcher(environ: Mapping[str, str]) -> Launcher:
     """Read a launcher's variables, refusing those that ask for what cannot be given."""
-    _refuse(environ)
+    refuse_all(_wishes(environ))
     num_ranks = _count(environ, "WORLD_SIZE", 1)
+    num_local_ranks = _count(environ, "LOCAL_WORLD_SIZE", num_ranks)
     precision = environ.get("ACCELERATE_MIXED_PRECISION")
     accumulation = _count(environ, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", 1)
+    shards = _is_on(environ, "ACCELERATE_USE_FSDP")
+    sharding = read_sharding(environ, num_local_ranks) if shards else None
     return Launcher(
         rank=_count(environ, "RANK", 0),
         num_ranks=num_ranks,
         local_rank=_count(environ, "LOCAL_RANK", 0),
-        num_local_ranks=_count(environ, "LOCAL_WORLD_SIZE", num_ranks),
+        num_local_ranks=num_local_ranks,
         started_ranks="RANK" in environ,
+        main_address=environ.get("MASTER_ADDR") or None,
+        main_port=_count(environ, "MASTER_PORT", 0) or None,
+        listening=_count(environ, LISTENING, 0) or None,
+        is_ours=LISTENING in environ,
         use_cpu=_is_on(environ, "ACCELERATE_USE_CPU"),
         mixed_precision=precision if precision not in ("no", "") else None,
         accumulation=accumulation if accumulation > 1 else None,
+        parallelism=sharding.parallelism if sharding else None,
+        fsdp=sharding.fsdp if sharding else None,
+        checkpoint_format=sharding.checkpoint_format if sharding else None,
     )
 
 
-def _refuse(environ: Mapping[str, str]) -> None:
+def _wishes(environ: Mapping[str, str]) -> list[str]:
+    """What a launcher asks for and cannot have, each with its variable."""
     wanted = [f"{what} ({name})" for name, what in REFUSED.items() if _is_on(environ, name)]
     backend = environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
-    if backend.lower() not in ("no", ""):
+    if backend.lower() not in ASKS_NOTHING:
         wanted.append(f"compilation with {backend} (ACCELERATE_DYNAMO_BACKEND)")
     if environ.get("ACCELERATE_MIXED_PRECISION") == "fp8":
         wanted.append("fp8 (ACCELERATE_MIXED_PRECISION)")
-    if wanted:
-        raise EnvironmentFault(
-            f"the launcher asks for {', '.join(wanted)}, which does not exist here; "
-            "leave it out of the launcher's flags or its config file"
-        )
+    named = (*REFUSED, *USED, *HEEDED_BY_ACCELERATE, "ACCELERATE_DYNAMO_BACKEND")
+    unknown = [name for name in environ if name.startswith("ACCELERATE_") and name not in named]
+    unknown += _details_of_nothing(environ)
+    wanted += [f"{name}={environ[name]}" for name in unknown if _asks(environ, name)]
+    return wanted
+
+
+def _details_of_nothing(environ: Mapping[str, str]) -> list[str]:
+    """Variables that say how to shard, where nothing asks to."""
+    if any(_is_on(environ, name) for name in ("ACCELERATE_USE_FSDP", *REFUSED)):
+        return []
+    details = (*DETAILS, "ACCELERATE_USE_PARALLELISM_CONFIG")
+    return [name for name in environ if name.startswith(details)]
+
+
+def _asks(environ: Mapping[str, str], name: str) -> bool:
+    return environ[name].lower() not in ASKS_NOTHING
 
 
 def _is_on(environ: Mapping[str, str], name: str) -> bool:

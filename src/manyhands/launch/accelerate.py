@@ -1,37 +1,96 @@
-"""How many processes `accelerate launch --cpu` was asked for.
+"""What `accelerate launch` was asked for and does not pass on.
 
-On a CPU, accelerate starts a single process and drops --num_processes on the way, but its own
-command line still says it. Taking the number from there gives users what they asked for.
+On a CPU, accelerate starts a single process, and it drops some flags on the way, but its own
+command line still says them. Taking them from there gives users what they asked for.
 """
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import yaml
 
-DEFAULT_CONFIG = Path("~/.cache/huggingface/accelerate/default_config.yaml")
+from manyhands.errors import EnvironmentFault
+
+DEFAULT_CONFIG = Path("accelerate", "default_config.yaml")
+"""What `accelerate config` writes, within the folder of Hugging Face's libraries."""
+DROPPED = {
+    "gradient_clipping": "--optimizer.grad_clip_norm",
+    "zero_stage": "--parallelism.dp_shard=-1",
+    "offload_optimizer_device": "--accelerator.fsdp.cpu_offload=true",
+    "offload_param_device": "--accelerator.fsdp.cpu_offload=true",
+    "deepspeed_config_file": "--parallelism.dp_shard=-1",
+}
+"""Flags that accelerate passes to DeepSpeed alone, and what to use instead."""
 
 
-def processes_asked_of_accelerate() -> int | None:
-    """The --num_processes of the accelerate command that started this process, if one did."""
+@dataclass(frozen=True)
+class AccelerateCommand:
+    """An `accelerate launch` command line with its config file."""
+
+    arguments: list[str]
+    file: Mapping[str, Any]
+
+    def value(self, name: str) -> str | None:
+        """What the command line says of a setting, else its file."""
+        typed = _value_of(self.arguments, name)
+        stored = self.file.get(name)
+        return typed if typed is not None or stored is None else str(stored)
+
+    def count(self, name: str) -> int | None:
+        """A setting that is a whole number."""
+        text = self.value(name)
+        return int(text) if text and text.isdecimal() else None
+
+
+def accelerate_command() -> AccelerateCommand | None:
+    """The accelerate command that started this process, if one did."""
     try:
-        command = psutil.Process(os.getppid()).cmdline()
+        return read_command(psutil.Process(os.getppid()).cmdline())
     except psutil.Error:
         return None
-    return num_processes_in(command)
 
 
-def num_processes_in(command: list[str]) -> int | None:
-    """The number of processes an `accelerate launch` command line or its config file names."""
-    arguments = _launcher_arguments(command)
+def read_command(words: list[str]) -> AccelerateCommand | None:
+    """The words of a process as an accelerate command, if they are one."""
+    arguments = _launcher_arguments(words)
     if arguments is None:
         return None
-    asked = _value_of(arguments, "num_processes")
-    if asked is None:
-        file = _value_of(arguments, "config_file")
-        asked = _from_file(Path(file) if file else DEFAULT_CONFIG.expanduser())
-    return int(asked) if asked and asked.isdecimal() else None
+    named = _value_of(arguments, "config_file")
+    # As accelerate does: the default file counts unless the CPU is asked for.
+    default = None if "--cpu" in arguments else _hugging_face_home() / DEFAULT_CONFIG
+    file = Path(named) if named else default
+    return AccelerateCommand(arguments, _read(file) if file else {})
+
+
+def variables_of(command: AccelerateCommand, has_ranks: bool) -> dict[str, str]:
+    """What a command asks for beyond the variables that accelerate sets; raises what cannot be."""
+    for name, instead in DROPPED.items():
+        if _value_of(command.arguments, name) is not None:
+            raise EnvironmentFault(f"accelerate launch --{name} has no effect; use {instead}")
+    if not has_ranks:
+        _refuse_what_one_process_drops(command)
+    steps = command.count("gradient_accumulation_steps")
+    return {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS": str(steps)} if steps else {}
+
+
+def _refuse_what_one_process_drops(command: AccelerateCommand) -> None:
+    """Refuse what accelerate forgets when it starts a single process, as it does on the CPU."""
+    shards = command.value("distributed_type") == "FSDP"
+    if shards or (command.count("num_machines") or 1) > 1:
+        what = "the sharding of its config file" if shards else "its other machines"
+        raise EnvironmentFault(
+            f"accelerate launch --cpu forgets {what}; "
+            "leave out --cpu and give --policy.device=cpu to the training program"
+        )
+
+
+def _hugging_face_home() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return Path(os.environ.get("HF_HOME", f"{cache}/huggingface")).expanduser()
 
 
 def _launcher_arguments(command: list[str]) -> list[str] | None:
@@ -54,13 +113,9 @@ def _value_of(arguments: list[str], name: str) -> str | None:
     return None
 
 
-def _from_file(path: Path) -> str | None:
+def _read(path: Path) -> dict[str, Any]:
     try:
-        stored = yaml.safe_load(path.read_text())
+        stored = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
-        return None
-    return (
-        str(stored["num_processes"])
-        if isinstance(stored, dict) and "num_processes" in stored
-        else None
-    )
+        return {}
+    return stored if isinstance(stored, dict) else {}

@@ -3,8 +3,39 @@
 import os
 
 from manyhands.config.launcher import Launcher, read_launcher
+from manyhands.launch.accelerate import accelerate_command, variables_of
+from manyhands.launch.srun import place_of_task
 
 
 def current_launcher() -> Launcher:
-    """The place this process was given, from its environment."""
+    """The place this process was given, from its environment.
+
+    What srun and accelerate say in ways of their own becomes the variables that torchrun sets and
+    torch reads, once and for the life of this process.
+    """
+    os.environ.update(place_of_task(os.environ))
+    command = accelerate_command()
+    if command is not None:
+        os.environ.update(variables_of(command, has_ranks="RANK" in os.environ))
     return read_launcher(os.environ)
+
+
+def visible_gpus(gpu_ids: list[int]) -> str:
+    """CUDA_VISIBLE_DEVICES for chosen GPUs, which are counted among those visible already."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = [name.strip() for name in visible.split(",") if name.strip()]
+    chosen = [names[number] if names else str(number) for number in gpu_ids]
+    return ",".join(chosen)
+
+
+def num_set_visible() -> int | None:
+    """How many GPUs CUDA_VISIBLE_DEVICES leaves; None where it is not set."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return None if visible is None else len([name for name in visible.split(",") if name.strip()])
+
+
+def port_set_by_hand() -> int | None:
+    """The MASTER_PORT that a person set; the one that accelerate sets on the CPU is for nobody."""
+    port = os.environ.get("MASTER_PORT", "")
+    by_accelerate = "ACCELERATE_MIXED_PRECISION" in os.environ
+    return int(port) if port.isdecimal() and not by_accelerate else None

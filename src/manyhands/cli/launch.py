@@ -1,0 +1,137 @@
+"""`manyhands launch slurm`: a script for sbatch, written and on request submitted."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from manyhands.atomic import whole_file
+from manyhands.cli.answers import read_config
+from manyhands.config.flags import read_flags
+from manyhands.config.resolve import job_name_of, resolve_train_config
+from manyhands.config.slurm import SlurmConfig
+from manyhands.config.train import LaunchConfig, TrainConfig
+from manyhands.errors import ConfigError, EnvironmentFault, UserError
+from manyhands.launch.slurm import LOGS, Job, sbatch_script
+
+USAGE = """manyhands launch slurm --nodes=2 --gpus_per_node=4 --partition=gpu -- FLAGS OF TRAINING
+
+Writes a script for sbatch that trains on all nodes, with the flags of manyhands train after --.
+Before its time limit, or when it is preempted, the job saves and queues again; it continues from
+its checkpoint until the run has finished. --submit=true submits the script at once."""
+SEPARATOR = "--"
+
+
+def launch_command(arguments: Sequence[str]) -> int:
+    """Launch by what the first word names; return the exit code."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if arguments else 2
+    if arguments[0] != "slurm":
+        raise ConfigError([f"launch {arguments[0]} is unknown; known is launch slurm"])
+    return launch_slurm_command(arguments[1:])
+
+
+def launch_slurm_command(arguments: Sequence[str]) -> int:
+    """Write the script of a job; submit it if asked to."""
+    own, flags = split(arguments)
+    config = read_config(SlurmConfig, USAGE, own)
+    if flags is None:
+        raise ConfigError([f"write {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}"])
+    job = job_of(flags, ["manyhands", "launch", "slurm", *arguments])
+    write_script(config, sbatch_script(config, job))
+    # SLURM opens the log files before the script could make their folder.
+    (job.folder / LOGS).mkdir(exist_ok=True)
+    if config.submit:
+        print(f"{config.script}: submitted as job {submitted(config.script)}")
+    else:
+        print(f"{config.script}: submit it with: {shlex.join(['sbatch', str(config.script)])}")
+    return 0
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """Flags of the job, and those of training if the two are separated."""
+    if SEPARATOR not in arguments:
+        return [*arguments], None
+    place = [*arguments].index(SEPARATOR)
+    return [*arguments[:place]], [*arguments[place + 1 :]]
+
+
+def job_of(flags: Sequence[str], command: Sequence[str]) -> Job:
+    """What the job runs; raises ConfigError where the flags of training cannot work."""
+    command_line = read_flags(flags)
+    faults = [f"--{name} has no place after {SEPARATOR}" for name in command_line.switches]
+    if "resume" in command_line.tree:
+        faults.append("leave out --resume: the script continues by itself what is in --output_dir")
+    if faults:
+        raise ConfigError(faults)
+    config = resolve_train_config(command_line.tree)
+    faults = run_faults(config)
+    if faults:
+        raise ConfigError(faults)
+    assert config.output_dir is not None
+    return Job(
+        program=[sys.executable, "-m", "manyhands"],
+        flags=flags,
+        run_dir=config.output_dir,
+        folder=Path.cwd(),
+        name=job_name_of(config),
+        written_by=command,
+    )
+
+
+def run_faults(config: TrainConfig) -> list[str]:
+    """Why a run cannot go on from one job to the next."""
+    rules = [
+        (
+            config.output_dir is None,
+            "give --output_dir=DIR: a job that queues again continues the run in that folder",
+        ),
+        (
+            not config.save_checkpoint,
+            "--save_checkpoint=false leaves nothing to continue from when a job has to leave",
+        ),
+        (
+            config.launch != LaunchConfig(),
+            "leave out --launch flags: SLURM starts the processes, see --processes_per_node",
+        ),
+    ]
+    return [sentence for is_wrong, sentence in rules if is_wrong]
+
+
+def write_script(config: SlurmConfig, text: str) -> None:
+    """Write a script that may be run; another one of that name stays unless told otherwise."""
+    script = config.script
+    if not script.absolute().parent.is_dir():
+        raise UserError(f"--script={script}: there is no folder {script.parent}")
+    if script.exists() and not config.overwrite and read_text(script) != text:
+        raise UserError(
+            f"{script} exists and is another; add --overwrite=true or choose another --script"
+        )
+    with whole_file(script) as scratch:
+        scratch.write_text(text, encoding="utf-8")
+        scratch.chmod(0o755)
+
+
+def read_text(path: Path) -> str | None:
+    """What is in a file, if it is text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def submitted(script: Path) -> str:
+    """Submit a script; return the number of the job."""
+    try:
+        done = subprocess.run(
+            ["sbatch", "--parsable", str(script)], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise EnvironmentFault(
+            f"sbatch is not installed here; submit {script} on a login node of the cluster"
+        ) from None
+    if done.returncode != 0:
+        raise EnvironmentFault(f"sbatch refused {script}: {done.stderr.strip()}")
+    return done.stdout.strip().partition(";")[0]

@@ -1,0 +1,117 @@
+"""A job for SLURM as the user asked for it; what it trains is said by the flags of training."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+MEMORY = re.compile(r"\d+[KMGT]?", re.IGNORECASE)
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MAX_SIGNAL_S = 65_535
+"""The largest number that sbatch takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmConfig:
+    """Job."""
+
+    nodes: int = 1
+    """Nodes of the job."""
+    gpus_per_node: int = 1
+    """GPUs of each node; 0 trains on processors, see --processes_per_node."""
+    processes_per_node: int | None = None
+    """Processes on each node; null starts one per GPU."""
+    partition: str | None = None
+    """Partition; null takes the cluster's default, as for account, qos, time and mem."""
+    account: str | None = None
+    """Account that pays."""
+    qos: str | None = None
+    """Quality of service."""
+    time: str | None = None
+    """Time limit of one job, as 24:00:00 or 2-12:00:00; requeued, a run goes on beyond it."""
+    cpus_per_task: int | None = None
+    """Cores of each process, its loader processes included."""
+    mem: str | None = None
+    """Memory of each node, as 64G."""
+    job_name: str | None = None
+    """Name of the job; null takes that of the run."""
+    options: list[str] = field(default_factory=list)
+    """More options of sbatch, as [--exclusive,--constraint=h100]."""
+    setup: list[str] = field(default_factory=list)
+    """Shell lines that the job begins with, as [module load cuda]."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Variables of every process, as {NCCL_SOCKET_IFNAME: ib0}."""
+    signal_s: int = 120
+    """Seconds before the time limit at which the run is asked to save and leave; 0 for never."""
+    requeue: bool = True
+    """Let a job that had to leave queue again; false ends it, to be submitted again by hand."""
+    script: Path = Path("train.sbatch")
+    """File to write."""
+    overwrite: bool = False
+    """Write over another script."""
+    submit: bool = False
+    """Submit the script with sbatch."""
+
+    @property
+    def num_processes(self) -> int:
+        """Processes on each node."""
+        return self.processes_per_node or self.gpus_per_node
+
+    def faults(self) -> list[str]:
+        """Everything that no job can be made of."""
+        return [*self._count_faults(), *self._time_faults(), *self._text_faults()]
+
+    def _count_faults(self) -> Iterator[str]:
+        at_least_one = ("nodes", "processes_per_node", "cpus_per_task")
+        for name, least in [*((name, 1) for name in at_least_one), ("gpus_per_node", 0)]:
+            value = getattr(self, name)
+            if value is not None and value < least:
+                yield f"--{name}={value} must be at least {least}"
+        if self.gpus_per_node == 0 and self.processes_per_node is None:
+            yield "--gpus_per_node=0 needs --processes_per_node=N"
+        if 0 < self.gpus_per_node < self.num_processes:
+            yield (
+                f"--processes_per_node={self.processes_per_node} would share "
+                f"--gpus_per_node={self.gpus_per_node}; a GPU serves one process"
+            )
+
+    def _time_faults(self) -> Iterator[str]:
+        limit_s = None if self.time is None else seconds_of(self.time)
+        if self.time is not None and limit_s is None:
+            yield f"--time={self.time} is not a time limit; write it as 24:00:00 or 2-12:00:00"
+        if not 0 <= self.signal_s <= MAX_SIGNAL_S:
+            yield f"--signal_s={self.signal_s} must be at least 0 and at most {MAX_SIGNAL_S}"
+        elif limit_s and self.signal_s >= limit_s:
+            yield f"--signal_s={self.signal_s} leaves nothing of --time={self.time}"
+
+    def _text_faults(self) -> Iterator[str]:
+        if self.mem is not None and not MEMORY.fullmatch(self.mem):
+            yield f"--mem={self.mem} is not an amount of memory; write it as 64G"
+        for name in self.env:
+            if not VARIABLE.fullmatch(name):
+                yield f"--env: {name} is not the name of a variable"
+        for option in self.options:
+            if not option.startswith("-"):
+                yield f"--options: {option} is not an option of sbatch; write --name=value"
+        named = ("partition", "account", "qos", "job_name")
+        texts = [getattr(self, name) or "" for name in named]
+        for text in [*texts, *self.env.values(), *self.options, *self.setup, str(self.script)]:
+            if not text.isprintable():
+                yield f"{text!r} would break a line of the script"
+
+
+def seconds_of(limit: str) -> int | None:
+    """Seconds of a time limit in the forms that SLURM knows; None if it is none of them."""
+    found = TIME.fullmatch(limit)
+    if found is None:
+        return None
+    days, *given = found.groups()
+    numbers = [int(number) for number in given if number is not None]
+    if days is not None:
+        # After days come hours, then minutes, then seconds.
+        numbers += [0] * (3 - len(numbers))
+    elif len(numbers) == 1:
+        numbers = [0, numbers[0], 0]
+    hours, minutes, seconds = [0] * (3 - len(numbers)) + numbers
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -1,0 +1,113 @@
+"""The script of a SLURM job: from a config and the flags of a run to text that sbatch takes."""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyhands.config.slurm import SlurmConfig
+
+TEMPLATE = Path(__file__).with_name("train.sbatch")
+MARK = re.compile("@([A-Z_]+)@")
+LOGS = Path("logs")
+REQUEUE = """    # A job that was canceled stays so; any other queues again.
+    state=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T)
+    if [[ $state != COMPLETING && $state != CANCELLED ]]; then
+        echo "stopped on request; queues again to continue"
+        scontrol requeue "$SLURM_JOB_ID"
+    fi"""
+SUBMIT_AGAIN = """    echo "stopped on request; submit again to continue"
+    code=75"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job runs, and where."""
+
+    program: Sequence[str]
+    """What starts manyhands, such as the path of a Python and `-m manyhands`."""
+    flags: Sequence[str]
+    """Flags of `manyhands train`."""
+    run_dir: Path
+    folder: Path
+    """Where relative paths of the flags begin."""
+    name: str
+    written_by: Sequence[str]
+    """The command that asked for the script."""
+
+
+def sbatch_script(config: SlurmConfig, job: Job) -> str:
+    """The text of a script that can be submitted again and again until the run has finished."""
+    values = {
+        "SUBMIT": shlex.join(["sbatch", str(config.script)]),
+        "WRITTEN_BY": one_line(shlex.join(job.written_by)),
+        "DIRECTIVES": "\n".join(directives(config, job)),
+        "SETUP": "".join(f"{line}\n" for line in setup_lines(config)),
+        "RUN_DIR": shlex.quote(str(job.run_dir)),
+        "TRAIN": "\n".join(f"    {line}" for line in command_lines(job)),
+        "SRUN": shlex.join(step_options(config)),
+        "LEAVE": REQUEUE if config.requeue else SUBMIT_AGAIN,
+    }
+    return MARK.sub(lambda mark: values[mark[1]], TEMPLATE.read_text(encoding="utf-8"))
+
+
+def one_line(text: str) -> str:
+    """A text that cannot leave the comment it stands in."""
+    return " ".join(text.splitlines())
+
+
+def directives(config: SlurmConfig, job: Job) -> Iterator[str]:
+    """The lines that sbatch reads, with what is not plain explained."""
+    for option, value in resources(config, job):
+        if value is not None:
+            yield f"#SBATCH --{option}={shlex.quote(str(value))}"
+    yield from (f"#SBATCH {shlex.quote(option)}" for option in config.options)
+    yield "# A requeued job keeps its number, %j, and goes on in the same files."
+    yield f"#SBATCH --output={LOGS}/train_%j.out"
+    yield f"#SBATCH --error={LOGS}/train_%j.err"
+    yield "#SBATCH --open-mode=append"
+    if config.signal_s:
+        yield "# This many seconds before the time limit, the run is asked to save and leave."
+        yield f"#SBATCH --signal=USR1@{config.signal_s}"
+    yield "#SBATCH --requeue" if config.requeue else "#SBATCH --no-requeue"
+
+
+def resources(config: SlurmConfig, job: Job) -> list[tuple[str, object]]:
+    """What the job asks of the cluster; None where the cluster decides."""
+    return [
+        ("job-name", config.job_name or job.name),
+        ("partition", config.partition),
+        ("account", config.account),
+        ("qos", config.qos),
+        ("nodes", config.nodes),
+        ("ntasks-per-node", config.num_processes),
+        ("gpus-per-node", config.gpus_per_node or None),
+        ("cpus-per-task", config.cpus_per_task),
+        ("mem", config.mem),
+        ("time", config.time),
+        ("chdir", job.folder),
+    ]
+
+
+def setup_lines(config: SlurmConfig) -> list[str]:
+    """What the job does first, as the user wrote it, and the variables of every process."""
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in config.env.items()]
+    # Such scripts as `module` and `conda` look at variables that nobody set.
+    return [*config.setup, *exports]
+
+
+def command_lines(job: Job) -> list[str]:
+    """The words of the training command, one flag a line."""
+    return [
+        shlex.join([*job.program, "train"]),
+        *(shlex.quote(flag) for flag in job.flags),
+    ]
+
+
+def step_options(config: SlurmConfig) -> list[str]:
+    """Options of srun; a step inherits tasks and GPUs from its job, but not every version cores."""
+    options = ["--kill-on-bad-exit=1", "--export=ALL"]
+    if config.cpus_per_task is not None:
+        options.append(f"--cpus-per-task={config.cpus_per_task}")
+    return options

@@ -1,0 +1,121 @@
+"""`manyhands launch slurm` as users run it."""
+
+import os
+import shlex
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from manyhands.cli.launch import launch_command
+from manyhands.cli.main import guarded
+
+TRAIN = ["--dataset.root=data", "--policy.type=act", "--output_dir=runs/act"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The current folder, in which scripts are written."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def launch(*arguments: str) -> int:
+    return guarded(launch_command, ["slurm", *arguments])
+
+
+def test_the_script_is_written_and_how_to_submit_it_is_told(folder, capsys):
+    assert launch("--nodes=2", "--gpus_per_node=4", "--partition=gpu", "--", *TRAIN) == 0
+    assert capsys.readouterr().out == "train.sbatch: submit it with: sbatch train.sbatch\n"
+    script = folder / "train.sbatch"
+    text = script.read_text()
+    assert script.stat().st_mode & stat.S_IXUSR and (folder / "logs").is_dir()
+    assert f"#SBATCH --chdir={folder}\n" in text
+    assert (
+        f"    {shlex.quote(sys.executable)} -m manyhands train\n    --dataset.root=data\n" in text
+    )
+    assert "run_dir=runs/act\n" in text and "#SBATCH --job-name=act\n" in text
+    assert "#     manyhands launch slurm --nodes=2 --gpus_per_node=4" in text
+    subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_names_and_variables_are_taken_from_the_flags(folder):
+    own = ["--env.NCCL_DEBUG=INFO", "--setup=[module load cuda, ulimit -n 9999]", "--signal_s=60"]
+    own += ["--options=[--exclusive]", "--script=jobs.sh", "--time=1-00", "--job_name=mine"]
+    assert launch(*own, "--", *TRAIN, "--job_name=theirs") == 0
+    text = (folder / "jobs.sh").read_text()
+    assert "module load cuda\nulimit -n 9999\nexport NCCL_DEBUG=INFO\n" in text
+    for line in ("--exclusive", "--time=1-00", "--signal=USR1@60", "--job-name=mine"):
+        assert f"#SBATCH {line}\n" in text
+
+
+def test_the_same_script_is_written_again_but_another_stays_unless_told(folder, capsys):
+    assert launch("--", *TRAIN) == 0
+    assert launch("--", *TRAIN) == 0
+    capsys.readouterr()
+    assert launch("--nodes=2", "--", *TRAIN) == 2
+    assert "train.sbatch exists" in capsys.readouterr().err
+    assert launch("--nodes=2", "--overwrite", "--", *TRAIN) == 0
+    assert "#SBATCH --nodes=2\n" in (folder / "train.sbatch").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "write -- and the flags of training"),
+        (["--nodes=2", *TRAIN], "unknown flag --dataset.root"),
+        (["--node=2", "--", *TRAIN], "unknown flag --node; did you mean --nodes?"),
+        (["--nodes=none", "--", *TRAIN], "--nodes=none is not a whole number"),
+        (["--gpus_per_node=0", "--", *TRAIN], "needs --processes_per_node"),
+        (["--script=no/where.sh", "--", *TRAIN], "there is no folder no"),
+        (["--", "--policy.type=act", "--output_dir=a"], "dataset"),
+        (["--", *TRAIN, "--stepps=4"], "unknown flag --stepps; did you mean --steps?"),
+        (["--", *TRAIN[:2]], "give --output_dir=DIR"),
+        (["--", *TRAIN, "--resume=true"], "leave out --resume"),
+        (["--", *TRAIN, "--save_checkpoint=false"], "nothing to continue from"),
+        (["--", *TRAIN, "--launch.num_processes=2"], "see --processes_per_node"),
+        (["--", *TRAIN, "--print_config"], "--print_config has no place after --"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_is_written(folder, arguments, told, capsys):
+    assert launch(*arguments) == 2
+    assert told in capsys.readouterr().err
+    assert not [*folder.iterdir()]
+
+
+def test_only_slurm_is_known(capsys):
+    assert guarded(launch_command, ["pbs"]) == 2
+    assert "launch pbs is unknown; known is launch slurm" in capsys.readouterr().err
+
+
+def test_help_is_an_answer(capsys):
+    for arguments in (["--help"], ["slurm", "--help"]):
+        assert guarded(launch_command, arguments) == 0
+        assert "manyhands launch slurm" in capsys.readouterr().out
+
+
+def test_without_sbatch_the_script_is_there_and_the_way_on_is_told(folder, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(folder))
+    assert launch("--submit=true", "--", *TRAIN) == 2
+    assert "sbatch is not installed here; submit train.sbatch on" in capsys.readouterr().err
+    assert (folder / "train.sbatch").exists()
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "code", "told"),
+    [
+        ("echo '42;cluster'", 0, "train.sbatch: submitted as job 42\n"),
+        ("echo 'invalid partition' >&2; exit 1", 2, "sbatch refused train.sbatch: invalid partit"),
+    ],
+)
+def test_the_answer_of_sbatch_is_passed_on(
+    tmp_path_factory, capsys, monkeypatch, sbatch, code, told
+):
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / "sbatch").write_text(f'#!/bin/sh\n[ "$*" = "--parsable train.sbatch" ]\n{sbatch}\n')
+    (programs / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert launch("--submit=true", "--", *TRAIN) == code
+    captured = capsys.readouterr()
+    assert told in captured.out + captured.err
