@@ -10,7 +10,7 @@ LEROBOT_PYTHON ?= $(shell for python in python3.12 python3 $$HOME/.pyenv/version
 LEROBOT_VENV := .venv-lerobot
 LEROBOT_READY := $(LEROBOT_VENV)/.ready
 
-.PHONY: demo test gpu-test interop lint clean
+.PHONY: demo test gpu-test exactness interop slurm-test lint clean
 
 # One environment serves every target; it is made anew when what it installs changes.
 $(READY): pyproject.toml constraints.txt
@@ -29,6 +29,10 @@ test: $(READY) lint
 gpu-test: $(READY)
 	$(BIN)/pytest -m gpu
 
+# Losses of all strategies at 1 to 4 processes; ten minutes on two cores.
+exactness: $(READY)
+	$(BIN)/pytest tests/training/test_strategies.py -m 'exact or process'
+
 # LeRobot pins another torch and another PyAV, so it lives apart.
 $(LEROBOT_READY): interop/requirements.txt
 	@$(or $(LEROBOT_PYTHON),false) -c $(IS_312) 2>/dev/null || \
@@ -40,6 +44,12 @@ $(LEROBOT_READY): interop/requirements.txt
 
 interop: $(READY) $(LEROBOT_READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/interop -m interop
+
+# SLURM comes from the distribution's packages; its daemons live in a temporary folder, as long as the
+# tests. Where it cannot be had there is nothing to test.
+slurm-test: $(READY)
+	@sh tests/cluster/install_slurm.sh || { code=$$?; [ $$code = 3 ] || exit $$code; exit 0; } && \
+	OMP_NUM_THREADS=1 timeout --kill-after=10 600 $(BIN)/pytest tests/cluster -m slurm --durations=0
 
 lint: $(READY)
 	$(BIN)/ruff check

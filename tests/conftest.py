@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,17 @@ os.environ["MANYHANDS_HOME"] = tempfile.mkdtemp(prefix="manyhands-tests-")
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from manyhands.data.writing.writer import DatasetWriter
 
 DEADLINE_S = 200
 
-TINY_ACT = (
-    "--policy.type=act",
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("manyhands", deadline=None)
+settings.load_profile("manyhands")
+
+TINY_SIZES = (
     "--policy.dim_model=16",
     "--policy.n_heads=2",
     "--policy.dim_feedforward=32",
@@ -33,6 +37,10 @@ TINY_ACT = (
     "--policy.latent_dim=4",
     "--policy.chunk_size=6",
     "--policy.n_action_steps=6",
+)
+TINY_ACT = (
+    "--policy.type=act",
+    *TINY_SIZES,
     "--policy.optimizer_lr=1e-3",
     "--policy.device=cpu",
     "--num_workers=0",
@@ -66,25 +74,36 @@ def shared() -> Path:
 def tiny_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four short episodes with states and actions, and no camera."""
     root = tmp_path_factory.mktemp("data") / "tiny"
-    names = {
-        "observation.state": 3,
-        "observation.environment_state": 4,
-        "observation.velocity": 2,
-        "action": 2,
-    }
+    record_vectors(root, "observation.state", (9, 12, 7, 11), np.random.default_rng(0).normal)
+    return root
+
+
+def record_vectors(
+    root: Path, state: str, lengths: Sequence[int], draw: Callable[..., np.ndarray]
+) -> None:
+    """Record episodes of small vectors, of which the robot's state has the name that is given."""
+    sizes = {state: 3, "observation.environment_state": 4, "observation.velocity": 2, "action": 2}
     features = {
-        name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in names.items()
+        name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in sizes.items()
     }
-    random = np.random.default_rng(0)
     with DatasetWriter.create(root, 10, features) as writer:
-        for length in (9, 12, 7, 11):
+        for length in lengths:
             for _ in range(length):
-                frame = {
-                    name: random.normal(size=size).astype("f4") for name, size in names.items()
-                }
+                frame = {name: draw(size=size).astype("f4") for name, size in sizes.items()}
                 writer.add_frame({**frame, "task": "reach"})
             writer.save_episode()
-    return root
+
+
+@pytest.fixture(scope="session")
+def record_tiny() -> Any:
+    """Records what the tiny dataset has, otherwise: root, name of the state, lengths, numbers."""
+    return record_vectors
+
+
+@pytest.fixture(scope="session")
+def tiny_sizes() -> tuple[str, ...]:
+    """Flags that make any ACT tiny."""
+    return TINY_SIZES
 
 
 @pytest.fixture(scope="session")
@@ -111,17 +130,27 @@ class Command:
         return self.run([*program, *self.argv(output_dir, *flags)], code)
 
     def run(
-        self, command: Sequence[str], code: int = 0, changes: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        code: int = 0,
+        changes: Mapping[str, str] | None = None,
+        *,
+        given: str | None = None,
+        deadline_s: float = DEADLINE_S,
     ) -> str:
-        """Run a command under a deadline; on any other exit code show everything it printed."""
+        """Run a command under a deadline; on any other exit code show everything it printed.
+
+        `changes` are to its environment, `given` is what it reads.
+        """
         environ = {name: value for name, value in os.environ.items() if name != "RANK"}
         environ |= changes or {}
         done = subprocess.run(
             command,
+            input=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=deadline_s,
             env=environ | {"OMP_NUM_THREADS": "1"},
             check=False,
         )
@@ -129,7 +158,7 @@ class Command:
         return done.stdout
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def command(tiny_dataset: Path) -> Command:
     """`manyhands train` on the tiny dataset."""
     return Command(tiny_dataset)
@@ -164,6 +193,12 @@ def hub() -> Iterator[Any]:
     server = runpy.run_path(str(Path(__file__).with_name("hub_server.py")))["HubServer"]
     with server() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def as_nobody() -> Any:
+    """Makes a block run without the privilege of root; see nobody.py."""
+    return runpy.run_path(str(Path(__file__).with_name("nobody.py")))["as_nobody"]
 
 
 @pytest.fixture(scope="session")

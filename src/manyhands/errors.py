@@ -5,6 +5,8 @@ class UserError(Exception):
     """A mistake the user can mend: the fault, the value seen, the flag or file to change."""
 
     exit_code = 2
+    rank: int | None = None
+    """The rank that speaks for all; None where all may have met the same mistake."""
 
 
 class ConfigError(UserError):
@@ -35,15 +37,17 @@ class EnvironmentFault(UserError):
 
 
 class RankLost(Exception):
-    """Another process of the run died; whatever it was, it is told there."""
+    """Another rank ended the run; whatever it was, it is told there."""
 
-    exit_code = 1
+    exit_code = 76
 
 
 class Diverged(Exception):
     """Training produced a number that is not finite."""
 
     exit_code = 3
+    rank: int | None = None
+    """The rank that speaks for all."""
 
 
 class Answered(Exception):

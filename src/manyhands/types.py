@@ -81,9 +81,6 @@ class Engine(Protocol):
     def step(self, optimizer: Optimizer) -> None:
         """Update the weights, unless gradients that were clipped before have overflown."""
 
-    def gather_weights(self, network: nn.Module) -> dict[str, Tensor]:
-        """Collective. A copy of all weights in the main rank's memory; nothing on the others."""
-
     def scaler_state(self) -> dict[str, float]:
         """State of the loss scaler; empty where there is none."""
 

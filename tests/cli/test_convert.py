@@ -126,3 +126,10 @@ def test_help_answers_without_torch():
     assert done.returncode == 0
     for flag in ("--merge", "--output", "--exclude_episodes", "--allow_mixed_robots", "--json"):
         assert flag in done.stdout
+
+
+def test_a_checkpoint_without_shards_is_told(tmp_path, capsys):
+    for name in ("pretrained_model", "training_state"):
+        (tmp_path / name).mkdir()
+    assert run(f"--checkpoint={tmp_path}") == 2
+    assert "only checkpoints of sharded runs" in capsys.readouterr().err

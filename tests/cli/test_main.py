@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from manyhands.cli.main import guarded, main, unknown_command
-from manyhands.errors import Diverged, UserError
+from manyhands.errors import Diverged, RankLost, UserError
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -39,6 +40,30 @@ def test_a_mistake_is_told_line_by_line_with_its_exit_code(error, code, capsys):
 
     assert guarded(command, []) == code
     assert capsys.readouterr().err == "manyhands: a\nmanyhands: b\n"
+
+
+def test_the_rank_that_speaks_for_all_does_so_at_once(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+    error = UserError("bad")
+    error.rank = 1
+
+    def command(_arguments):
+        raise error
+
+    start = time.monotonic()
+    assert guarded(command, []) == 2
+    assert time.monotonic() - start < 1
+    assert capsys.readouterr().err == "manyhands rank 1: bad\n"
+
+
+def test_a_rank_that_lost_another_leaves_in_silence(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+
+    def command(_arguments):
+        raise RankLost
+
+    assert guarded(command, []) == RankLost.exit_code
+    assert capsys.readouterr().err == ""
 
 
 def test_our_own_bugs_keep_their_traceback():

@@ -7,7 +7,6 @@ import pytest
 
 from manyhands.config.act import ActConfig
 from manyhands.config.check import faults_of
-from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.optim import AdamWConfig, ConstantWithWarmupConfig, DiffuserSchedulerConfig
 from manyhands.config.train import (
     AcceleratorConfig,
@@ -15,6 +14,7 @@ from manyhands.config.train import (
     EmaConfig,
     GradientAccumulationConfig,
     LaunchConfig,
+    ScalingConfig,
     TrainConfig,
 )
 
@@ -23,12 +23,8 @@ GOOD = TrainConfig(
 )
 PUSHED = ActConfig(push_to_hub=True, repo_id="me/mine")
 SEEING = ActConfig(backbone_weights=Path("resnet18.pth"))
-GROUPED = DiffusionConfig(
-    use_group_norm=True,
-    pretrained_backbone_weights=None,
-    backbone_weights=Path("resnet18.pth"),
-)
 ZERO_PARTS = AcceleratorConfig(gradient_accumulation=GradientAccumulationConfig(steps=0))
+TWO_PARTS = AcceleratorConfig(gradient_accumulation=GradientAccumulationConfig(steps=2))
 
 
 def test_a_sound_config_has_no_fault():
@@ -46,11 +42,21 @@ def test_a_sound_config_has_no_fault():
         ({"policy": PUSHED, "save_checkpoint": False}, "--save_checkpoint"),
         ({"policy": SEEING, "resume": "run"}, "--resume"),
         ({"policy": replace(SEEING, pretrained_path=Path("base"))}, "--policy.path=base"),
-        ({"policy": GROUPED}, "--policy.use_group_norm"),
         ({"policy": ActConfig(use_peft=True)}, "--policy.use_peft"),
         ({"policy": ActConfig(device="tpu")}, "--policy.device"),
         ({"batch_size": 0}, "--batch_size"),
         ({"steps": 0}, "--steps"),
+        ({"epochs": 0.0}, "--epochs=0.0"),
+        ({"epochs": float("inf")}, "--epochs=inf"),
+        ({"samples": 0}, "--samples=0"),
+        ({"steps": 5, "epochs": 2.0}, "--steps=5 and --epochs=2.0 are budgets of one run"),
+        ({"samples": 5, "epochs": 2.0}, "--epochs=2.0 and --samples=5 are budgets of one run"),
+        ({"global_batch_size": 0}, "--global_batch_size=0"),
+        ({"global_batch_size": 8, "accelerator": TWO_PARTS}, "gradient_accumulation.steps=2"),
+        ({"scaling": ScalingConfig(lr="linear")}, "--scaling.base_batch_size"),
+        ({"dtype": "float16"}, "--dtype=float16 is not one of float32, float64"),
+        ({"dtype": "float64", "accelerator": AcceleratorConfig(mixed_precision="bf16")}, "=bf16"),
+        ({"dtype": "float64", "policy": ActConfig(use_amp=True)}, "--policy.use_amp"),
         ({"log_freq": 0}, "--log_freq"),
         ({"save_freq": -1}, "--save_freq"),
         ({"num_workers": -1}, "--num_workers"),
@@ -59,6 +65,7 @@ def test_a_sound_config_has_no_fault():
         ({"launch": LaunchConfig(num_processes=0)}, "--launch.num_processes"),
         ({"accelerator": ZERO_PARTS}, "--accelerator.gradient_accumulation.steps"),
         ({"accelerator": AcceleratorConfig(mixed_precision="fp8")}, "mixed_precision"),
+        ({"checkpoint_format": "pickle"}, "checkpoint_format=pickle"),
         ({"dataloader_multiprocessing_context": "thread"}, "multiprocessing_context"),
         ({"optimizer": AdamWConfig(lr=0.0)}, "--optimizer.lr"),
         ({"scheduler": DiffuserSchedulerConfig(name="sine")}, "--scheduler.name"),

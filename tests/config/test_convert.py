@@ -18,6 +18,7 @@ OUTPUT = Path("new")
         ConvertConfig(dataset=NamedDatasetConfig(repo_id="a/b", revision="v2"), output=OUTPUT),
         ConvertConfig(dataset=SOURCE, output=OUTPUT, episodes=[1, 2], exclude_episodes=[2]),
         ConvertConfig(merge=["a", "b"], output=OUTPUT, allow_mixed_robots=True),
+        ConvertConfig(checkpoint=Path("run")),
     ],
 )
 def test_a_possible_conversion_has_no_faults(config):
@@ -38,6 +39,7 @@ def test_a_possible_conversion_has_no_faults(config):
             {"dataset": NamedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
             "--dataset.revision chooses a Hub revision",
         ),
+        ({"checkpoint": Path("run"), "output": OUTPUT}, "--output is about datasets"),
     ],
 )
 def test_what_cannot_work_is_told(values, message):

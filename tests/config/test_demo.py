@@ -2,7 +2,7 @@
 
 from manyhands.config.demo import DemoConfig
 from manyhands.config.schema import flags_of
-from manyhands.config.train import LaunchConfig
+from manyhands.config.train import ProcessesConfig
 
 
 def test_the_flags_are_these():
@@ -12,7 +12,7 @@ def test_the_flags_are_these():
 
 def test_faults_name_their_flag():
     assert DemoConfig().faults() == []
-    config = DemoConfig(seed=-1, launch=LaunchConfig(num_processes=0))
+    config = DemoConfig(seed=-1, launch=ProcessesConfig(num_processes=0))
     assert [fault.partition("=")[0] for fault in config.faults()] == [
         "--seed",
         "--launch.num_processes",

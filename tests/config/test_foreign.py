@@ -26,7 +26,7 @@ def test_each_setting_is_refused_by_name_when_it_asks_for_something(name):
 
 @pytest.mark.parametrize(
     "flag",
-    ["accelerator.ddp.static_graph", "dataset.video_backend", "eval.n_episodes", "wandb.mode"],
+    ["accelerator.compile.mode", "dataset.video_backend", "eval.n_episodes", "wandb.mode"],
 )
 def test_details_that_would_change_nothing_are_refused_when_typed(flag):
     with pytest.raises(ConfigError, match=flag):
@@ -41,7 +41,8 @@ def test_defaults_as_lerobot_writes_them_to_a_file_pass():
         "wandb": {"enable": False, "project": "lerobot"},
         "eval": {"n_episodes": 50},
         "dataset": {"video_backend": "torchcodec", "streaming": False},
-        "parallelism": {"dp_replicate": 1, "dp_shard": 1},
+        "parallelism": {"cfg_parallel": 1, "context_parallel": {"ring_degree": 1}},
+        "accelerator": {"fsdp": {"min_num_params": None, "ignored_modules": None}},
         "steps": 5,
     }
     assert drop_foreign(tree, faults) == {"steps": 5}

@@ -8,6 +8,7 @@ import pytest
 
 from manyhands.config.files import to_json
 from manyhands.config.lerobot_train import from_lerobot, is_lerobots, to_lerobot
+from manyhands.config.parallelism import ParallelismConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
@@ -31,6 +32,7 @@ NEWER = {
         "mixed_precision": "bf16",
         "gradient_accumulation": {"steps": 2},
         "ddp": {"find_unused_parameters": True},
+        "fsdp": {"reshard_after_forward": False, "min_num_params": None},
     },
     "checkpoint_format": "safetensors",
 }
@@ -126,10 +128,12 @@ def test_where_a_run_went_and_whom_it_told_is_its_past(tmp_path, name):
     assert config.policy.push_to_hub is False
     assert config.accelerator.mixed_precision == "bf16"
     assert config.accelerator.gradient_accumulation.steps == 2
+    assert config.parallelism == ParallelismConfig()
+    assert config.accelerator.fsdp.reshard_after_forward
 
 
 @pytest.mark.parametrize(
-    "flag", ["--parallelism.dp_replicate=4", "--save_checkpoint_to_hub=true", "--wandb.mode=online"]
+    "flag", ["--parallelism.cfg_parallel=2", "--save_checkpoint_to_hub=true", "--wandb.mode=online"]
 )
 def test_the_same_is_a_wish_when_it_is_typed(tmp_path, flag):
     with pytest.raises(ConfigError, match=flag):

@@ -1,6 +1,7 @@
 """Precedence: defaults < policy preset < file < flags."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,9 +73,13 @@ def test_print_config_can_be_read_back(tmp_path: Path):
 
 
 def checkpoint_of(run: Path, *argv: str) -> Path:
+    return stored(run, read_train_config(argv))
+
+
+def stored(run: Path, config: TrainConfig) -> Path:
     folder = run / "checkpoints" / "000010" / "pretrained_model"
     folder.mkdir(parents=True)
-    (folder / "train_config.json").write_text(to_json(read_train_config(argv)))
+    (folder / "train_config.json").write_text(to_json(config))
     (run / "checkpoints" / "last").symlink_to("000010")
     return folder
 
@@ -125,7 +130,7 @@ def test_all_faults_are_told_together():
     assert faults == [
         "unknown flag --batchsize; did you mean --batch_size?",
         "unknown flag --polcy.type; did you mean --policy.type?",
-        "--steps=many is not a whole number",
+        "--steps=many is not a whole number or null",
         "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME",
         "--log_freq=0 must be at least 1",
     ]
@@ -174,6 +179,26 @@ def test_a_preset_value_that_a_file_shadows_is_refused_by_name(tmp_path: Path):
     assert "use --optimizer.lr" in fault
 
 
+def test_the_flags_a_run_began_with_may_be_said_again_to_continue_it(tmp_path: Path):
+    flags = (*BASE, "--policy.optimizer_lr=5e-3", "--policy.optimizer_weight_decay=0")
+    checkpoint_of(tmp_path, *flags)
+    resumed = read_train_config([*flags, f"--resume={tmp_path}"])
+    assert resumed.optimizer is not None and resumed.optimizer.lr == 5e-3
+
+
+def test_a_run_that_began_from_a_policy_is_continued_by_the_same_flags(tmp_path: Path):
+    start, run = tmp_path / "start", tmp_path / "run"
+    start.mkdir()
+    policy = read_train_config(BASE).policy
+    (start / "config.json").write_text(to_json(policy))
+    flags = ("--dataset.root=data", f"--policy.path={start}")
+    checkpoint_of(run, *flags)
+    resumed = read_train_config([*flags, f"--resume={run}"])
+    assert resumed.policy is not None and str(resumed.policy.pretrained_path) == str(start)
+    (fault,) = faults_of("--dataset.root=data", f"--policy.path={run}", f"--resume={run}")
+    assert "--policy.path" in fault
+
+
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
@@ -190,3 +215,37 @@ def test_a_preset_value_that_a_file_shadows_is_refused_by_name(tmp_path: Path):
 )
 def test_values_that_cannot_work_are_named(flag, words):
     assert any(words in fault for fault in faults_of(*BASE, flag))
+
+
+def sizes(*argv: str) -> tuple:
+    config = read_train_config(argv)
+    return config.steps, config.epochs, config.samples, config.batch_size
+
+
+def test_budget_and_batch_have_their_usual_size_unless_another_says_it():
+    assert sizes(*BASE) == (100_000, None, None, 8)
+    assert sizes(*BASE, "--epochs=2") == (None, 2.0, None, 8)
+    assert sizes(*BASE, "--samples=50", "--steps=null") == (None, None, 50, 8)
+    assert sizes(*BASE, "--global_batch_size=64") == (100_000, None, None, None)
+    assert sizes(*BASE, "--global_batch_size=64", "--batch_size=4")[3] == 4
+    by_hand = TrainConfig(dataset=DatasetConfig(root=Path("x")), policy=ActConfig(), epochs=3.0)
+    assert completed(completed(by_hand)) == completed(by_hand)
+    assert completed(by_hand).steps is None
+
+
+def test_a_budget_takes_the_place_of_another_that_stands_below(tmp_path: Path):
+    checkpoint_of(tmp_path / "run", *BASE, "--steps=11")
+    file = tmp_path / "more.yaml"
+    file.write_text(f"resume: {tmp_path / 'run'}\nepochs: 2.5\n")
+    assert sizes(f"--resume={tmp_path / 'run'}")[:3] == (11, None, None)
+    assert sizes(f"--resume={tmp_path / 'run'}", "--samples=9")[:3] == (None, None, 9)
+    assert sizes(f"--config={file}")[:3] == (None, 2.5, None)
+    assert sizes(f"--config={file}", "--steps=5")[:3] == (5, None, None)
+    (fault,) = faults_of(*BASE, "--steps=5", "--epochs=2")
+    assert fault == "--steps=5 and --epochs=2.0 are budgets of one run; give one of them"
+
+
+def test_the_steps_that_a_stored_budget_came_to_are_its_past(tmp_path: Path):
+    config = replace(read_train_config([*BASE, "--epochs=2"]), steps=50)
+    stored(tmp_path / "run", config)
+    assert sizes(f"--resume={tmp_path / 'run'}")[:3] == (None, 2.0, None)

@@ -4,10 +4,17 @@ import pytest
 
 from manyhands.config.resolve import read_train_config
 from manyhands.config.schema import flags_of
-from manyhands.config.train import EmaConfig, TrainConfig
+from manyhands.config.train import EmaConfig, ScalingConfig, TrainConfig
 from manyhands.errors import ConfigError
 
 FLAGS = [
+    "accelerator.ddp.find_unused_parameters",
+    "accelerator.ddp.gradient_as_bucket_view",
+    "accelerator.ddp.gradient_compression",
+    "accelerator.ddp.static_graph",
+    "accelerator.fsdp.cpu_offload",
+    "accelerator.fsdp.reshard_after_forward",
+    "accelerator.fsdp.wrap_modules",
     "accelerator.gradient_accumulation.steps",
     "accelerator.mixed_precision",
     "audit",
@@ -16,6 +23,7 @@ FLAGS = [
     "cache.folder",
     "cache.max_disk",
     "cache.mode",
+    "checkpoint_format",
     "cudnn_deterministic",
     "dataloader_multiprocessing_context",
     "dataset.check",
@@ -35,6 +43,7 @@ FLAGS = [
     "dataset.revision",
     "dataset.root",
     "dataset.use_imagenet_stats",
+    "dtype",
     "ema.decay",
     "ema.enable",
     "ema.inv_gamma",
@@ -43,8 +52,15 @@ FLAGS = [
     "ema.power",
     "ema.update_after_step",
     "ema.use_for_eval",
+    "epochs",
     "eval_steps",
+    "global_batch_size",
     "job_name",
+    "launch.gpu_ids",
+    "launch.machine_rank",
+    "launch.main_address",
+    "launch.main_port",
+    "launch.num_machines",
     "launch.num_processes",
     "log_freq",
     "max_eval_samples",
@@ -60,6 +76,9 @@ FLAGS = [
     "optimizer.type",
     "optimizer.weight_decay",
     "output_dir",
+    "parallelism.dp_replicate",
+    "parallelism.dp_shard",
+    "parallelism.gpus_per_process",
     "policy.backbone_weights",
     "policy.beta_end",
     "policy.beta_schedule",
@@ -132,8 +151,11 @@ FLAGS = [
     "prefetch_factor",
     "rename_map",
     "resume",
+    "samples",
     "save_checkpoint",
     "save_freq",
+    "scaling.base_batch_size",
+    "scaling.lr",
     "scheduler.decay_lr",
     "scheduler.name",
     "scheduler.num_decay_steps",
@@ -142,6 +164,7 @@ FLAGS = [
     "scheduler.type",
     "seed",
     "steps",
+    "timeout_s",
     "use_policy_training_preset",
 ]
 
@@ -186,3 +209,23 @@ def test_details_of_an_average_that_nobody_asked_for_are_refused():
     with pytest.raises(ConfigError, match=r"--ema\.decay has no effect without --ema\.enable=true"):
         read_train_config(argv)
     assert read_train_config([*argv, "--ema.enable=true"]).ema.decay == 0.5
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"lr": "cubic"}, "--scaling.lr=cubic is not one of none, linear, sqrt"),
+        ({"lr": "linear"}, "--scaling.lr=linear needs --scaling.base_batch_size"),
+        ({"base_batch_size": 8}, "--scaling.base_batch_size=8 has no effect"),
+        ({"lr": "sqrt", "base_batch_size": 0}, "--scaling.base_batch_size=0 must be at least 1"),
+    ],
+)
+def test_a_scaling_that_says_too_little_or_too_much_is_refused_by_name(values, named):
+    (fault,) = ScalingConfig(**values).faults()
+    assert named in fault
+
+
+def test_rates_are_not_scaled_unless_asked():
+    assert TrainConfig().scaling == ScalingConfig(lr="none")
+    assert list(ScalingConfig().faults()) == []
+    assert list(ScalingConfig(lr="sqrt", base_batch_size=8).faults()) == []

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.config.transform_types import REQUIRED, TRANSFORM_TYPES, around_one, interval
@@ -103,7 +103,6 @@ def test_every_default_is_a_value_its_reader_takes(kind):
             assert kwarg.read(kwarg.default) == kwarg.default, name
 
 
-@settings(deadline=None)
 @given(FINITE | st.tuples(FINITE, FINITE) | st.text() | st.none() | st.lists(FINITE))
 def test_what_is_read_is_ordered_and_within_bounds(value):
     try:

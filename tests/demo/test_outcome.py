@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,11 @@ def test_people_get_a_table_a_report_and_commands(tmp_path: Path):
         assert words in text
     for command in next_commands(tmp_path):
         assert command in text
+
+
+def test_the_commands_that_lead_on_can_be_pasted():
+    words = [word for command in next_commands(Path("my demo")) for word in shlex.split(command)]
+    assert {"--resume=my demo/run", "--dataset.root=my demo/dataset"} <= {*words}
 
 
 def test_filmed_episodes_become_strips_of_the_same_length():

@@ -6,7 +6,7 @@ from manyhands.config.check import faults_of
 from manyhands.config.demo import DemoConfig
 from manyhands.config.files import to_yaml
 from manyhands.config.resolve import read_train_config
-from manyhands.config.train import LaunchConfig
+from manyhands.config.train import ProcessesConfig
 from manyhands.demo.recipe import choose_recipe, train_config_of
 
 ROOT, RUN = Path("data"), Path("run")
@@ -20,7 +20,7 @@ def test_a_gpu_learns_from_the_camera_and_a_cpu_from_the_pose():
 
 
 def test_the_number_of_processes_can_be_chosen_and_keeps_the_batch():
-    config = DemoConfig(launch=LaunchConfig(num_processes=4))
+    config = DemoConfig(launch=ProcessesConfig(num_processes=4))
     recipe = choose_recipe(config, num_gpus=0)
     run = train_config_of(recipe, 0, ROOT, RUN)
     assert (run.launch.num_processes, run.batch_size) == (4, 16)

@@ -90,6 +90,13 @@ def test_the_page_tells_what_is_known(fact):
     assert fact in model_card("me/mine", CONFIG, FACTS, ROWS)
 
 
+def test_what_a_batch_came_to_is_told():
+    batch = {**FACTS["batch"], "effective": 61, "is_even": False, "lr_factor": 2.0}
+    card = model_card("me/mine", CONFIG, {**FACTS, "batch": batch}, ROWS)
+    assert "61 (at most 8 per process x 4 processes x 2 accumulation)" in card
+    assert "adamw, lr 2e-05" in card
+
+
 def test_what_is_not_known_is_left_out():
     nameless = replace(POLICY, tags=None, license=None)
     dataset = DatasetConfig(root=Path("/home/me/pick"))

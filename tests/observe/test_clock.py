@@ -21,3 +21,12 @@ def test_a_lap_starts_the_next_one():
         time.sleep(0.02)
     clock.lap()
     assert "data" not in clock.lap()
+
+
+def test_whoever_asks_is_told_of_every_phase_that_begins():
+    begun = []
+    clock = Clock(begun.append)
+    for phase in ("data", "update"):
+        with clock.timing(phase):
+            pass
+    assert begun == ["data", "update"]

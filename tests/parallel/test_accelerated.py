@@ -57,16 +57,6 @@ def test_clipping_limits_the_norm_and_tells_what_it_was():
         torch.testing.assert_close(network.weight.grad.norm(), torch.tensor(1.0))
 
 
-def test_weights_are_gathered_as_a_copy():
-    with joined_world(CPU) as world:
-        network = nn.Linear(3, 1)
-        gathered = AcceleratedEngine(world, 1).gather_weights(network)
-    before = network.weight.detach().clone()
-    with torch.no_grad():
-        network.weight.zero_()
-    assert torch.equal(gathered["weight"], before)
-
-
 @pytest.mark.parametrize("factor", [1.0, float("inf")], ids=["finite", "overflow"])
 def test_a_loss_scaler_skips_an_overflow_without_being_asked(no_host_synchronization, factor):
     with joined_world(CPU) as world:

@@ -9,8 +9,9 @@ import torch
 
 from manyhands.config.act import ActConfig
 from manyhands.config.launcher import Launcher
+from manyhands.config.parallelism import DdpConfig, ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig, TrainConfig
-from manyhands.errors import EnvironmentFault
+from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.launch.workers import run_workers
 from manyhands.parallel.world import (
     Seat,
@@ -39,6 +40,7 @@ with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
         "any": [world.any(world.rank == 1), world.any(False)],
         "gather": world.gather(world.rank * 10),
         "share": world.share(f"from {world.rank}"),
+        "once": world.once(lambda: f"found by {world.rank}"),
         "sum": world.sum(torch.tensor([1.0, world.rank])).tolist(),
     }
     world.barrier()
@@ -60,6 +62,7 @@ def test_two_ranks_agree(tmp_path: Path):
             "any": [True, False],
             "gather": [0, 10],
             "share": "from 0",
+            "once": "found by 0",
             "sum": [2.0, 1.0],
         }
 
@@ -124,12 +127,49 @@ def test_two_ranks_on_one_gpu_are_refused_by_name():
 
 
 def test_ranks_on_their_own_gpus_or_other_hosts_pass():
-    refuse_shared_gpus(
-        [
-            Seat(0, "a", "cuda:0 one", "H200"),
-            Seat(1, "a", "cuda:1 two", "H200"),
-            Seat(2, "b", "cuda:0 one", "H200"),
-            Seat(3, "b", "cpu", "CPU"),
-            Seat(4, "b", "cpu", "CPU"),
-        ]
+    seats = [
+        Seat(0, "a", "cuda:0 one", "H200"),
+        Seat(1, "a", "cuda:1 two", "H200"),
+        Seat(2, "b", "cuda:0 one", "H200"),
+        Seat(3, "b", "cpu", "CPU"),
+        Seat(4, "b", "cpu", "CPU"),
+    ]
+    assert refuse_shared_gpus(seats) is None
+
+
+def test_double_precision_under_a_launchers_mixed_precision_is_refused(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    config = TrainConfig(policy=ActConfig(device="cpu"), dtype="float64")
+    with (
+        pytest.raises(EnvironmentFault, match=r"asks for bf16.*--dtype=float64"),
+        joined_world(config),
+    ):
+        pass
+
+
+def test_how_gradients_travel_is_told_to_ddp():
+    ddp = DdpConfig(static_graph=True, gradient_as_bucket_view=False)
+    for asked in (DdpConfig(), ddp):
+        config = TrainConfig(
+            policy=ActConfig(device="cpu"), accelerator=AcceleratorConfig(ddp=asked)
+        )
+        with joined_world(config) as world:
+            told = world.accelerator.ddp_handler
+            assert told.static_graph == asked.static_graph
+            assert told.gradient_as_bucket_view == asked.gradient_as_bucket_view
+            assert not (told.find_unused_parameters or told.broadcast_buffers)
+
+
+def test_degrees_that_cannot_be_are_refused_before_ranks_meet():
+    config = TrainConfig(
+        policy=ActConfig(device="cpu"), parallelism=ParallelismConfig(dp_replicate=2)
     )
+    with pytest.raises(ConfigError, match=r"dp_replicate=2 .* which is 1"), joined_world(config):
+        pass
+
+
+def test_a_launchers_sharding_is_not_done_a_second_time(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with joined_world(CPU) as world:
+        assert world.kind == "NO"
+        assert not hasattr(world.accelerator.state, "fsdp_plugin")

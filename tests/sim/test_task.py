@@ -37,7 +37,7 @@ def rollout_states(seeds: list[int], actions: np.ndarray) -> list[np.ndarray]:
     return seen
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(st.integers(0, 2**40), min_size=1, max_size=6, unique=True), st.integers(0, 2**32 - 1)
 )

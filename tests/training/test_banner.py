@@ -5,6 +5,7 @@ import json
 from torch import nn
 
 from manyhands.config.resolve import read_train_config
+from manyhands.data.loading.stream import Share
 from manyhands.training.banner import batch_norm_notes
 from manyhands.training.start import run_training
 
@@ -36,15 +37,18 @@ def test_facts_hold_what_the_banner_says(command, tmp_path):
         "accumulation": 1,
         "effective": 3,
         "steps_per_epoch": 13.0,
+        "is_even": True,
+        "lr_factor": 1.0,
     }
+    assert facts["budget"] == {"asked": "steps", "steps": 1, "samples": 3, "epochs": 3 / 39}
     assert facts["policy"]["num_parameters"] == facts["policy"]["num_trainable"] > 1000
     assert facts["config"]["policy"]["type"] == "act"
 
 
 def test_batch_norm_under_accumulation_is_told():
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
-    (note,) = batch_norm_notes(network, 8, 4)
+    (note,) = batch_norm_notes(network, Share(0, 2, 32, num_parts=4))
     assert "each micro-batch of 8 samples" in note
     assert "take 32 samples at once" in note
-    assert batch_norm_notes(network, 8, 1) == []
-    assert batch_norm_notes(nn.GroupNorm(2, 4), 8, 4) == []
+    assert batch_norm_notes(network, Share(0, 2, 32)) == []
+    assert batch_norm_notes(nn.GroupNorm(2, 4), Share(0, 2, 32, num_parts=4)) == []

@@ -95,6 +95,7 @@ EFFECTS: dict[str, tuple[str, str, Look]] = {
     "dataset.episodes": ("[0, 2]", "", lambda run: run.facts["dataset"]["num_frames"]),
     "dataset.eval_split": ("0.25", "", lambda run: run.facts["dataset"]["num_frames"]),
     "dataset.exclude_episodes": ("[1]", "", lambda run: run.facts["dataset"]["num_frames"]),
+    "dtype": ("float64", "", lambda run: run.facts["precision"]),
     "ema.decay": ("0.9", EMA, Run.average),
     "ema.enable": ("true", "", lambda run: (run.checkpoint / "pretrained_model_ema").exists()),
     "ema.inv_gamma": ("2", EMA, Run.average),
@@ -108,6 +109,7 @@ EFFECTS: dict[str, tuple[str, str, Look]] = {
         lambda run: "held_out_loss_ema" in run.rows[-1],
     ),
     "eval_steps": ("1", HELD_OUT, lambda run: ["held_out_loss" in row for row in run.rows]),
+    "global_batch_size": ("5", "", lambda run: run.facts["batch"]),
     "job_name": ("grasp", "", lambda run: run.facts["job_name"]),
     "log_freq": ("1", "--steps=3", lambda run: [row["step"] for row in run.rows]),
     "max_eval_samples": (
@@ -124,6 +126,7 @@ EFFECTS: dict[str, tuple[str, str, Look]] = {
     "optimizer.nesterov": ("true", f"{SGD} --optimizer.momentum=0.9", Run.weights),
     "optimizer.type": ("adam", "", lambda run: run.groups()[0]["decoupled_weight_decay"]),
     "optimizer.weight_decay": ("0.5", "", Run.weights),
+    "parallelism.gpus_per_process": ("2", "", lambda run: run.facts["strategy"]),
     "policy.chunk_size": ("8", "", Run.shapes),
     "policy.dim_feedforward": ("48", "", Run.shapes),
     "policy.dim_model": ("32", "", Run.shapes),
@@ -154,6 +157,8 @@ EFFECTS: dict[str, tuple[str, str, Look]] = {
     "policy.temporal_ensemble_coeff": ("0.5", "--policy.n_action_steps=1", Run.actions),
     "policy.use_amp": ("true", "", lambda run: run.facts["precision"]),
     "policy.use_vae": ("false", "", Run.shapes),
+    "scaling.base_batch_size": ("4", "--scaling.lr=linear --scaling.base_batch_size=2", Run.rates),
+    "scaling.lr": ("sqrt", "--scaling.lr=linear --scaling.base_batch_size=2", Run.rates),
     "save_checkpoint": ("false", "", lambda run: (run.dir / "checkpoints").exists()),
     "save_freq": ("1", "", Run.checkpoints),
     "scheduler.decay_lr": ("0.5", COSINE, Run.rates),
@@ -198,6 +203,8 @@ DIFFUSION_EFFECTS: dict[str, tuple[str, str, Look]] = {
 """The same for what only Diffusion Policy has."""
 
 REFUSALS = {
+    "accelerator.ddp.find_unused_parameters": ("true", "slows every update"),
+    "checkpoint_format": ("dcp", "without --parallelism.dp_shard"),
     "dataset.repo_id": ("me/none", "me/none"),
     "dataset.revision": ("v9", "v9"),
     "policy.backbone_weights": ("resnet18.pth", "reads no camera"),
@@ -210,6 +217,14 @@ REFUSALS = {
 """Values whose visible effect is a refusal that names the fault."""
 
 ELSEWHERE = {
+    "accelerator.ddp.gradient_as_bucket_view": "parallel/test_world.py",
+    "accelerator.ddp.gradient_compression": "parallel/test_engine.py",
+    "accelerator.ddp.static_graph": "parallel/test_world.py",
+    "accelerator.fsdp.cpu_offload": "parallel/sharded_world.py",
+    "accelerator.fsdp.reshard_after_forward": "parallel/sharded_world.py",
+    "accelerator.fsdp.wrap_modules": "parallel/sharded_world.py",
+    "parallelism.dp_replicate": "training/test_strategies.py",
+    "parallelism.dp_shard": "training/test_strategies.py",
     "cache.encoding": "training/test_data.py",
     "cache.folder": "training/test_data.py",
     "cache.max_disk": "training/test_data.py",
@@ -228,7 +243,13 @@ ELSEWHERE = {
     "dataset.image_transforms.random_order": "training/test_learner.py",
     "dataset.image_transforms.tfs": "training/test_learner.py",
     "dataset.root": "training/test_data.py",
+    "epochs": "training/test_arithmetic.py",
     "dataset.use_imagenet_stats": "training/test_data.py",
+    "launch.gpu_ids": "training/test_processes.py",
+    "launch.machine_rank": "cli/test_command_lines.py",
+    "launch.main_address": "cli/test_command_lines.py",
+    "launch.main_port": "cli/test_command_lines.py",
+    "launch.num_machines": "cli/test_command_lines.py",
     "launch.num_processes": "cli/test_train.py",
     "num_workers": "training/test_loading.py",
     "output_dir": "training/test_start.py",
@@ -250,22 +271,10 @@ ELSEWHERE = {
     "policy.use_separate_rgb_encoder_per_camera": "policies/diffusion/test_model.py",
     "prefetch_factor": "training/test_loading.py",
     "resume": "training/test_loop.py",
+    "timeout_s": "training/test_failures.py",
+    "samples": "training/test_arithmetic.py",
 }
 """Flags whose effect has a test of its own."""
-
-
-TINY_DIFFUSION = (
-    "--policy.type=diffusion",
-    "--policy.down_dims=[8, 16]",
-    "--policy.horizon=8",
-    "--policy.n_action_steps=4",
-    "--policy.drop_n_last_frames=2",
-    "--policy.diffusion_step_embed_dim=8",
-    "--policy.num_train_timesteps=10",
-    "--policy.scheduler_warmup_steps=1",
-    "--policy.device=cpu",
-    "--num_workers=0",
-)
 
 
 @pytest.fixture(scope="module")
@@ -294,10 +303,10 @@ def test_a_flag_has_a_visible_effect(run_with, tiny_act, name):
 
 
 @pytest.mark.parametrize("name", DIFFUSION_EFFECTS)
-def test_a_flag_of_diffusion_has_a_visible_effect(run_with, name):
+def test_a_flag_of_diffusion_has_a_visible_effect(run_with, tiny_diffusion, name):
     value, others, look = DIFFUSION_EFFECTS[name]
-    without = run_with(*TINY_DIFFUSION, *others.split())
-    with_flag = run_with(*TINY_DIFFUSION, *others.split(), f"--{name}={value}")
+    without = run_with(*tiny_diffusion, *others.split())
+    with_flag = run_with(*tiny_diffusion, *others.split(), f"--{name}={value}")
     assert look(with_flag) != look(without)
 
 

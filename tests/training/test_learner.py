@@ -8,11 +8,12 @@ from itertools import combinations
 
 import pytest
 import torch
+from torch import nn
 
 from manyhands.checkpoint.store import Position
 from manyhands.config.resolve import read_train_config
 from manyhands.data.loading.stream import Share
-from manyhands.errors import CheckpointError, ConfigError
+from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.parallel.accelerated import AcceleratedEngine
 from manyhands.parallel.world import joined_world
 from manyhands.policies.build import build_policy
@@ -73,8 +74,12 @@ def test_ranks_cut_the_same_draws(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, _):
         whole = learner.draws(5)["latent_noise"]
         for rank in range(2):
-            learner.share = Share(rank, 2, 2)
+            learner.share = Share(rank, 2, 4)
             assert torch.equal(learner.draws(5)["latent_noise"], whole[2 * rank : 2 * rank + 2])
+        for rank in range(3):
+            learner.share = Share(rank, 3, 4)
+            own = [slice(0, 2), slice(2, 3), slice(3, 4)][rank]
+            assert torch.equal(learner.draws(5)["latent_noise"], whole[own])
 
 
 def test_a_saved_state_of_another_policy_is_refused(command, tmp_path):
@@ -106,10 +111,18 @@ def test_another_effective_batch_than_the_checkpoints_is_told(command, tmp_path)
     with learner_of(command, tmp_path) as (learner, _):
         state = learner.snapshot(Position(0, 0)).state
         assert learner.load_training_state(state) == []
-        (told,) = learner.load_training_state(replace(state, num_ranks=3))
+        (told,) = learner.load_training_state(replace(state, samples_per_step=12))
         assert "12 samples" in told
         assert "have 4" in told
-        assert learner.load_training_state(replace(state, batch_size=0)) == []
+        assert learner.load_training_state(replace(state, samples_per_step=0)) == []
+
+
+def test_parameters_without_a_part_in_the_loss_are_refused_by_name(command, tmp_path):
+    with learner_of(command, tmp_path) as (learner, data):
+        learner.policy.network.idle = nn.Linear(2, 1)
+        learner.policy.network.idle.bias.requires_grad_(False)
+        with pytest.raises(UserError, match=r"does not depend on: idle.weight;"):
+            learner.update(data.batch([1, 5, 9, 20]), 0)
 
 
 def test_the_saved_settings_leave_kernels_to_whoever_reads_them(command, tmp_path):
@@ -286,7 +299,7 @@ def test_micro_batches_and_ranks_augment_their_own_samples(seeing, command, tmp_
             losses.append(learner.update(batch, 0).terms["loss"].item())
             draws = learner.augmentation_draws(5)
             for rank in range(4):
-                learner.share = Share(rank, 4, 1)
+                learner.share = Share(rank, 4, 4)
                 own = learner.augmentation_draws(5)
                 assert all(torch.equal(own[name][0], draws[name][rank]) for name in CAMERAS)
     # Frozen normalization lets samples be computed in any company.

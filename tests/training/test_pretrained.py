@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ from manyhands.config.act import ActConfig
 from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.resolve import read_train_config
-from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import CheckpointError, ConfigError
 from manyhands.lerobot_format.feature import Feature
 from manyhands.policies.build import build_policy
@@ -101,27 +101,10 @@ def base(tmp_path_factory, tiny_dataset, tiny_act) -> Path:
 
 
 @pytest.fixture(scope="module")
-def other_dataset(tmp_path_factory) -> Path:
+def other_dataset(tmp_path_factory, record_tiny) -> Path:
     """The same features as the tiny dataset's under other names and at another scale."""
     root = tmp_path_factory.mktemp("data") / "other"
-    sizes = {
-        "qpos": 3,
-        "observation.environment_state": 4,
-        "observation.velocity": 2,
-        "action": 2,
-    }
-    features = {
-        name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in sizes.items()
-    }
-    random = np.random.default_rng(1)
-    with DatasetWriter.create(root, 10, features) as writer:
-        for _ in range(12):
-            frame = {
-                name: (50 + 9 * random.normal(size=size)).astype("f4")
-                for name, size in sizes.items()
-            }
-            writer.add_frame({**frame, "task": "reach"})
-        writer.save_episode()
+    record_tiny(root, "qpos", [12], partial(np.random.default_rng(1).normal, 50, 9))
     return root
 
 

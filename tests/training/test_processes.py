@@ -9,10 +9,16 @@ import manyhands
 from manyhands.config.act import ActConfig
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
-from manyhands.config.train import DatasetConfig
-from manyhands.errors import EnvironmentFault, UserError
+from manyhands.config.train import DatasetConfig, LaunchConfig
+from manyhands.errors import ConfigError, EnvironmentFault, UserError
+from manyhands.launch.workers import Machines
 from manyhands.training.ending import Ending
-from manyhands.training.processes import num_processes_of
+from manyhands.training.processes import (
+    machines_of,
+    needs_workers,
+    num_processes_of,
+    refuse_missing_ids,
+)
 
 BASE = ["--policy=act", "--dataset.root=x"]
 
@@ -23,7 +29,65 @@ def test_a_launchers_processes_stand_and_a_contradiction_is_refused():
     assert num_processes_of(config, Launcher()) == 3
     assert num_processes_of(read_train_config(BASE), started) == 2
     with pytest.raises(EnvironmentFault, match="num_processes=3"):
-        num_processes_of(config, started)
+        needs_workers(config, started)
+
+
+def test_flags_about_processes_have_no_place_under_a_launcher():
+    config = read_train_config([*BASE, "--launch.gpu_ids=[0, 1]"])
+    started = Launcher(num_ranks=2, num_local_ranks=2, started_ranks=True)
+    with pytest.raises(EnvironmentFault, match=r"--launch\.gpu_ids"):
+        needs_workers(config, started)
+    assert not needs_workers(config, replace(started, is_ours=True))
+    assert not needs_workers(read_train_config(BASE), started)
+
+
+def test_chosen_gpus_each_get_a_process(monkeypatch):
+    config = read_train_config([*BASE, "--launch.gpu_ids=[0, 2]"])
+    assert num_processes_of(config, Launcher()) == 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
+    with pytest.raises(EnvironmentFault, match="among the 2 GPUs that CUDA_VISIBLE_DEVICES leaves"):
+        refuse_missing_ids(config.launch)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6,7")
+    refuse_missing_ids(config.launch)
+
+
+def test_a_single_chosen_gpu_has_a_process_of_its_own():
+    config = read_train_config([*BASE, "--launch.gpu_ids=[1]"])
+    assert needs_workers(config, Launcher())
+
+
+def test_one_process_with_several_gpus_needs_no_workers():
+    config = read_train_config([*BASE, "--parallelism.gpus_per_process=2"])
+    assert not needs_workers(config, Launcher())
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--launch.gpu_ids=[0, 0]"],
+        ["--launch.gpu_ids=[]"],
+        ["--launch.gpu_ids=[0, 1]", "--launch.num_processes=3"],
+        ["--launch.num_machines=2"],
+        ["--launch.machine_rank=1"],
+        ["--launch.main_address=node1"],
+        ["--timeout_s=0"],
+    ],
+)
+def test_flags_that_start_nothing_are_refused(flags):
+    with pytest.raises(ConfigError, match=flags[0].split("=")[0]):
+        read_train_config([*BASE, *flags])
+
+
+def test_processes_meet_at_a_port_that_is_taken_at_once(monkeypatch):
+    monkeypatch.delenv("MASTER_PORT", raising=False)
+    alone = machines_of(LaunchConfig())
+    assert alone.listener is not None
+    assert alone.listener.getsockname()[1] == alone.port
+    with pytest.raises(EnvironmentFault, match=f"port {alone.port}, set by --launch.main_port"):
+        machines_of(LaunchConfig(main_port=alone.port))
+    alone.listener.close()
+    several = LaunchConfig(num_machines=2, machine_rank=1, main_address="node1", main_port=4000)
+    assert machines_of(several) == Machines(4000, "node1", 2, 1)
 
 
 def test_one_process_is_enough_without_a_gpu():

@@ -1,12 +1,16 @@
 """A whole run."""
 
 import json
+import shlex
+from pathlib import Path
 
 import pytest
 
 from manyhands.config.resolve import read_train_config
+from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
-from manyhands.training.start import run_training
+from manyhands.training.ending import Ending
+from manyhands.training.start import farewell, run_training
 
 
 def test_a_fresh_run_never_writes_into_an_old_one(command, tmp_path):
@@ -53,3 +57,10 @@ def test_a_run_ends_with_where_its_policies_are(command, tmp_path, capsys):
     argv = command.argv(tmp_path / "other", "--steps=1", "--save_checkpoint=false")
     run_training(read_train_config(argv))
     assert "nothing was saved" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["run", "my robot's run", "$HOME; ls"])
+def test_the_command_that_continues_a_run_can_be_pasted(name):
+    said = farewell(Ending.STOPPED, Path("outputs", name), TrainConfig())
+    command = shlex.split(said.partition("continue with: ")[2])
+    assert command == ["manyhands", "train", f"--resume=outputs/{name}"]

@@ -10,7 +10,7 @@ from manyhands.data.mixture import Mixture
 from manyhands.policies.load import load_policy
 from manyhands.training.data import windows_of
 from manyhands.training.start import run_training
-from manyhands.training.validate import CHUNK, held_out_rows, means_of
+from manyhands.training.validate import CHUNK, chunks_of, held_out_rows, means_of
 
 HELD_OUT = ("--dataset.eval_split=0.25", "--eval_steps=2", "--steps=4", "--log_freq=10")
 
@@ -66,6 +66,17 @@ def test_measuring_does_not_change_training(command, tmp_path, weights):
     run_training(read_train_config(command.argv(tmp_path / "without", *flags)))
     measured, plain = weights(tmp_path / "with"), weights(tmp_path / "without")
     assert all(torch.equal(measured[name], plain[name]) for name in plain)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 7])
+@pytest.mark.parametrize("num_samples", [1, CHUNK, 5 * CHUNK + 1])
+def test_ranks_make_as_many_passes_and_each_chunk_has_its_owner(num_samples, num_ranks):
+    chunks = [chunks_of(num_samples, rank, num_ranks) for rank in range(num_ranks)]
+    assert len({len(own) for own in chunks}) == 1
+    num_chunks = -(-num_samples // CHUNK)
+    assert all(number in chunks[number % num_ranks] for number in range(num_chunks))
+    # Only the last of a rank's chunks may be short: they are read in one sequence.
+    assert all(own == sorted(own) and own[-1] < num_chunks for own in chunks)
 
 
 def test_means_are_over_entries_and_not_over_chunks():

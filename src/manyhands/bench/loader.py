@@ -72,7 +72,7 @@ def bench_loader(
         cache_reason=cached.caches.reason,
         cache_build_s=build_s,
         num_workers=resolve_num_workers(loading_of(config)),
-        batch_size=config.batch_size,
+        batch_size=batch_size_of(config),
         resident_mib=resident,
     )
 
@@ -87,14 +87,14 @@ def samples_per_s(data: TrainingData, config: TrainConfig, seconds: float) -> fl
         while time.perf_counter() - started < seconds:
             next(batches)
             num_batches += 1
-        return num_batches * config.batch_size / (time.perf_counter() - started)
+        return num_batches * batch_size_of(config) / (time.perf_counter() - started)
 
 
 def memory_by_epoch(data: TrainingData, config: TrainConfig, num_epochs: int) -> list[float]:
     """Memory of this process and its loader processes after each of some epochs, in MiB."""
     if num_epochs == 0:
         return []
-    num_batches = -(-data.order.num_samples // config.batch_size)
+    num_batches = -(-data.order.num_samples // batch_size_of(config))
     resident = []
     with batches_of(data, config) as batches:
         for _ in range(num_epochs):
@@ -104,10 +104,17 @@ def memory_by_epoch(data: TrainingData, config: TrainConfig, num_epochs: int) ->
     return resident
 
 
+def batch_size_of(config: TrainConfig) -> int:
+    """Samples that one rank on its own reads at a time."""
+    size = config.global_batch_size or config.batch_size
+    assert size is not None
+    return size
+
+
 @contextmanager
 def batches_of(data: TrainingData, config: TrainConfig) -> Iterator[Iterator[Batch]]:
     """Batches as one rank of a training run reads them."""
-    share = Share(rank=0, num_ranks=1, samples_per_rank=config.batch_size)
+    share = Share(rank=0, num_ranks=1, samples_per_step=batch_size_of(config))
     stream = SampleStream(data.source, data.order, share, loading_of(config))
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
         yield batches
@@ -134,7 +141,7 @@ def request_of(
             for key, offsets in windows_of(config.policy).items()
         },
         episodes=data.source.episodes.tolist(),
-        batch_size=config.batch_size,
+        batch_size=batch_size_of(config),
         num_workers=resolve_num_workers(loading_of(config)),
         seconds=bench.seconds,
         warm_up_s=WARM_UP * bench.seconds,

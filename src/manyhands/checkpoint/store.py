@@ -1,7 +1,9 @@
 """Checkpoints of a run: saved whole, restored exactly."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -9,16 +11,19 @@ from torch import Tensor
 
 from manyhands.atomic import point_link, whole_directory
 from manyhands.checkpoint.layout import checkpoint_dir, find_checkpoint
+from manyhands.checkpoint.shards import Shards, shard_file, write_shard
 from manyhands.config.files import OWN_CONFIG, TRAIN_CONFIG, read_config_file, to_json
-from manyhands.config.folders import AVERAGED, LAST, PRETRAINED, TRAINING_STATE
+from manyhands.config.folders import AVERAGED, LAST, PRETRAINED, SHARDS, TRAINING_STATE
 from manyhands.config.lerobot_train import to_lerobot
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import (
     TrainingState,
+    read_progress,
     read_training_state,
     write_training_state,
 )
+from manyhands.parallel.shards import Part
 from manyhands.parallel.world import World
 
 
@@ -36,27 +41,45 @@ class Position:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a checkpoint holds, in the memory of the main rank."""
+    """What a checkpoint will hold."""
 
-    policies: Mapping[str, Mapping[str, Tensor]]
-    """Weights by the folder they go to."""
+    policies: Mapping[str, Mapping[str, Tensor] | None]
+    """Whole weights, in the memory of the main rank, by the folder they go to."""
     state: TrainingState
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """What this rank has to save by itself."""
+
+
+class Memory(Protocol):
+    """What can be put back, from a folder or from shards."""
+
+    def load_policy(self, folder: Path, shards: Shards | None) -> None: ...
+
+    def load_average(self, folder: Path, shards: Shards | None) -> None: ...
 
 
 class Learner(Protocol):
     """What can be saved and restored."""
 
+    @property
+    def memory(self) -> Memory: ...
+
     def snapshot(self, position: Position) -> Snapshot:
         """Collective. Everything this learner needs to go on from a position."""
 
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor]) -> None: ...
+    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None: ...
 
-    def load_policy(self, folder: Path) -> None: ...
-
-    def load_average(self, folder: Path) -> None: ...
-
-    def load_training_state(self, state: TrainingState) -> list[str]:
+    def load_training_state(self, state: TrainingState, shards: Shards | None) -> list[str]:
         """Go on from a saved state; return what differs and must be said."""
+
+
+def resumed_position(config: TrainConfig) -> Position:
+    """Where --resume says that a run stands; zero for a fresh one."""
+    if config.resume is False:
+        return Position()
+    folder = find_checkpoint(Path(str(config.resume)))
+    state = read_progress(folder / TRAINING_STATE)
+    return Position(state.step, state.samples)
 
 
 class CheckpointStore:
@@ -76,54 +99,81 @@ class CheckpointStore:
             return Position(), []
         folder = find_checkpoint(Path(str(self._config.resume)))
         state = read_training_state(folder / TRAINING_STATE)
-        learner.load_policy(folder / PRETRAINED)
-        notes = learner.load_training_state(state)
-        if self._config.ema.enable:
-            notes += restore_average(folder, learner, state.step)
+        shards = Shards(folder / TRAINING_STATE / SHARDS) if state.is_sharded else None
+        learner.memory.load_policy(folder / PRETRAINED, shards)
+        notes = learner.load_training_state(state, shards)
+        if self._config.ema.enable and (folder / AVERAGED).is_dir():
+            learner.memory.load_average(folder / AVERAGED, shards)
+        elif self._config.ema.enable:
+            notes.append(note_on_average(folder, state.step))
         return Position(state.step, state.samples), notes
 
     def save(self, position: Position, learner: Learner) -> None:
         """Collective. Write the checkpoint of a position and point `last` at it."""
         snapshot = learner.snapshot(position)
-        if self._world.is_main:
-            self._write(snapshot, learner)
-        self._world.barrier()
+        target = checkpoint_dir(self._run_dir, position.step, self._config.num_steps)
+        writing = told_if_unwritable(target)
+        if snapshot.state.is_sharded:
+            self._world.once(writing(lambda: make_empty(incoming_shards(target))))
+            self._world.each(writing(lambda: self._write_shard(target, snapshot)))
+        self._world.once(writing(lambda: self._write(target, snapshot, learner)))
 
-    def _write(self, snapshot: Snapshot, learner: Learner) -> None:
-        target = checkpoint_dir(self._run_dir, snapshot.state.step, self._config.steps)
-        theirs = to_json(to_lerobot(self._config, self._run_dir))
-        try:
-            with whole_directory(target) as scratch:
-                for name, weights in snapshot.policies.items():
-                    learner.save_policy(scratch / name, weights)
-                    (scratch / name / TRAIN_CONFIG).write_text(theirs, "utf-8")
-                (scratch / TRAINING_STATE).mkdir()
-                own = to_json(self._config)
-                (scratch / TRAINING_STATE / OWN_CONFIG).write_text(own, "utf-8")
-                write_training_state(scratch / TRAINING_STATE, snapshot.state)
-            point_link(target.parent / LAST, target.name)
-        except OSError as error:
-            raise CheckpointError(
-                f"the checkpoint {target} cannot be written: {error}; older ones are intact. "
-                "Free some space or choose another --output_dir, then --resume"
-            ) from error
+    def _write_shard(self, target: Path, snapshot: Snapshot) -> None:
+        file = shard_file(incoming_shards(target), self._world.rank, self._world.size)
+        write_shard(file, snapshot.parts)
+
+    def _write(self, target: Path, snapshot: Snapshot, learner: Learner) -> None:
+        # The size of a batch that follows from others is told to LeRobot, which derives none.
+        plain = replace(self._config, batch_size=snapshot.state.batch_size)
+        theirs = to_json(to_lerobot(plain, self._run_dir))
+        with whole_directory(target) as scratch:
+            for name, weights in snapshot.policies.items():
+                learner.save_policy(scratch / name, weights)
+                (scratch / name / TRAIN_CONFIG).write_text(theirs, "utf-8")
+            (scratch / TRAINING_STATE).mkdir()
+            own = to_json(self._config)
+            (scratch / TRAINING_STATE / OWN_CONFIG).write_text(own, "utf-8")
+            write_training_state(scratch / TRAINING_STATE, snapshot.state)
+            if snapshot.state.is_sharded:
+                incoming_shards(target).rename(scratch / TRAINING_STATE / SHARDS)
+        point_link(target.parent / LAST, target.name)
 
 
-def restore_average(folder: Path, learner: Learner, step: int) -> list[str]:
-    """Bring the average to where a checkpoint has it; return what must be said.
+def incoming_shards(target: Path) -> Path:
+    """Where ranks leave their shards until the main rank takes them into the checkpoint."""
+    return target.with_name(f".{target.name}.shards")
+
+
+def make_empty(folder: Path) -> None:
+    """Make a folder, without what an interrupted save may have left there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+@contextmanager
+def told_if_unwritable(target: Path) -> Iterator[None]:
+    """Tell users what to do about a disk that refuses to be written to."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoint {target} cannot be written: {error}; older ones are intact. "
+            "Free some space or choose another --output_dir, then --resume"
+        ) from error
+
+
+def note_on_average(folder: Path, step: int) -> str:
+    """What must be said of an average that a checkpoint does not have.
 
     One that its run never had starts from the weights; one that is lost cannot be made up for.
     """
-    if (folder / AVERAGED).is_dir():
-        learner.load_average(folder / AVERAGED)
-        return []
     stored = read_config_file(str(folder / PRETRAINED / TRAIN_CONFIG)).get("ema") or {}
     if stored.get("enable"):
         raise CheckpointError(
             f"{folder / AVERAGED} is missing, but this run averaged its weights; copy the "
             "checkpoint again, or go on without an average by --ema.enable=false"
         )
-    return [
+    return (
         f"NOTE: the average of the weights starts from those of step {step}, as the checkpoint "
         f"has none; to let its decay rise from there add --ema.update_after_step={step}"
-    ]
+    )

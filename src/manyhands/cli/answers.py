@@ -45,7 +45,7 @@ def decoded(kind: type[Config], decoder: Decoder, tree: Tree) -> Config:
     return config
 
 
-def write_results(file: Path | None, results: Mapping[str, Any]) -> None:
+def write_results(file: Path | None, results: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write results for programs, if a file was named."""
     if file is not None:
         with whole_file(file) as scratch:

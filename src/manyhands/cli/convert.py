@@ -1,4 +1,4 @@
-"""`manyhands convert`: episodes of one or several datasets in a new one of version 3.0."""
+"""`manyhands convert`: datasets into a new one of version 3.0, shards into whole weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 USAGE = """manyhands convert --dataset.root=OLD --output=NEW
 manyhands convert --dataset.root=OLD --output=NEW --exclude_episodes=[3,7]
 manyhands convert --merge=[A,B,C] --output=NEW
+manyhands convert --checkpoint=RUN_OR_CHECKPOINT
 
 Copies episodes of datasets in LeRobot's format v2.0, v2.1 or v3.0 into a new one of v3.0: converts,
-removes episodes, merges. Videos are copied as they are encoded; the old datasets stay untouched."""
+removes episodes, merges. Videos are copied as they are encoded; the old datasets stay untouched.
+With --checkpoint, the policies that a sharded run saved with --checkpoint_format=dcp get a file of
+their whole weights, model.safetensors, which makes them loadable."""
 
 
 def convert_command(arguments: Sequence[str]) -> int:
     """Copy as the arguments say; return the exit code."""
     config = read_config(ConvertConfig, USAGE, arguments)
+    if config.checkpoint is not None:
+        return gather_weights(config.checkpoint, config.json)
     assert config.output is not None
     from manyhands.data.writing.copy_episodes import copy_episodes
 
@@ -32,6 +37,17 @@ def convert_command(arguments: Sequence[str]) -> int:
         summary = copy_episodes(choices, config.output, on_progress, config.allow_mixed_robots)
     print(told(summary, config.output))
     write_results(config.json, vars(summary))
+    return 0
+
+
+def gather_weights(checkpoint: Path, summary: Path | None) -> int:
+    """Make whole weights of a checkpoint's shards; return the exit code."""
+    from manyhands.checkpoint.convert import gather_checkpoint
+
+    files = gather_checkpoint(checkpoint)
+    for file in files:
+        print(f"{file}: {units.num_bytes(file.stat().st_size)}")
+    write_results(summary, {"files": [str(file) for file in files]})
     return 0
 
 

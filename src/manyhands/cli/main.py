@@ -12,6 +12,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
   manyhands demo     record, train, score and report on a built-in simulated task
   manyhands train    train a policy on a LeRobot dataset
+  manyhands launch   write a job for SLURM, and submit it
   manyhands doctor   check a dataset before spending GPU hours on it
   manyhands cache    decode frames ahead, show and clear what is kept
   manyhands bench    measure how fast samples are loaded
@@ -19,7 +20,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
 `manyhands COMMAND --help` lists the flags of a command."""
 
-COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "train")
+COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "launch", "train")
 LAST_WORD_S = 3.0
 
 Command = Callable[[Sequence[str]], int]
@@ -49,6 +50,10 @@ def find_command(name: str) -> Command | None:
             from manyhands.cli.train import train_command
 
             return train_command
+        case "launch":
+            from manyhands.cli.launch import launch_command
+
+            return launch_command
         case "demo":
             from manyhands.cli.demo import demo_command
 
@@ -98,9 +103,12 @@ def guarded(command: Command, arguments: Sequence[str]) -> int:
 
 
 def tell(error: Exception) -> None:
-    """Print a mistake once: other ranks than the main one speak only if they outlive it."""
+    """Print a mistake once, by the rank that speaks for all.
+
+    Before ranks have met, other ranks than the main one speak only if they outlive it.
+    """
     rank = os.environ.get("RANK", "0")
-    if rank != "0":
+    if rank != "0" and getattr(error, "rank", None) is None and str(error):
         time.sleep(LAST_WORD_S)
     speaker = "manyhands" if rank == "0" else f"manyhands rank {rank}"
     for line in str(error).splitlines():

@@ -8,7 +8,7 @@ from manyhands.config.help import help_text
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher
-from manyhands.training.processes import num_processes_of, train_in_workers
+from manyhands.training.processes import needs_workers, train_in_workers
 
 USAGE = """manyhands train --dataset.root=DIR --policy.type=act [--flag=value ...]
 
@@ -27,9 +27,8 @@ def train_command(arguments: Sequence[str]) -> int:
         print(to_yaml(config), end="")
         return 0
     launcher = current_launcher()
-    num_processes = num_processes_of(config, launcher)
-    if not launcher.started_ranks and num_processes > 1:
-        return train_in_workers(num_processes, arguments)
+    if needs_workers(config, launcher):
+        return train_in_workers(config, launcher, arguments)
     from manyhands.training.start import run_training
 
     return run_training(config, ["manyhands", "train", *arguments]).exit_code

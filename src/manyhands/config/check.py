@@ -11,11 +11,13 @@ from manyhands.config.optim import (
     CosineDecayWithWarmupConfig,
     DiffuserSchedulerConfig,
 )
+from manyhands.config.parallelism import CHECKPOINT_FORMATS
 from manyhands.config.policy import BackbonePolicyConfig, PolicyConfig
-from manyhands.config.train import CacheConfig, DatasetConfig, TrainConfig
+from manyhands.config.train import BUDGETS, CacheConfig, DatasetConfig, TrainConfig
 from manyhands.units import parse_bytes
 
 PRECISIONS = ("no", "bf16", "fp16")
+DTYPES = ("float32", "float64")
 CACHE_MODES = ("auto", "disk", "ram", "off")
 CACHE_ENCODINGS = ("raw", "jpeg")
 HUB_NAME = re.compile(r"\w([\w.-]{,94}\w)?/\w([\w.-]{,94}\w)?", re.ASCII)
@@ -28,9 +30,20 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
     if config.policy is None and "policy" not in already_named:
         yield "no policy: give --policy.type=act, or --policy.path=FOLDER to start from one"
     yield from _count_faults(config)
+    yield from _budget_faults(config)
+    yield from _batch_faults(config)
     yield from _policy_faults(config)
     yield from _optimizer_faults(config)
+    yield from config.scaling.faults()
     yield from config.ema.faults()
+    yield from config.parallelism.faults()
+    yield from config.accelerator.ddp.faults()
+    if config.checkpoint_format not in (None, *CHECKPOINT_FORMATS):
+        named = ", ".join(CHECKPOINT_FORMATS)
+        yield f"--checkpoint_format={config.checkpoint_format} is not one of {named}"
+    yield from config.launch.faults()
+    if not 0 < config.timeout_s < math.inf:
+        yield f"--timeout_s={config.timeout_s} must be above 0"
     yield from _precision_faults(config)
 
 
@@ -101,7 +114,9 @@ def _size_faults(name: str, text: str | None) -> Iterator[str]:
 def _count_faults(config: TrainConfig) -> Iterator[str]:
     least = {
         "batch_size": (config.batch_size, 1),
+        "global_batch_size": (config.global_batch_size, 1),
         "steps": (config.steps, 1),
+        "samples": (config.samples, 1),
         "log_freq": (config.log_freq, 1),
         "save_freq": (config.save_freq, 0),
         "eval_steps": (config.eval_steps, 0),
@@ -124,6 +139,25 @@ def _count_faults(config: TrainConfig) -> Iterator[str]:
     )
     if context not in known:
         yield f"--dataloader_multiprocessing_context={context} is not one of {', '.join(known)}"
+
+
+def _budget_faults(config: TrainConfig) -> Iterator[str]:
+    given = {name: getattr(config, name) for name in BUDGETS}
+    told = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    if len(told) > 1:
+        yield f"{' and '.join(told)} are budgets of one run; give one of them"
+    if config.epochs is not None and not 0 < config.epochs < math.inf:
+        yield f"--epochs={config.epochs} must be above 0"
+
+
+def _batch_faults(config: TrainConfig) -> Iterator[str]:
+    parts = config.accelerator.gradient_accumulation.steps
+    if config.global_batch_size is not None and parts > 1:
+        yield (
+            f"--accelerator.gradient_accumulation.steps={parts} has no effect with "
+            f"--global_batch_size={config.global_batch_size}, which is cut into micro-batches of "
+            "at most --batch_size samples; leave one of the two out"
+        )
 
 
 def _policy_faults(config: TrainConfig) -> Iterator[str]:
@@ -159,8 +193,6 @@ def _backbone_faults(config: TrainConfig, policy: PolicyConfig) -> Iterator[str]
         yield f"{flag} has no effect: all weights come from the run that --resume continues"
     elif policy.pretrained_path is not None:
         yield f"{flag} has no effect: all weights come from --policy.path={policy.pretrained_path}"
-    if getattr(policy, "use_group_norm", False):
-        yield f"{flag} relies on the norms that --policy.use_group_norm=true replaces"
 
 
 def _is_hub_name(repo_id: str) -> bool:
@@ -205,3 +237,16 @@ def _precision_faults(config: TrainConfig) -> Iterator[str]:
     on_cpu = config.policy is not None and config.policy.device == "cpu"
     if precision == "fp16" and on_cpu:
         yield "--accelerator.mixed_precision=fp16 needs a GPU; on the CPU use bf16 or no"
+    if config.dtype not in DTYPES:
+        yield f"--dtype={config.dtype} is not one of {', '.join(DTYPES)}"
+    if config.dtype == "float64":
+        yield from _rounding_faults(config)
+
+
+def _rounding_faults(config: TrainConfig) -> Iterator[str]:
+    """Yield what would round the numbers of a run in double precision."""
+    precision = config.accelerator.mixed_precision
+    if precision in ("bf16", "fp16"):
+        yield f"--accelerator.mixed_precision={precision} rounds what --dtype=float64 keeps exact"
+    elif precision is None and config.policy is not None and config.policy.use_amp:
+        yield "--policy.use_amp=true rounds what --dtype=float64 keeps exact"

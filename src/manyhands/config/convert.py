@@ -1,4 +1,4 @@
-"""A dataset to be made from others, as the user asked for it."""
+"""A dataset to be made from others, or a checkpoint to be gathered, as the user asked for it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,15 +22,27 @@ class ConvertConfig:
     """Episodes to leave out."""
     allow_mixed_robots: bool = False
     """Merge datasets of different robots; the new one then names none."""
+    checkpoint: Path | None = None
+    """Run or checkpoint with shards, whose policies get a file of their whole weights."""
     json: Path | None = None
     """File to write a summary to."""
 
     def faults(self) -> list[str]:
         """Every reason why this cannot work."""
-        faults = [] if self.output else ["no place for the new dataset: give --output=FOLDER"]
+        faults = []
         if self.json is not None and not self.json.absolute().parent.is_dir():
             faults.append(f"--json={self.json}: there is no folder {self.json.parent}")
+        if self.checkpoint is not None:
+            return [*faults, *self._checkpoint_faults()]
+        if self.output is None:
+            faults.append("no place for the new dataset: give --output=FOLDER")
         return [*faults, *(self._dataset_faults() if self.merge is None else self._merge_faults())]
+
+    def _checkpoint_faults(self) -> Iterator[str]:
+        plain = ConvertConfig(checkpoint=self.checkpoint, json=self.json)
+        for name, value in vars(self).items():
+            if value != getattr(plain, name):
+                yield f"--{name} is about datasets; leave it out with --checkpoint"
 
     def _dataset_faults(self) -> Iterator[str]:
         for fault in self.dataset.naming_faults():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.config.train import LaunchConfig
+from manyhands.config.train import ProcessesConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class DemoConfig:
     """Record and train just enough to see every part work; the policy learns next to nothing."""
     json: Path | None = None
     """File to write the results to."""
-    launch: LaunchConfig = field(default_factory=LaunchConfig)
+    launch: ProcessesConfig = field(default_factory=ProcessesConfig)
 
     def faults(self) -> list[str]:
         """Values the demo cannot run with."""

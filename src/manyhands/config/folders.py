@@ -6,6 +6,7 @@ checkpoints/
     pretrained_model/       the policy, loadable by LeRobot, and train_config.json
     pretrained_model_ema/   with --ema.enable: the same with averaged weights
     training_state/         what resuming needs beside them
+      shards/               of a sharded run: weights and optimizer, a file per process
   last -> 000200
 ```
 """
@@ -15,3 +16,4 @@ LAST = "last"
 PRETRAINED = "pretrained_model"
 AVERAGED = "pretrained_model_ema"
 TRAINING_STATE = "training_state"
+SHARDS = "shards"

@@ -17,7 +17,6 @@ AT_DEFAULT: dict[str, Any] = {
     "eval_freq": 20_000,
     "tolerance_s": 1e-4,
     "persistent_workers": True,
-    "checkpoint_format": "safetensors",
     "save_checkpoint_to_hub": False,
     "sample_weighting": None,
     "peft": None,
@@ -27,13 +26,13 @@ AT_DEFAULT: dict[str, Any] = {
     "dataset.streaming": False,
     "job.target": None,
     "wandb.enable": False,
-    "parallelism.dp_replicate": 1,
-    "parallelism.dp_shard": 1,
     "parallelism.cfg_parallel": 1,
     "parallelism.context_parallel.ring_degree": 1,
     "parallelism.context_parallel.ulysses_degree": 1,
     "accelerator.compile.enabled": False,
     "accelerator.activation_checkpointing.mode": None,
+    "accelerator.fsdp.ignored_modules": None,
+    "accelerator.fsdp.min_num_params": None,
 }
 
 PERIODS = ("env_eval_freq", "eval_freq")
@@ -42,8 +41,6 @@ PERIODS = ("env_eval_freq", "eval_freq")
 WITHOUT_EFFECT = (
     "accelerator.activation_checkpointing.",
     "accelerator.compile.",
-    "accelerator.ddp.",
-    "accelerator.fsdp.",
     "dataset.video_backend",
     "eval.",
     "job.",

@@ -88,6 +88,9 @@ MARKS = ("reward_model", "eval_freq")
 PAST = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
 """From where and on what a run went, and whom it told: not what it was."""
 
+TRAVEL = ("ddp", "fsdp")
+"""How weights and gradients went between processes, as little a run's own as their number."""
+
 WISHES = ("push_to_hub", "compile_model")
 
 OLD_WEIGHTING = ("use_rabc", "rabc_")
@@ -113,6 +116,9 @@ def from_lerobot(tree: Tree) -> Tree:
     }
     if isinstance(kept.get("policy"), dict):
         kept["policy"] = without_wishes(kept["policy"])
+    if isinstance(kept.get("accelerator"), dict):
+        accelerator = kept["accelerator"].items()
+        kept["accelerator"] = {key: value for key, value in accelerator if key not in TRAVEL}
     return kept
 
 

@@ -16,7 +16,7 @@ from manyhands.config.folders import CHECKPOINTS
 from manyhands.config.foreign import drop_foreign
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import Decoder, RawText, Tree, decode_value, encode
-from manyhands.config.train import TrainConfig
+from manyhands.config.train import BUDGETS, DEFAULT_BATCH_SIZE, DEFAULT_STEPS, TrainConfig
 from manyhands.errors import ConfigError
 
 
@@ -25,7 +25,7 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     decoder = Decoder(TrainConfig)
     tree = _with_file(flags)
     tree = drop_foreign(tree, decoder.faults)
-    tree = _with_pretrained_policy(tree)
+    tree = _with_pretrained_policy(_with_sizes(tree))
     policy = _policy_of(tree)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
     decoder.faults += _shadowed(tree) + _details_of_nothing(tree)
@@ -39,7 +39,7 @@ def _with_file(flags: Tree) -> Tree:
     """Flags over the file they name, and both over the run that is resumed, if one is."""
     named = flags.get("config_path")
     typed = {name: value for name, value in flags.items() if name != "config_path"}
-    tree = typed if named is None else overlay(read_config_file(str(named)), typed)
+    tree = typed if named is None else _laid_over(read_config_file(str(named)), typed)
     resume = _decoded(tree.get("resume", False))
     if resume in (False, None):
         return tree | {"resume": False}
@@ -58,7 +58,39 @@ def _with_resumed_run(tree: Tree, source: str) -> Tree:
     stored = read_config_file(str(file))
     if checkpoint.parent.name == CHECKPOINTS:
         stored["output_dir"] = str(checkpoint.parent.parent)
-    return overlay(stored, tree | {"resume": str(checkpoint)})
+    tree = _without_known_start(tree, stored)
+    return _laid_over(stored, tree | {"resume": str(checkpoint)})
+
+
+def _laid_over(below: Tree, above: Tree) -> Tree:
+    """One tree over another; a budget above takes the place of whatever is one below."""
+    if any(_is_set(above, name) for name in BUDGETS):
+        below = {name: value for name, value in below.items() if name not in BUDGETS}
+    return overlay(below, above)
+
+
+def _with_sizes(tree: Tree) -> Tree:
+    """The tree with the usual budget and batch, where no other says how large they are."""
+    sizes: Tree = {}
+    if not any(_is_set(tree, name) for name in BUDGETS):
+        sizes["steps"] = DEFAULT_STEPS
+    if not any(_is_set(tree, name) for name in ("batch_size", "global_batch_size")):
+        sizes["batch_size"] = DEFAULT_BATCH_SIZE
+    return tree | sizes
+
+
+def _is_set(tree: Tree, name: str) -> bool:
+    return tree.get(name) not in (None, "null")
+
+
+def _without_known_start(tree: Tree, stored: Tree) -> Tree:
+    """A tree that does not say again which policy the stored run began from."""
+    policy, known = tree.get("policy"), stored.get("policy") or {}
+    if not isinstance(policy, dict) or "path" not in policy:
+        return tree
+    if Path(str(policy["path"])) != Path(str(known.get("pretrained_path"))):
+        return tree
+    return tree | {"policy": {name: value for name, value in policy.items() if name != "path"}}
 
 
 def _decoded(value: Any) -> Any:
@@ -120,7 +152,16 @@ def _shadowed(tree: Tree) -> list[str]:
         if isinstance(policy.get(name), RawText)
         and own in optimizer
         and not isinstance(optimizer[own], RawText)
+        and not _says(policy[name], optimizer[own])
     ]
+
+
+def _says(typed: RawText, value: Any) -> bool:
+    """Whether a number as typed is one that is known, as when a run continues by its own flags."""
+    try:
+        return bool(float(typed) == value)
+    except ValueError:
+        return False
 
 
 def _details_of_nothing(tree: Tree) -> list[str]:

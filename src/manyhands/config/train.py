@@ -7,8 +7,15 @@ from pathlib import Path
 
 from manyhands.config.dataset import NamedDatasetConfig
 from manyhands.config.optim import OptimizerConfig, SchedulerConfig
+from manyhands.config.parallelism import DdpConfig, FsdpConfig, ParallelismConfig
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.transforms import ImageTransformsConfig
+
+DEFAULT_BATCH_SIZE = 8
+DEFAULT_STEPS = 100_000
+BUDGETS = ("steps", "epochs", "samples")
+"""How long a run may be said to be, each in its own unit."""
+LR_SCALINGS = ("none", "linear", "sqrt")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +62,33 @@ class AcceleratorConfig:
     gradient_accumulation: GradientAccumulationConfig = field(
         default_factory=GradientAccumulationConfig
     )
+    fsdp: FsdpConfig = field(default_factory=FsdpConfig)
+    ddp: DdpConfig = field(default_factory=DdpConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingConfig:
+    """What follows the effective batch."""
+
+    lr: str = "none"
+    """How learning rates follow the effective batch: none, linear or sqrt."""
+    base_batch_size: int | None = None
+    """Effective batch that the learning rates are meant for."""
+
+    def faults(self) -> Iterator[str]:
+        """Yield values that scale nothing."""
+        base = self.base_batch_size
+        if self.lr not in LR_SCALINGS:
+            yield f"--scaling.lr={self.lr} is not one of {', '.join(LR_SCALINGS)}"
+        elif self.lr == "none" and base is not None:
+            yield f"--scaling.base_batch_size={base} has no effect with --scaling.lr=none"
+        elif self.lr != "none" and base is None:
+            yield (
+                f"--scaling.lr={self.lr} needs --scaling.base_batch_size, the effective batch "
+                "that the learning rate is meant for"
+            )
+        if base is not None and base < 1:
+            yield f"--scaling.base_batch_size={base} must be at least 1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,11 +134,47 @@ class EmaConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchConfig:
+class ProcessesConfig:
     """Worker processes of this machine."""
 
     num_processes: int | None = None
-    """Processes to start; null starts one per GPU."""
+    """Processes to start on this machine; null starts one per GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchConfig(ProcessesConfig):
+    """Worker processes, where no launcher starts them."""
+
+    gpu_ids: list[int] | None = None
+    """GPUs to use, counted among those that CUDA_VISIBLE_DEVICES leaves; null uses all."""
+    num_machines: int = 1
+    """Machines that the same command is started on."""
+    machine_rank: int = 0
+    """Which of the machines this one is, from 0."""
+    main_address: str | None = None
+    """Name or address of machine 0, where processes meet."""
+    main_port: int | None = None
+    """Port on machine 0 that processes meet at; null takes a free one, if there is one machine."""
+
+    def faults(self) -> Iterator[str]:
+        """Yield what starts no processes."""
+        ids = self.gpu_ids
+        if ids is not None and (not ids or len(set(ids)) < len(ids) or min(ids) < 0):
+            yield f"--launch.gpu_ids={ids} must be different numbers from 0"
+        elif ids is not None and self.num_processes not in (None, len(ids)):
+            yield (
+                f"--launch.num_processes={self.num_processes} and the {len(ids)} GPUs of "
+                f"--launch.gpu_ids={ids} contradict each other; give one of the two"
+            )
+        if not 0 <= self.machine_rank < self.num_machines:
+            yield (
+                f"--launch.machine_rank={self.machine_rank} must be at least 0 and below "
+                f"--launch.num_machines={self.num_machines}"
+            )
+        if self.num_machines > 1 and None in (self.main_address, self.main_port):
+            yield "--launch.num_machines needs --launch.main_address and --launch.main_port"
+        if self.num_machines == 1 and self.main_address is not None:
+            yield "--launch.main_address has no effect without --launch.num_machines"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,14 +226,20 @@ class TrainConfig:
     """Most bytes of this machine's memory for data, as 16GiB; null takes half of what is free."""
     num_workers: int | None = None
     """Loader processes per rank; null chooses from the cores at hand."""
-    batch_size: int = 8
-    """Samples per process and micro-batch."""
+    batch_size: int | None = None
+    """Samples per process and micro-batch; null takes 8, with --global_batch_size any number."""
+    global_batch_size: int | None = None
+    """Samples of one update over all processes; null takes what --batch_size comes to."""
     prefetch_factor: int = 4
     """Batches each loader process prepares ahead."""
     dataloader_multiprocessing_context: str = "forkserver"
     """How loader processes start: forkserver, spawn or fork."""
-    steps: int = 100_000
-    """Optimizer updates to make."""
+    steps: int | None = None
+    """Optimizer updates to make; null takes 100,000, or what --epochs or --samples come to."""
+    epochs: float | None = None
+    """Times to draw every sample, instead of --steps."""
+    samples: int | None = None
+    """Samples to draw over all processes, instead of --steps."""
     log_freq: int = 200
     """Updates between log lines; the first and last are always logged."""
     eval_steps: int = 0
@@ -174,12 +250,26 @@ class TrainConfig:
     """Write checkpoints."""
     save_freq: int = 20_000
     """Updates between checkpoints; the last is always saved; 0 saves only the last."""
+    checkpoint_format: str | None = None
+    """With --parallelism.dp_shard: safetensors (gathered), dcp (shards), safetensors_dcp (null)."""
     use_policy_training_preset: bool = True
     """Start from the policy's optimizer and schedule; flags still override single values."""
     optimizer: OptimizerConfig | None = None
     scheduler: SchedulerConfig | None = None
+    scaling: ScalingConfig = field(default_factory=ScalingConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)
+    dtype: str = "float32"
+    """Numbers of weights, inputs and draws: float32, or float64 to compare runs exactly; slow."""
     accelerator: AcceleratorConfig = field(default_factory=AcceleratorConfig)
+    parallelism: ParallelismConfig = field(default_factory=ParallelismConfig)
     launch: LaunchConfig = field(default_factory=LaunchConfig)
+    timeout_s: float = 1800.0
+    """Longest time a process may wait for the others before the run ends and shows their stacks."""
     audit: bool = False
     """Write the dataset rows of every update to audit/rank-NN.jsonl."""
+
+    @property
+    def num_steps(self) -> int:
+        """Updates of the run, once they are known."""
+        assert self.steps is not None, "the budget of the run is not settled yet"
+        return self.steps

@@ -1,6 +1,7 @@
 """What the demo showed, for people and for programs."""
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def filmstrips(outcome: Outcome) -> list[tuple[str, list[np.ndarray]]]:
 
 def next_commands(folder: Path) -> list[str]:
     """Commands that lead on from here."""
-    dataset, run = folder / "dataset", folder / "run"
+    dataset, run = (shlex.quote(str(folder / name)) for name in ("dataset", "run"))
     return [
         f"manyhands train --resume={run} --steps=3000",
         f"manyhands train --dataset.root={dataset} --policy.type=act --steps=20 --batch_size=4",

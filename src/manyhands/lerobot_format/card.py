@@ -98,7 +98,7 @@ def _training_rows(
     yield "parameters", _count(model.get("num_parameters"))
     yield "optimizer updates", _count(config.steps)
     yield "samples per update", _batch_told(batch)
-    yield "optimizer", config.optimizer and f"{config.optimizer.type}, lr {config.optimizer.lr:g}"
+    yield "optimizer", _optimizer_told(config, batch)
     yield "precision", facts.get("precision")
     yield "seed", config.seed
     yield "loss at the end", _last(rows, "loss")
@@ -123,12 +123,19 @@ def _origin(config: TrainConfig) -> str | None:
     return path.name if path.is_absolute() else str(path)
 
 
+def _optimizer_told(config: TrainConfig, batch: Facts) -> str | None:
+    if config.optimizer is None:
+        return None
+    return f"{config.optimizer.type}, lr {config.optimizer.lr * batch.get('lr_factor', 1):g}"
+
+
 def _batch_told(batch: Facts) -> str | None:
     if "effective" not in batch:
         return None
     parts = (batch["per_process"], batch["processes"], batch["accumulation"])
     split = "{} per process x {} processes x {} accumulation".format(*parts)
-    return f"{batch['effective']} ({split})"
+    most = "" if batch.get("is_even", True) else "at most "
+    return f"{batch['effective']} ({most}{split})"
 
 
 def _last(rows: Sequence[Facts], name: str) -> str | None:

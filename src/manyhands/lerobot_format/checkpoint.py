@@ -3,11 +3,11 @@
 ```
 training_state/
   training_step.json            updates made, and the batch they were made with
-  optimizer_state.safetensors   state/<parameter index>/<name>
+  optimizer_state.safetensors   state/<parameter index>/<name>, unless it is saved in shards
   optimizer_param_groups.json   hyper-parameters of each group
   scheduler_state.json          only with a schedule
   rng_state.safetensors         for LeRobot; here every draw is a function of the step
-  manyhands.json                samples consumed, loss scale
+  manyhands.json                samples consumed, samples of an update, loss scale
 ```
 """
 
@@ -15,7 +15,8 @@ import json
 import random
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ OPTIMIZER_GROUPS = "optimizer_param_groups.json"
 SCHEDULER_FILE = "scheduler_state.json"
 RNG_FILE = "rng_state.safetensors"
 OWN_FILE = "manyhands.json"
-STATE_KEY = re.compile(r"state/(?P<index>\d+)/(?P<name>\w+)")
+STATE_KEY = re.compile(r"state/(?P<index>\d+)/\w+")
 
 
 @dataclass(frozen=True)
@@ -56,32 +57,40 @@ class TrainingState:
     """An optimizer's `state_dict`."""
     schedule: ScheduleState | None = None
     scaler: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def samples_per_step(self) -> int:
-        """Samples of one update over all ranks; zero where that was not written down."""
-        return self.num_ranks * self.batch_size * self.accumulation
+    samples_per_step: int = 0
+    """Samples of one update over all ranks; zero where that was not written down."""
+    is_sharded: bool = False
+    """Whether the optimizer's tensors are elsewhere, in shards."""
 
 
 def write_training_state(folder: Path, state: TrainingState) -> None:
     """Write all files of the folder, which must exist."""
     write_json(folder / STEP_FILE, _step_document(state), indent=4)
-    tensors = {
-        f"state/{index}/{name}": torch.as_tensor(value)
-        for index, values in state.optimizer["state"].items()
-        for name, value in values.items()
-    }
-    write_tensors(folder / OPTIMIZER_TENSORS, tensors)
+    if not state.is_sharded:
+        write_tensors(folder / OPTIMIZER_TENSORS, flat_state(state.optimizer["state"]))
     groups = json.dumps(_group_documents(state), indent=4)
     (folder / OPTIMIZER_GROUPS).write_text(groups, encoding="utf-8")
     if state.schedule is not None:
         write_json(folder / SCHEDULER_FILE, _schedule_document(state), indent=4)
     write_tensors(folder / RNG_FILE, _rng_tensors())
-    write_json(folder / OWN_FILE, {"samples": state.samples, "scaler": state.scaler}, indent=4)
+    own = {"samples": state.samples, "samples_per_step": state.samples_per_step}
+    own_ways = {"scaler": state.scaler, "is_sharded": state.is_sharded}
+    write_json(folder / OWN_FILE, {**own, **own_ways}, indent=4)
 
 
 def read_training_state(folder: Path) -> TrainingState:
     """Read a folder written here or by LeRobot."""
+    progress = read_progress(folder)
+    tensors = {} if progress.is_sharded else read_tensors(folder / OPTIMIZER_TENSORS)
+    optimizer = {
+        "state": nested_state(tensors, folder / OPTIMIZER_TENSORS),
+        "param_groups": _read_groups(folder / OPTIMIZER_GROUPS),
+    }
+    return replace(progress, optimizer=optimizer)
+
+
+def read_progress(folder: Path) -> TrainingState:
+    """Read how far a run was, and leave its optimizer aside."""
     if not folder.is_dir():
         raise CheckpointError(f"{folder} is missing: this checkpoint cannot be resumed from")
     document = read_json(folder / STEP_FILE)
@@ -93,6 +102,8 @@ def read_training_state(folder: Path) -> TrainingState:
         accumulation = int(document.get("grad_accum_steps", 1))
         # LeRobot counts micro-batches as steps, so its position needs no accumulation factor.
         samples = int(own.get("samples", step * batch_size * num_ranks))
+        product = num_ranks * batch_size * accumulation
+        samples_per_step = int(own.get("samples_per_step", product))
         scaler = {str(name): value for name, value in own.get("scaler", {}).items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
@@ -106,9 +117,37 @@ def read_training_state(folder: Path) -> TrainingState:
         num_ranks=num_ranks,
         batch_size=batch_size,
         accumulation=accumulation,
-        optimizer=_read_optimizer(folder),
+        optimizer={},
         scaler=scaler,
+        samples_per_step=samples_per_step,
+        is_sharded=bool(own.get("is_sharded", False)),
     )
+
+
+def flat_state(state: Mapping[int, Mapping[str, Any]]) -> dict[str, Tensor]:
+    """What an optimizer remembers of each weight, by LeRobot's names."""
+    return {
+        f"state/{index}/{name}": torch.as_tensor(value)
+        for index, values in state.items()
+        for name, value in values.items()
+    }
+
+
+def nested_state(tensors: Mapping[str, Tensor], file: Path) -> dict[int, dict[str, Tensor]]:
+    """What an optimizer remembers, by weight, from tensors of LeRobot's names in a file."""
+    state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
+    for key, tensor in tensors.items():
+        index = state_place(key)
+        if index is None:
+            raise CheckpointError(f"{file} holds an unknown tensor {key}")
+        state[index][key.rpartition("/")[2]] = tensor
+    return dict(state)
+
+
+def state_place(key: str) -> int | None:
+    """The number of the weight that a tensor of an optimizer is about; None for other tensors."""
+    match = STATE_KEY.fullmatch(key)
+    return int(match["index"]) if match else None
 
 
 def _step_document(state: TrainingState) -> dict[str, Any]:
@@ -147,19 +186,11 @@ def _schedule_document(state: TrainingState) -> dict[str, Any]:
     }
 
 
-def _read_optimizer(folder: Path) -> dict[str, Any]:
-    state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
-    for key, tensor in read_tensors(folder / OPTIMIZER_TENSORS).items():
-        match = STATE_KEY.fullmatch(key)
-        if match is None:
-            raise CheckpointError(f"{folder / OPTIMIZER_TENSORS} holds an unknown tensor {key}")
-        state[int(match["index"])][match["name"]] = tensor
-    path = folder / OPTIMIZER_GROUPS
+def _read_groups(path: Path) -> Any:
     try:
-        groups = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from None
-    return {"state": dict(state), "param_groups": groups}
 
 
 def _rng_tensors() -> dict[str, Tensor]:

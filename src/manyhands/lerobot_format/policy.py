@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.config.decode import decode
+from manyhands.config.folders import SHARDS, TRAINING_STATE
 from manyhands.config.lerobot_train import without_wishes
 from manyhands.config.policies import POLICY_TYPES, unknown_type
 from manyhands.config.policy import PolicyConfig
@@ -76,18 +77,28 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
             f"{folder} holds pytorch_model.bin, a pickle; weights must be safetensors: "
             f"save the policy again with LeRobot to get {WEIGHTS_FILE}"
         )
+    if not path.is_file() and (folder.parent / TRAINING_STATE / SHARDS).is_dir():
+        raise CheckpointError(
+            f"{path} is missing: this checkpoint holds shards; put them together with "
+            f"manyhands convert --checkpoint={folder.parent}"
+        )
     return read_tensors(path)
 
 
 def load_weights(network: nn.Module, folder: Path) -> None:
     """Copy a folder's weights into a network that has the same names and shapes, and no others."""
+    network.load_state_dict(read_fitting_weights(network, folder))
+
+
+def read_fitting_weights(network: nn.Module, folder: Path) -> dict[str, Tensor]:
+    """The weights in a folder, of the names and shapes that a network has, and no others."""
     weights = read_weights(folder)
     faults = misfits(weights, network.state_dict())
     if faults:
         raise CheckpointError(
             f"{folder / WEIGHTS_FILE} does not fit {folder / CONFIG_FILE}:\n{faults}"
         )
-    network.load_state_dict(weights)
+    return weights
 
 
 def misfits(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
@@ -111,9 +122,10 @@ def misfits(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
 def write_policy(
     folder: Path, config: PolicyConfig, processors: Processors, weights: Mapping[str, Tensor]
 ) -> None:
-    """Write a whole policy folder that LeRobot loads offline."""
+    """Write a whole policy folder that LeRobot loads offline, or one without weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(folder / WEIGHTS_FILE, weights, metadata={"format": "pt"})
+    if weights:
+        write_tensors(folder / WEIGHTS_FILE, weights, metadata={"format": "pt"})
     write_processors(folder, processors, torch.device(config.device or "cpu").type)
     write_config(folder, config)
 

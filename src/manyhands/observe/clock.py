@@ -2,20 +2,23 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Clock:
     """Adds up the time of named phases between two laps."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_phase: Callable[[str], None] = lambda _: None) -> None:
+        self._on_phase = on_phase
+        """Told of every phase that begins."""
         self._phases: defaultdict[str, float] = defaultdict(float)
         self._lap_start = time.perf_counter()
 
     @contextmanager
     def timing(self, phase: str) -> Iterator[None]:
         """Count the block's time towards a phase."""
+        self._on_phase(phase)
         start = time.perf_counter()
         try:
             yield

@@ -1,7 +1,7 @@
-"""The engine of single-process and DDP runs, driven by Accelerate."""
+"""The engine of runs whose processes hold whole weights: single, DP and DDP, with Accelerate."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
 import torch
@@ -9,15 +9,20 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import Optimizer
 
+from manyhands.parallel.slices import even_slice
 from manyhands.parallel.world import World
 from manyhands.types import Batch
+
+Wrap = Callable[[nn.Module], nn.Module]
+"""Makes the network that is trained with from the one that has the weights."""
 
 
 class AcceleratedEngine:
     """Spreads updates over ranks that each hold the whole network; never waits for a device."""
 
-    def __init__(self, world: World, num_micro_batches: int) -> None:
+    def __init__(self, world: World, num_micro_batches: int, wrap: Wrap | None = None) -> None:
         self._accelerator = world.accelerator
+        self._wrap = wrap or self._accelerator.prepare
         self._num_micro_batches = num_micro_batches
         self._scaler: torch.amp.GradScaler | None = world.accelerator.scaler
         self._wrapped: nn.Module = nn.Identity()
@@ -27,7 +32,7 @@ class AcceleratedEngine:
         with warnings.catch_warnings():
             # The newest torch renames broadcast_buffers, which older ones still need.
             warnings.simplefilter("ignore", FutureWarning)
-            self._wrapped = self._accelerator.prepare(network)
+            self._wrapped = self._wrap(network)
         return self._wrapped
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
@@ -65,15 +70,6 @@ class AcceleratedEngine:
         self._scaler.step(optimizer)
         self._scaler.update()
 
-    def gather_weights(self, network: nn.Module) -> dict[str, Tensor]:
-        """Collective. A copy of all weights in the main rank's memory; nothing on the others."""
-        if not self._accelerator.is_main_process:
-            return {}
-        return {
-            name: value.detach().to("cpu", copy=True)
-            for name, value in network.state_dict().items()
-        }
-
     def scaler_state(self) -> dict[str, float]:
         """State of the fp16 loss scaler; empty in other precisions."""
         return dict(self._scaler.state_dict()) if self._scaler is not None else {}
@@ -85,7 +81,7 @@ class AcceleratedEngine:
 
 
 def part_of(batch: Batch, number: int, num_parts: int) -> Batch:
-    """One of equal parts of a batch, nested dictionaries included."""
+    """One of even parts of a batch, nested dictionaries included."""
     if num_parts == 1:
         return batch
 
@@ -93,8 +89,7 @@ def part_of(batch: Batch, number: int, num_parts: int) -> Batch:
         if isinstance(value, dict):
             return {key: cut(inner) for key, inner in value.items()}
         if isinstance(value, Tensor | list):
-            size = len(value) // num_parts
-            return value[number * size : (number + 1) * size]
+            return value[even_slice(len(value), number, num_parts)]
         return value
 
     return {key: cut(value) for key, value in batch.items()}

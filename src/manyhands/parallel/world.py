@@ -10,31 +10,25 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
-from accelerate import Accelerator, DistributedDataParallelKwargs, InitProcessGroupKwargs
+from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.utils import GradientAccumulationPlugin
 from torch import Tensor
 
 from manyhands.config.launcher import Launcher, read_launcher
+from manyhands.config.parallelism import DdpConfig
 from manyhands.config.train import TrainConfig
-from manyhands.errors import EnvironmentFault, RankLost, UserError
+from manyhands.errors import EnvironmentFault, UserError
+from manyhands.parallel.meeting import Meeting, met
+from manyhands.parallel.strategy import Strategy, strategy_of
 
 T = TypeVar("T")
 
-LOST_PEER = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Socket closed",
-    "remote process",
-)
-"""What gloo and NCCL say when a rank at the other end has died."""
-
-# Ranks may wait this long for one that saves, downloads or evaluates.
-TIMEOUT = timedelta(hours=2)
+TAKEN_OVER = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_PARALLELISM_CONFIG")
+"""Sharding is ours; by these variables Accelerate would shard a second time."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +44,11 @@ class Seat:
 class World:
     """All ranks of a run, seen from one of them."""
 
-    def __init__(self, accelerator: Accelerator, launcher: Launcher) -> None:
+    def __init__(
+        self, accelerator: Accelerator, launcher: Launcher, strategy: Strategy, meeting: Meeting
+    ) -> None:
         self.accelerator = accelerator
+        self.strategy = strategy
         self.rank: int = accelerator.process_index
         self.size: int = accelerator.num_processes
         self.num_local_ranks = launcher.num_local_ranks
@@ -59,9 +56,10 @@ class World:
         self.device: torch.device = accelerator.device
         self.precision: str = accelerator.mixed_precision
         self.kind: str = accelerator.distributed_type.value
-        self._host_group = (
-            dist.new_group(backend="gloo", timeout=TIMEOUT) if self.size > 1 else None
-        )
+        self.watch = meeting.watch
+        self.timeout = meeting.timeout
+        self._host_group = meeting.host_group
+        self._num_onces = 0
         self.seats = self.gather(_seat(self.rank, self.device))
         refuse_shared_gpus(self.seats)
 
@@ -73,7 +71,8 @@ class World:
     @property
     def num_gpus(self) -> int:
         """GPUs that compute in this run."""
-        return sum(seat.device.startswith("cuda") for seat in self.seats)
+        on_gpus = sum(seat.device.startswith("cuda") for seat in self.seats)
+        return on_gpus * self.strategy.num_devices
 
     def any(self, flag: bool) -> bool:
         """Collective. Whether any rank says yes."""
@@ -96,17 +95,39 @@ class World:
         return values[0]
 
     def once(self, work: Callable[[], T]) -> T:
-        """Collective. What the main rank finds; a mistake it meets there stops every rank."""
+        """Collective. What the main rank finds; a mistake it meets there stops every rank.
+
+        It may take any time: the others do not wait for it within an exchange, which could expire.
+        """
+        self._num_onces += 1
+        done = f"once/{self._num_onces}"
         found: tuple[T | None, UserError | None] = (None, None)
-        if self.is_main:
-            try:
-                found = (work(), None)
-            except UserError as error:
-                found = (None, error)
+        with self.watch.patiently("work of the main rank"):
+            if self.is_main:
+                found = _outcome(work)
+                self.watch.say(done)
+            else:
+                self.watch.wait_for(done)
         result, fault = self.share(found)
         if fault is not None:
             raise fault
         return cast(T, result)
+
+    def each(self, work: Callable[[], None]) -> None:
+        """Collective. Let every rank do something; a mistake that one meets stops all.
+
+        It may take any time, as what the main rank does once.
+        """
+        self._num_onces += 1
+        done = [f"each/{self._num_onces}/{rank}" for rank in range(self.size)]
+        with self.watch.patiently("work of every rank"):
+            _, fault = _outcome(work)
+            self.watch.say(done[self.rank])
+            for key in done:
+                self.watch.wait_for(key)
+        faults = [each for each in self.gather(fault) if each is not None]
+        if faults:
+            raise faults[0]
 
     def once_per_machine(self, work: Callable[[], None]) -> None:
         """Let the first rank of every machine do something; the others do not wait for it."""
@@ -126,50 +147,73 @@ class World:
 
 
 @contextmanager
-def joined_world(config: TrainConfig) -> Iterator[World]:
-    """Join the ranks the launcher started; leave their group in any case."""
+def joined_world(config: TrainConfig, backend: str | None = None) -> Iterator[World]:
+    """Join the ranks the launcher started; leave their group in any case.
+
+    Tensors travel by `backend`, or by the one that the device calls for.
+    """
     launcher = read_launcher(os.environ)
     device = _device_of(config, launcher)
     precision = precision_of(config, launcher)
+    strategy = strategy_of(config, launcher, precision)
     _refuse_missing_gpus(device, launcher)
     if precision == "fp16" and device.type == "cpu":
         raise EnvironmentFault("fp16 needs a GPU and none is used; choose bf16 or no")
+    if precision != "no" and config.dtype == "float64":
+        raise EnvironmentFault(
+            f"the launcher asks for {precision}, which rounds what --dtype=float64 keeps exact; "
+            "leave one of the two out"
+        )
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
-    accelerator = Accelerator(
-        cpu=device.type == "cpu",
-        mixed_precision=precision,
-        # Accumulation is ours: by the launcher's variable Accelerate would divide losses too.
-        gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
-        step_scheduler_with_optimizer=False,
-        kwargs_handlers=[
-            InitProcessGroupKwargs(timeout=TIMEOUT),
-            # Every parameter takes part in every update, and buffers are the same on every rank
-            # by themselves: batch norm, where there is any, sees the statistics of all ranks.
-            DistributedDataParallelKwargs(
-                find_unused_parameters=False, gradient_as_bucket_view=True, broadcast_buffers=False
-            ),
-        ],
-    )
-    try:
-        with _naming_lost_ranks():
-            yield World(accelerator, launcher)
-    finally:
-        accelerator.free_memory()
-        if dist.is_initialized():
-            dist.destroy_process_group()
-        accelerator.state._reset_state(reset_partial_state=True)
+    backend = backend or ("gloo" if device.type == "cpu" else "nccl")
+    with met(launcher, backend, config.timeout_s) as meeting:
+        accelerator = _accelerator(config, device, precision)
+        try:
+            yield World(accelerator, launcher, strategy, meeting)
+        finally:
+            accelerator.free_memory()
+            accelerator.state._reset_state(reset_partial_state=True)
+
+
+def _accelerator(config: TrainConfig, device: torch.device, precision: str) -> Accelerator:
+    with _hidden(TAKEN_OVER):
+        return Accelerator(
+            cpu=device.type == "cpu",
+            mixed_precision=precision,
+            # Accumulation is ours: by the launcher's variable Accelerate would divide losses too.
+            gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
+            step_scheduler_with_optimizer=False,
+            kwargs_handlers=[_ddp_settings(config.accelerator.ddp)],
+        )
 
 
 @contextmanager
-def _naming_lost_ranks() -> Iterator[None]:
-    """Turn the transport's words about a peer that is gone into one sentence."""
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
+    """Take variables out of the environment for a while."""
+    hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
-    except RuntimeError as error:
-        if any(sign in str(error) for sign in LOST_PEER):
-            raise RankLost("another rank was lost; its own words, if any, say why") from error
-        raise
+    finally:
+        os.environ.update(hidden)
+
+
+def _outcome(work: Callable[[], T]) -> tuple[T | None, UserError | None]:
+    try:
+        return work(), None
+    except UserError as error:
+        return None, error
+
+
+def _ddp_settings(ddp: DdpConfig) -> DistributedDataParallelKwargs:
+    return DistributedDataParallelKwargs(
+        static_graph=ddp.static_graph,
+        gradient_as_bucket_view=ddp.gradient_as_bucket_view,
+        # Every parameter takes part in every update, and buffers are the same on every rank
+        # by themselves: batch norm, where there is any, sees the statistics of all ranks.
+        find_unused_parameters=False,
+        broadcast_buffers=False,
+    )
 
 
 def precision_of(config: TrainConfig, launcher: Launcher) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from manyhands.checkpoint.store import CheckpointStore, Position
+from manyhands.checkpoint.store import CheckpointStore, Position, resumed_position
 from manyhands.config.policy import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream, Share
@@ -15,12 +15,13 @@ from manyhands.lerobot_format.policy import self_contained
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.journal import Journal, SilentJournal
-from manyhands.parallel.accelerated import AcceleratedEngine
-from manyhands.parallel.world import World, accumulation_of
+from manyhands.parallel.engine import engine_of
+from manyhands.parallel.world import World
 from manyhands.policies.build import build_policy
 from manyhands.policies.load import load_pretrained, saved_stats
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
+from manyhands.training.arithmetic import settled, share_of
 from manyhands.training.banner import banner_of, batch_norm_notes, facts_of
 from manyhands.training.data import TrainingData, open_training_data, scaling_stats
 from manyhands.training.due import Due
@@ -32,6 +33,7 @@ from manyhands.training.run import Run
 from manyhands.training.validate import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
 from manyhands.types import Stats
 
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 POLL_EVERY = {"cpu": 1, "cuda": 10}
 """Updates between questions about stopping: asking takes as long as a tenth of a GPU's update."""
 
@@ -39,14 +41,17 @@ POLL_EVERY = {"cpu": 1, "cuda": 10}
 def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     """Collective. Everything a run needs, restored to where it stands."""
     data, config = open_training_data(config, world.once)
+    share = share_of(config, world.rank, world.size)
+    config = settled(
+        config, resumed_position(config), data.order.num_samples, share.samples_per_step
+    )
     policy, notes = make_policy(config, data.stats, world.device)
-    num_parts = accumulation_of(config)
-    share = Share(world.rank, world.size, config.batch_size * num_parts)
-    learner = Learner(policy, config, AcceleratedEngine(world, num_parts), world, share)
+    engine = engine_of(world, share.num_parts, config.accelerator.ddp)
+    learner = Learner(policy, config, engine, world, share)
     loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
     checkpoints = CheckpointStore(run_dir, config, world)
     start, resuming = checkpoints.restore(learner)
-    clock, due = Clock(), Due.from_config(config, POLL_EVERY[world.device.type])
+    clock, due = Clock(world.watch.begin), Due.from_config(config, POLL_EVERY[world.device.type])
     held_out = held_out_of(config, data, policy, world)
     run = Run(
         config=config,
@@ -65,7 +70,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         due=due,
     )
     world.once_per_machine(lambda: data.caches.read_ahead_meanwhile(max_ram_of(config)))
-    notes += batch_norm_notes(policy.network, config.batch_size * world.size, num_parts)
+    notes += batch_norm_notes(policy.network, share)
     notes += data.notes + resuming
     run.journal.introduce(facts_of(run, data), banner_of(run, data) + notes)
     return run
@@ -75,7 +80,7 @@ def journal_of(
     config: TrainConfig, run_dir: Path, start: Position, world: World
 ) -> Journal | SilentJournal:
     """A journal on the main rank, silence on all others."""
-    return Journal(run_dir, config.steps, start.step) if world.is_main else SilentJournal()
+    return Journal(run_dir, config.num_steps, start.step) if world.is_main else SilentJournal()
 
 
 def audit_of(config: TrainConfig, run_dir: Path, start: Position, world: World) -> Audit | NoAudit:
@@ -89,7 +94,7 @@ def held_out_of(
     """The held-out samples, where some are held out."""
     if data.held_out is None:
         return None
-    share = Share(world.rank, world.size, CHUNK)
+    share = Share(world.rank, world.size, CHUNK * world.size)
     loading = loading_of(config, world.num_local_ranks)
     stream = SampleStream(data.held_out, data.order, share, loading, world.device)
     rows = held_out_rows(data.held_out, config.max_eval_samples)
@@ -110,16 +115,17 @@ def make_policy(
     """The policy on a device, the same on every rank, and what must be said of it."""
     assert config.policy is not None
     policy_config = replace(config.policy, device=device.type)
-    stats = scaling_stats(config, stats)
+    stats, dtype = scaling_stats(config, stats), DTYPES[config.dtype]
     torch.manual_seed(derive_seed(config.seed, "weights"))
     if config.resume is not False:
         # A run goes on scaling as it began, whatever its dataset has grown to.
         saved = saved_stats(str(config.resume))
-        return build_policy(self_contained(policy_config), saved, config.rename_map).to(device), []
+        policy = build_policy(self_contained(policy_config), saved, config.rename_map)
+        return policy.to(device, dtype), []
     policy, notes = fresh_policy(policy_config, stats, config.rename_map)
     if policy_config.pretrained_path is not None:
         load_pretrained(policy, policy_config)
-    return policy.to(device), notes
+    return policy.to(device, dtype), notes
 
 
 def fresh_policy(

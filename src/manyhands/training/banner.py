@@ -8,37 +8,39 @@ from torch import nn
 from manyhands import units
 from manyhands.config.resolve import job_name_of
 from manyhands.config.schema import encode
+from manyhands.config.train import BUDGETS, TrainConfig
 from manyhands.data.dataset import Dataset
+from manyhands.data.loading.stream import Share
 from manyhands.data.mixed_order import MixedOrder
 from manyhands.data.mixture import Mixture
 from manyhands.observe.machine import hardware, software_versions
 from manyhands.parallel.world import World
+from manyhands.training.arithmetic import lr_factor
 from manyhands.training.data import TrainingData
 from manyhands.training.run import Run
+
+SMALL_BATCH = 256
+"""Effective batch below which learning rates often need no scaling."""
 
 
 def banner_of(run: Run, data: TrainingData) -> list[str]:
     """The lines a run opens with."""
     share, world, config = run.learner.share, run.world, run.config
-    per_step, num_samples = share.samples_per_step, data.order.num_samples
-    num_parts = share.samples_per_rank // config.batch_size
-    epochs = config.steps * per_step / num_samples
     total, trained = num_parameters(run)
     resumed = [f"Resuming after step {run.start.step}"] if run.start.step else []
     return [
         f"Run: {job_name_of(config)} in {run.run_dir}",
         *resumed,
         f"Distributed environment: {world.kind}",
+        f"Strategy: {world.strategy}",
         f"Number of processes: {world.size}",
         f"Number of GPUs: {world.num_gpus}",
-        f"Effective batch: {config.batch_size} per process x {world.size} processes x "
-        f"{num_parts} accumulation = {per_step} samples per update",
+        f"Effective batch: {batch_told(share)}",
         *datasets_told(data),
-        f"Steps: {config.steps:,} updates = {config.steps * per_step:,} samples = "
-        f"{epochs:.2f} epochs; {num_samples / per_step:,.1f} steps per epoch",
+        f"Steps: {budget_told(config, share, data.order.num_samples)}",
         f"Parameters: {units.count(total)}, {units.count(trained)} trained",
-        f"Precision: {precision_in_use(world)}",
-        "Learning rate and steps are as given, not scaled with the number of processes",
+        f"Precision: {precision_in_use(world, run.learner.policy.dtype)}",
+        *rates_told(config, share),
         *(f"  rank {seat.rank} -> {seat.host} {seat.device} ({seat.name})" for seat in world.seats),
     ]
 
@@ -65,27 +67,100 @@ def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
             "num_parameters": total,
             "num_trainable": trained,
         },
-        "batch": {
-            "per_process": config.batch_size,
-            "processes": world.size,
-            "accumulation": share.samples_per_rank // config.batch_size,
-            "effective": share.samples_per_step,
-            "steps_per_epoch": data.order.num_samples / share.samples_per_step,
-        },
-        "precision": precision_in_use(world),
+        "batch": batch_facts(config, share, data.order.num_samples),
+        "budget": budget_facts(config, share, data.order.num_samples),
+        "precision": precision_in_use(world, run.learner.policy.dtype),
+        "strategy": world.strategy.kind.value,
         "ranks": [vars(seat) for seat in world.seats],
         "config": encode(config),
     }
 
 
-def batch_norm_notes(network: nn.Module, num_seen: int, num_parts: int) -> list[str]:
+def batch_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str, Any]:
+    """What an update is made of; `per_process` is the largest micro-batch."""
+    return {
+        "per_process": share.most_per_part,
+        "processes": share.num_ranks,
+        "accumulation": share.num_parts,
+        "effective": share.samples_per_step,
+        "steps_per_epoch": num_samples / share.samples_per_step,
+        "is_even": is_even(share),
+        "lr_factor": lr_factor(config.scaling, share.samples_per_step),
+    }
+
+
+def budget_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str, Any]:
+    """How long a run is in all units, and which of them was given."""
+    total = config.num_steps * share.samples_per_step
+    return {
+        "asked": next(name for name in reversed(BUDGETS) if getattr(config, name) is not None),
+        "steps": config.num_steps,
+        "samples": total,
+        "epochs": total / num_samples,
+    }
+
+
+def is_even(share: Share) -> bool:
+    """Whether every micro-batch of every rank has the same number of samples."""
+    return share.most_per_part * share.num_ranks * share.num_parts == share.samples_per_step
+
+
+def batch_told(share: Share) -> str:
+    """How the samples of an update are spread over ranks and micro-batches."""
+    effective = f"{share.samples_per_step} samples per update"
+    if is_even(share):
+        return (
+            f"{share.most_per_part} per process x {share.num_ranks} processes x "
+            f"{share.num_parts} accumulation = {effective}"
+        )
+    least, most = share.least_per_rank, share.most_per_rank
+    per_rank = f"{least}" if least == most else f"{least} or {most}"
+    parts = f"{share.num_parts} micro-batches of at most {share.most_per_part}"
+    cut = "" if share.num_parts == 1 else f", in {parts}"
+    return f"{effective} = {per_rank} per process over {share.num_ranks} processes{cut}"
+
+
+def budget_told(config: TrainConfig, share: Share, num_samples: int) -> str:
+    """The same in words."""
+    facts = budget_facts(config, share, num_samples)
+    name = facts["asked"]
+    asked = "" if name == "steps" else f" for --{name}={getattr(config, name)}"
+    return (
+        f"{facts['steps']:,} updates{asked} = {facts['samples']:,} samples = "
+        f"{facts['epochs']:.2f} epochs; "
+        f"{num_samples / share.samples_per_step:,.1f} steps per epoch"
+    )
+
+
+def rates_told(config: TrainConfig, share: Share) -> list[str]:
+    """Whether learning rates follow the effective batch, and when they might not have to."""
+    scaling = config.scaling
+    if scaling.lr == "none":
+        return ["Learning rate and steps are as given, not scaled with the number of processes"]
+    assert config.optimizer is not None
+    factor = lr_factor(scaling, share.samples_per_step)
+    lines = [
+        f"Learning rate: {config.optimizer.lr:g} for a batch of {scaling.base_batch_size}, "
+        f"{scaling.lr} scaling to {share.samples_per_step}: x {factor:.4g} = "
+        f"{factor * config.optimizer.lr:g}; steps are as given"
+    ]
+    if factor > 1 and share.samples_per_step < SMALL_BATCH:
+        lines.append(
+            f"NOTE: batches below {SMALL_BATCH} may need no larger rate: if training is unsteady, "
+            "try --scaling.lr=none or a longer --scheduler.num_warmup_steps"
+        )
+    return lines
+
+
+def batch_norm_notes(network: nn.Module, share: Share) -> list[str]:
     """What must be said of batch norm, to which micro-batches of all ranks are not one batch."""
     trains_norm = any(name.endswith("num_batches_tracked") for name in network.state_dict())
-    if num_parts == 1 or not trains_norm:
+    if share.num_parts == 1 or not trains_norm:
         return []
+    num_seen = -(-share.samples_per_step // share.num_parts)
     return [
         f"NOTE: batch norm sees each micro-batch of {num_seen} samples by itself; the run differs "
-        f"from one whose updates take {num_seen * num_parts} samples at once"
+        f"from one whose updates take {share.samples_per_step} samples at once"
     ]
 
 
@@ -119,14 +194,16 @@ def num_parameters(run: Run) -> tuple[int, int]:
     return sum(each.numel() for each in parameters), sum(each.numel() for each in trained)
 
 
-def precision_in_use(world: World) -> str:
+def precision_in_use(world: World, dtype: torch.dtype) -> str:
     """The precision matrix products really have, found by making one."""
-    probe = torch.ones(8, 8, device=world.device)
+    probe = torch.ones(8, 8, device=world.device, dtype=dtype)
     with world.accelerator.autocast():
         product = (probe @ probe).dtype
     strict = ", deterministic kernels" if torch.backends.cudnn.deterministic else ""
+    kind = str(product).removeprefix("torch.")
+    if dtype == torch.float64:
+        return f"{kind}{strict}"
     if product != torch.float32:
-        kind = str(product).removeprefix("torch.")
         return f"{kind} autocast, weights and optimizer in float32{strict}"
     tf32 = world.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
     return f"float32{' with TF32 products' if tf32 else ''}{strict}"

@@ -22,7 +22,7 @@ class Due:
     @classmethod
     def from_config(cls, config: TrainConfig, poll_every: int = 1) -> "Due":
         """The periods a config asks for."""
-        periods = (config.steps, config.log_freq, config.save_freq)
+        periods = (config.num_steps, config.log_freq, config.save_freq)
         return cls(*periods, config.save_checkpoint, config.eval_steps, poll_every)
 
     def log(self, step: int) -> bool:

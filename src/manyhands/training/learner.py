@@ -11,27 +11,24 @@ from pathlib import Path
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from manyhands.checkpoint.shards import Shards
 from manyhands.checkpoint.store import Position, Snapshot
-from manyhands.config.folders import PRETRAINED
 from manyhands.config.train import TrainConfig
 from manyhands.data.augment.augmentation import augmentation_of
 from manyhands.data.loading.stream import Share
+from manyhands.errors import UserError
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
-from manyhands.lerobot_format.policy import load_weights
 from manyhands.parallel.world import World
 from manyhands.policies.loss import loss_of
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
+from manyhands.training.arithmetic import lr_factor
 from manyhands.training.ema import ema_of
-from manyhands.training.optim import (
-    Schedule,
-    build_optimizer,
-    portable_state,
-    restore_state,
-    schedule_factor,
-)
+from manyhands.training.memory import Memory
+from manyhands.training.optim import build_optimizer
+from manyhands.training.schedule import Schedule, schedule_factor
 from manyhands.types import Batch, Engine, Network
 
 
@@ -71,9 +68,12 @@ class Learner:
         self._network = engine.prepare(policy.network)
         self._network.train()
         self._optimizer = build_optimizer(config.optimizer, self._bare_network.parameter_groups())
-        curve = schedule_factor(config.scheduler, config.steps, config.optimizer.lr)
-        self._schedule = Schedule(self._optimizer, curve)
+        scale = lr_factor(config.scaling, share.samples_per_step)
+        curve = schedule_factor(config.scheduler, config.num_steps, scale * config.optimizer.lr)
+        self._schedule = Schedule(self._optimizer, curve, scale)
         self.ema = ema_of(config.ema, policy.network)
+        self.memory = Memory(policy.network, self._optimizer, self.ema, world)
+        self._all_take_part = False
 
     def update(self, batch: Batch, step: int) -> UpdateResult:
         """Make one optimizer update; return device tensors, read none of them."""
@@ -87,6 +87,9 @@ class Learner:
             # DDP averages gradients over ranks; the gradient of the global mean is their sum.
             self._engine.backward(loss * self.share.num_ranks)
             measured.append({"loss": loss.detach(), **means})
+        if not self._all_take_part:
+            refuse_idle(self.policy.network)
+            self._all_take_part = True
         grad_norm = self._engine.clip_gradients(self._optimizer, self._max_grad_norm)
         self._engine.step(self._optimizer)
         self._optimizer.zero_grad(set_to_none=True)
@@ -100,7 +103,7 @@ class Learner:
 
     def draws(self, step: int) -> dict[str, Tensor]:
         """This rank's part of the random numbers that the global batch of an update uses."""
-        return self._own_part("draws", step, self._bare_network.draw)
+        return self.policy.cast(self._own_part("draws", step, self._bare_network.draw))
 
     def augmentation_draws(self, step: int) -> dict[str, Tensor]:
         """This rank's part of the random numbers that transform the images of the global batch."""
@@ -111,31 +114,17 @@ class Learner:
     ) -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed(derive_seed(self.config.seed, stream, step))
         draws = draw(self.share.samples_per_step, generator)
-        first = self.share.rank * self.share.samples_per_rank
-        own = slice(first, first + self.share.samples_per_rank)
+        own = self.share.own
         return {name: sent(value[own], self.policy.device) for name, value in draws.items()}
 
     def snapshot(self, position: Position) -> Snapshot:
         """Collective. Everything this learner needs to go on from a position."""
-        policies = {}
-        for ending, weights in self.ema.weights.items():
-            with weights():
-                policies[PRETRAINED + ending] = self._engine.gather_weights(self.policy.network)
-        return Snapshot(policies, self._training_state(position))
+        state = self._training_state(position)
+        return Snapshot(self.memory.policies(), state, self.memory.parts())
 
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor]) -> None:
-        """Write the policy with the weights of a snapshot."""
-        self.policy.save(folder, weights)
-
-    def load_policy(self, folder: Path) -> None:
-        """Take the weights of a saved policy; their average starts from them."""
-        load_weights(self.policy.network, folder)
-        self.ema.restart()
-
-    def load_average(self, folder: Path) -> None:
-        """Take the average of the weights from a saved policy that has them."""
-        with self.ema.weights["_ema"]():
-            load_weights(self.policy.network, folder)
+    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None:
+        """Write the policy with the weights of a snapshot; without any, what else there is."""
+        self.policy.save(folder, weights or {})
 
     def _training_state(self, position: Position) -> TrainingState:
         rates = ScheduleState(self._schedule.base_lrs, self._schedule.rates(position.step))
@@ -143,24 +132,41 @@ class Learner:
             step=position.step,
             samples=position.samples,
             num_ranks=self.share.num_ranks,
-            batch_size=self.config.batch_size,
-            accumulation=self.share.samples_per_rank // self.config.batch_size,
-            optimizer=portable_state(self._optimizer),
+            batch_size=self.share.most_per_part,
+            accumulation=self.share.num_parts,
+            optimizer=self.memory.optimizer_state(),
             schedule=rates if self.config.scheduler is not None else None,
             scaler=self._engine.scaler_state(),
+            samples_per_step=self.share.samples_per_step,
+            is_sharded=self._world.strategy.saves_shards,
         )
 
-    def load_training_state(self, state: TrainingState) -> list[str]:
+    def load_training_state(self, state: TrainingState, shards: Shards | None = None) -> list[str]:
         """Go on from a saved state, with this run's hyper-parameters; return what must be said."""
-        restore_state(self._optimizer, state.optimizer)
+        self.memory.load_optimizer(state.optimizer, shards)
         self._engine.load_scaler_state(state.scaler)
         before, now = state.samples_per_step, self.share.samples_per_step
         if before in (0, now):
             return []
         return [
             f"WARNING: updates of the checkpoint had {before} samples, from here on they have "
-            f"{now}; data goes on where it stood, learning rate and steps are as given"
+            f"{now}; data goes on where it stood, learning rates and steps are as the flags say"
         ]
+
+
+def refuse_idle(network: nn.Module) -> None:
+    """Refuse parameters that a backward pass left without a gradient, by their names."""
+    idle = [
+        name
+        for name, weight in network.named_parameters()
+        if weight.requires_grad and weight.grad is None
+    ]
+    if idle:
+        raise UserError(
+            f"the policy trains parameters that its loss does not depend on: {', '.join(idle)}; "
+            "no process would agree with others about them. Use them in the network's forward "
+            "pass, or call requires_grad_(False) on them"
+        )
 
 
 def sent(value: Tensor, device: torch.device) -> Tensor:

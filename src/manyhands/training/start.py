@@ -2,9 +2,12 @@
 
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+
+import torch
 
 from manyhands.checkpoint.layout import find_checkpoint
 from manyhands.config.folders import AVERAGED, PRETRAINED
@@ -28,10 +31,11 @@ def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
     network_maker(config.policy.type)  # One that cannot be trained is refused before anything else.
     with chosen_kernels(config.cudnn_deterministic), joined_world(config) as world:
         run_dir = agree_on_run_dir(config, world)
+        world.watch.hang_dir = run_dir / "hang"
         if config.policy.push_to_hub:
             world.once(lambda: check_publishing(config))
         run = assemble(config, run_dir, world)
-        run.journal.note({"command": list(command)})
+        run.journal.note({"command": list(command), "threads": torch.get_num_threads()})
         ending = train(run)
         world.once_per_machine(run.frames.make_durable)
         run.journal.say(farewell(ending, run_dir, config))
@@ -54,7 +58,8 @@ def farewell(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
     if not config.save_checkpoint:
         return f"{ending.value}; nothing was saved, as --save_checkpoint=false asks"
     if ending is Ending.STOPPED:
-        return f"stopped on request; continue with: manyhands train --resume={run_dir}"
+        quoted = shlex.quote(str(run_dir))
+        return f"stopped on request; continue with: manyhands train --resume={quoted}"
     averaged = f" and its average in {AVERAGED} beside it" if config.ema.enable else ""
     return f"finished; the policy is in {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
 

@@ -5,7 +5,7 @@ chunks; their sums are added up in the order of the chunks, whoever made them.
 """
 
 from collections.abc import Mapping
-from typing import TypeVar, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -23,13 +23,19 @@ from manyhands.training.due import Due
 from manyhands.training.ema import Weights
 from manyhands.types import Batch, LossTerms, Network
 
-T = TypeVar("T")
-
 CHUNK = 32
 """Samples measured at a time; another number would change the draws, hence the loss."""
 
 Sums = dict[str, tuple[float, float, float]]
 """Total, number of entries and weight of every term of the loss."""
+
+
+class Measured(NamedTuple):
+    """What was found on one chunk of samples."""
+
+    num_samples: int
+    sums: dict[str, Sums]
+    """By the ending of the weights that were measured."""
 
 
 class HeldOut:
@@ -49,30 +55,32 @@ class HeldOut:
 
         Samples are read once for all of them.
         """
-        parts = self._all_sums(weights)
-        return {
+        measured = self._measure(weights)
+        losses = {
             f"{name}{ending}": value
             for ending in weights
-            for name, value in means_of([part[ending] for part in parts]).items()
+            for name, value in means_of([each.sums[ending] for each in measured]).items()
         }
+        return {**losses, "held_out_samples": sum(each.num_samples for each in measured)}
 
-    def _all_sums(self, weights: Weights) -> list[dict[str, Sums]]:
-        num_chunks = -(-len(self._rows) // CHUNK)
-        own = range(self._world.rank, num_chunks, self._world.size)
-        rows = [self._rows[chunk * CHUNK : (chunk + 1) * CHUNK] for chunk in own]
-        sums: dict[int, dict[str, Sums]] = {}
+    def _measure(self, weights: Weights) -> list[Measured]:
+        chunks = chunks_of(len(self._rows), self._world.rank, self._world.size)
+        rows = [self._rows[chunk * CHUNK : (chunk + 1) * CHUNK] for chunk in chunks]
+        own: dict[int, Measured] = {}
         with evaluating(self._policy.network):
-            batches = self._stream.batches_over(np.concatenate([*rows, self._rows[:0]]), CHUNK)
-            for chunk, batch in zip(own, batches, strict=True):
+            batches = self._stream.batches_over(np.concatenate(rows), CHUNK)
+            for chunk, batch in zip(chunks, batches, strict=True):
                 seed = derive_seed(self._seed, "held out", chunk)
-                sums[chunk] = self._sums(batch, seed, weights)
-        return [part for _, part in sorted(_merged(self._world.gather(sums)).items())]
+                sums = self._sums(batch, seed, weights)
+                own[chunk] = Measured(len(batch[names.ACTION]), sums)
+        parts = self._world.gather(own)
+        return [parts[chunk % len(parts)][chunk] for chunk in sorted(set().union(*parts))]
 
     def _sums(self, batch: Batch, seed: int, weights: Weights) -> dict[str, Sums]:
         network = cast(Network, self._policy.network)
         inputs = self._policy.prepare(batch)
         generator = torch.Generator().manual_seed(seed)
-        draws = network.draw(CHUNK, generator)
+        draws = self._policy.cast(network.draw(CHUNK, generator))
         own = {
             name: value[: len(inputs[names.ACTION])].to(self._policy.device)
             for name, value in draws.items()
@@ -111,6 +119,16 @@ class NoValidator:
         return {}
 
 
+def chunks_of(num_samples: int, rank: int, num_ranks: int) -> list[int]:
+    """The chunks a rank computes: its own and, where others have more, the last one once more.
+
+    All ranks make the same number of passes, which sharded weights need; repeated ones are dropped.
+    """
+    num_chunks = -(-num_samples // CHUNK)
+    num_turns = -(-num_chunks // num_ranks)
+    return [min(rank + turn * num_ranks, num_chunks - 1) for turn in range(num_turns)]
+
+
 def _read(terms: LossTerms, counts: Mapping[str, Tensor]) -> Sums:
     return {
         name: (float(term.total), float(counts[name]), term.weight) for name, term in terms.items()
@@ -146,7 +164,3 @@ def _tasks_of_rows(source: Dataset | Mixture) -> np.ndarray:
         frames = np.concatenate([np.arange(first, end) for first, end in part.frame_bounds])
         numbers.append(part.column_values(names.TASK_INDEX, frames) * len(parts) + place)
     return np.concatenate(numbers)
-
-
-def _merged(parts: list[dict[int, T]]) -> dict[int, T]:
-    return {chunk: sums for part in parts for chunk, sums in part.items()}

@@ -13,6 +13,7 @@ from manyhands.data.loading.leases import Leases
 from manyhands.data.loading.slots import Slots, batch_bytes
 from manyhands.data.loading.workers import NoWorkers, Readers, Workers
 from manyhands.data.order import Order
+from manyhands.parallel.slices import even_slice
 from manyhands.types import Batch
 
 CPU = torch.device("cpu")
@@ -23,16 +24,39 @@ RAM_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Share:
-    """The part of every global batch that one rank reads."""
+    """The part of every global batch that one rank reads; ranks differ by one sample at most."""
 
     rank: int
     num_ranks: int
-    samples_per_rank: int
+    samples_per_step: int
+    """Samples of a global batch."""
+    num_parts: int = 1
+    """Micro-batches that every rank cuts its samples into."""
 
     @property
-    def samples_per_step(self) -> int:
-        """Samples of a global batch."""
-        return self.samples_per_rank * self.num_ranks
+    def own(self) -> slice:
+        """Where this rank's samples lie in a global batch."""
+        return even_slice(self.samples_per_step, self.rank, self.num_ranks)
+
+    @property
+    def samples_per_rank(self) -> int:
+        """Samples of this rank in a global batch."""
+        return len(range(self.samples_per_step)[self.own])
+
+    @property
+    def most_per_rank(self) -> int:
+        """Samples of a rank that has the most."""
+        return -(-self.samples_per_step // self.num_ranks)
+
+    @property
+    def least_per_rank(self) -> int:
+        """Samples of a rank that has the fewest."""
+        return self.samples_per_step // self.num_ranks
+
+    @property
+    def most_per_part(self) -> int:
+        """Samples of the largest micro-batch."""
+        return -(-self.most_per_rank // self.num_parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +99,10 @@ class SampleStream:
         return self._read(iter(parts), batch_size, num_workers)
 
     def _rows_from(self, position: int) -> Iterator[np.ndarray]:
-        start = position + self.share.rank * self.share.samples_per_rank
+        own = self.share.own
         while True:
-            yield self.order.indices(start, start + self.share.samples_per_rank)
-            start += self.share.samples_per_step
+            yield self.order.indices(position + own.start, position + own.stop)
+            position += self.share.samples_per_step
 
     def _read(
         self, rows: Iterator[np.ndarray], batch_size: int, num_workers: int

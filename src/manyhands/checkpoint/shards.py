@@ -1,0 +1,98 @@
+"""Parts of tensors that ranks saved, each in a file of its own, read back however they are cut.
+
+The files are those of torch's distributed checkpoint in its safetensors form: what a rank needs is
+found and put together by torch, whatever the number of ranks that saved it was.
+"""
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+
+from manyhands.atomic import flush
+from manyhands.errors import CheckpointError
+from manyhands.parallel.shards import Part
+
+OFFSETS_KEY, OFFSETS = "DCP_SHARDING_INFO", "saved_offsets"
+"""Where torch's reader looks for the place of a part in its tensor."""
+
+
+def shard_file(folder: Path, rank: int, num_ranks: int) -> Path:
+    """The file of one rank, which tells how many others there must be."""
+    return folder / f"shard-{rank + 1:05d}-of-{num_ranks:05d}.safetensors"
+
+
+def write_shard(file: Path, parts: Mapping[str, Part]) -> None:
+    """Write the parts that one rank has to save."""
+    offsets = {name: {OFFSETS: list(part.offsets)} for name, part in parts.items()}
+    tensors = {name: part.values for name, part in parts.items()}
+    save_file(tensors, file, metadata={OFFSETS_KEY: json.dumps(offsets), "format": "pt"})
+    flush(file)
+
+
+class Shards:
+    """All parts that the ranks of a run saved."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        check_complete(folder)
+        try:
+            metadata = HuggingFaceStorageReader(str(folder)).read_metadata()
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise CheckpointError(f"a file in {folder} is damaged: {error}") from None
+        self._tensors = {
+            name: found
+            for name, found in metadata.state_dict_metadata.items()
+            if isinstance(found, TensorStorageMetadata)
+        }
+        self.shapes = {name: found.size for name, found in self._tensors.items()}
+
+    def read_folder(self, name: str) -> dict[str, Tensor]:
+        """Whole tensors of one folder, by their names in it."""
+        found = {
+            key: torch.empty(tensor.size, dtype=tensor.properties.dtype)
+            for key, tensor in self._tensors.items()
+            if key.startswith(f"{name}/")
+        }
+        self.read_into(found)
+        return {key.removeprefix(f"{name}/"): value for key, value in found.items()}
+
+    def read_into(self, targets: Mapping[str, Tensor]) -> None:
+        """Fill tensors, or this rank's parts of them, with what was saved under their names."""
+        for name, value in targets.items():
+            if self.shapes.get(name) != value.shape:
+                raise CheckpointError(
+                    f"{self.folder} holds {name} as {_told(self.shapes.get(name))}, but this "
+                    f"run has it as {_told(value.shape)}: it was saved by a run of another policy"
+                )
+        try:
+            reader = HuggingFaceStorageReader(str(self.folder))
+            with warnings.catch_warnings():
+                # Every rank reads by itself, on purpose.
+                warnings.simplefilter("ignore", UserWarning)
+                load(dict(targets), storage_reader=reader, no_dist=True)
+        except (CheckpointException, SafetensorError, OSError, ValueError) as error:
+            raise CheckpointError(f"a file in {self.folder} is damaged: {error}") from None
+
+
+def check_complete(folder: Path) -> None:
+    """Refuse a folder that lacks the file of some rank, by its name."""
+    found = sorted(folder.glob("shard-*-of-*.safetensors"))
+    num_ranks = int(found[0].stem.rpartition("-")[2]) if found else 1
+    for rank in range(num_ranks):
+        file = shard_file(folder, rank, num_ranks)
+        if file not in found:
+            raise CheckpointError(f"{file} is missing; copy the checkpoint again, or use another")
+
+
+def _told(shape: torch.Size | None) -> str:
+    return "nothing" if shape is None else "x".join(map(str, shape)) or "a number"

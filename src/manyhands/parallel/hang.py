@@ -1,0 +1,81 @@
+"""What is told of ranks that wait for each other in vain: where each is, and its stacks."""
+
+import faulthandler
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+MAX_SHOWN_LINES = 40
+
+
+class Place(NamedTuple):
+    """How far a rank is."""
+
+    num_phases: int
+    phase: str
+    since: float
+
+    def told(self) -> str:
+        """The place as text for the store."""
+        return f"{self.num_phases} {self.since} {self.phase}"
+
+
+def read_place(text: bytes) -> Place:
+    """A place from the store."""
+    num_phases, since, phase = text.decode().split(" ", 2)
+    return Place(int(num_phases), phase, float(since))
+
+
+def hang_told(
+    places: list[Place], silent: list[int], timeout_s: float, hang_dir: Path | None
+) -> str:
+    """Which ranks did not get on, and where the others wait for them."""
+    first = min(place.num_phases for place in places)
+    late = silent or [rank for rank, place in enumerate(places) if place.num_phases == first]
+    if not silent and len(late) == len(places):
+        late = []
+    lines = [f"no progress for {timeout_s:g} s, the limit of --timeout_s: {_who(late, silent)}"]
+    now = time.time()
+    lines += [
+        f"  rank {rank} is in {place.phase!r} since {now - place.since:.0f} s"
+        f"{' and does not answer: it is stopped or frozen' if rank in silent else ''}"
+        for rank, place in enumerate(places)
+    ]
+    for rank in [each for each in late if each not in silent][:1]:
+        lines += _stack_of(hang_dir, rank)
+    where = f"; the stack of every rank that answers is in {hang_dir}" if hang_dir else ""
+    return "\n".join([*lines, f"the run is ended{where}"])
+
+
+def _who(late: list[int], silent: list[int]) -> str:
+    if not late:
+        return "all ranks are in the same phase"
+    ranks = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
+    return f"{ranks} {'gave no sign of life' if silent else 'did not arrive'}"
+
+
+def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:
+    file = stack_file(hang_dir, rank) if hang_dir else None
+    if file is None or not file.exists():
+        return []
+    # The main thread, which trains, comes last.
+    _, _, stack = file.read_text(encoding="utf-8").rpartition("hread 0x")
+    return [f"  what rank {rank} does, the innermost call first:"] + [
+        f"  {line}" for line in stack.splitlines()[1:MAX_SHOWN_LINES]
+    ]
+
+
+def stack_file(hang_dir: Path, rank: int) -> Path:
+    """Where the stacks of a rank go."""
+    return hang_dir / f"rank-{rank:02d}.txt"
+
+
+def write_stacks(hang_dir: Path | None, rank: int) -> None:
+    """Write what every thread of this process does, to a file or the console."""
+    if hang_dir is None:
+        faulthandler.dump_traceback(sys.stderr, all_threads=True)
+        return
+    hang_dir.mkdir(parents=True, exist_ok=True)
+    with stack_file(hang_dir, rank).open("w", encoding="utf-8") as file:
+        faulthandler.dump_traceback(file, all_threads=True)

@@ -1,0 +1,113 @@
+"""One process on many devices: a copy of the network computes a part of the batch on each.
+
+Weights live on the first device. Every pass copies them to the others, and since a copy knows where
+it came from, gradients find their way back and add up by themselves.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from manyhands.errors import ConfigError, EnvironmentFault
+from manyhands.parallel.accelerated import part_of
+from manyhands.types import Batch, LossTerm, LossTerms
+
+Context = Callable[[], AbstractContextManager[None]]
+
+
+class Replicated(nn.Module):
+    """A network that computes the terms of its loss on several devices at once."""
+
+    def __init__(
+        self, network: nn.Module, devices: Sequence[torch.device], autocast: Context
+    ) -> None:
+        super().__init__()
+        refuse_batch_norm(network)
+        self.network = network
+        self._devices = devices
+        self._autocast = autocast
+        # Threads cannot share a module; one without weights of its own costs nothing.
+        self.skeletons = nn.ModuleList(deepcopy(network).to("meta") for _ in devices)
+
+    def forward(self, batch: Batch, draws: Mapping[str, Tensor]) -> LossTerms:
+        """The terms of all parts, added up on the first device."""
+        _part_seeds(self._devices)
+        num_parts = max(1, min(len(batch["action"]), len(self._devices)))
+        whole = {"batch": batch, "draws": dict(draws)}
+        parts = [part_of(whole, number, num_parts) for number in range(num_parts)]
+        run = partial(self._run, is_tracking=torch.is_grad_enabled())
+        with ThreadPoolExecutor(num_parts) as threads:
+            terms = list(threads.map(run, range(num_parts), parts))
+        return {name: self._sum([each[name] for each in terms]) for name in terms[0]}
+
+    def _run(self, number: int, part: Batch, is_tracking: bool) -> LossTerms:
+        device = self._devices[number]
+        # A new thread has neither the device, nor the precision, nor the mode of the one it is for.
+        with _current(device), torch.set_grad_enabled(is_tracking), self._autocast():
+            weights = _moved(_tensors_of(self.network), device)
+            inputs = _moved(part["batch"], device), _moved(part["draws"], device)
+            terms: LossTerms = functional_call(self.skeletons[number], weights, inputs)
+            return terms
+
+    def _sum(self, terms: list[LossTerm]) -> LossTerm:
+        totals = [term.total.to(self._devices[0]) for term in terms]
+        return LossTerm(torch.stack(totals).sum(), terms[0].weight)
+
+
+def devices_of(first: torch.device, num_devices: int) -> list[torch.device]:
+    """Neighboring devices of a kind; a CPU is its own neighbor."""
+    if first.type != "cuda":
+        return [first] * num_devices
+    start = first.index or 0
+    num_gpus = torch.cuda.device_count()
+    if start + num_devices > num_gpus:
+        raise EnvironmentFault(
+            f"--parallelism.gpus_per_process={num_devices} from {first} on, but the number of "
+            f"visible GPUs is {num_gpus}"
+        )
+    return [torch.device("cuda", start + number) for number in range(num_devices)]
+
+
+def refuse_batch_norm(network: nn.Module) -> None:
+    """Refuse norms that learn from the batch, which every device sees a part of only."""
+    counters = [name for name, _ in network.named_buffers() if name.endswith("num_batches_tracked")]
+    if counters:
+        raise ConfigError(
+            [
+                "--parallelism.gpus_per_process cannot train batch norm, whose statistics would be "
+                "those of a part of the batch; use one process per GPU, which exchange them, or "
+                "norms without statistics such as --policy.use_group_norm=true"
+            ]
+        )
+
+
+def _tensors_of(network: nn.Module) -> dict[str, Tensor]:
+    return dict([*network.named_parameters(), *network.named_buffers()])
+
+
+def _moved(values: Batch, device: torch.device) -> Batch:
+    return {
+        name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+        for name, value in values.items()
+    }
+
+
+def _current(device: torch.device) -> AbstractContextManager[None]:
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def _part_seeds(devices: Sequence[torch.device]) -> None:
+    """Give devices random numbers of their own where they still have the seed of all."""
+    common = torch.initial_seed()
+    for number, device in enumerate(devices):
+        if device.type != "cuda" or number == 0:
+            continue
+        generator = torch.cuda.default_generators[device.index]
+        if generator.initial_seed() == common:
+            generator.manual_seed(common + number)

@@ -1,0 +1,201 @@
+"""The engine of FSDP2 and HSDP runs: ranks share the weights, and gather a layer's to compute it.
+
+Weights and optimizer state are kept in full precision; where a lower one is asked for, only copies
+travel and compute in it. A forward pass is collective: every rank must make it.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+
+from manyhands.errors import ConfigError
+from manyhands.parallel.accelerated import part_of
+from manyhands.parallel.shards import held_part
+from manyhands.parallel.strategy import Strategy
+from manyhands.parallel.world import World
+from manyhands.types import Batch
+
+
+class ShardedEngine:
+    """Spreads updates over ranks that share one copy of the weights, or a few copies."""
+
+    def __init__(self, world: World, num_micro_batches: int) -> None:
+        self._world = world
+        self._num_micro_batches = num_micro_batches
+        self._root: FSDPModule | None = None
+
+    def prepare(self, network: nn.Module) -> nn.Module:
+        """The network to train with; the weights of the one given become shards."""
+        refuse_scalars(network)
+        make_contiguous(network)
+        fsdp = self._world.strategy.fsdp
+        settings = self._settings()
+        for unit in units_of(network, fsdp.wrap_modules):
+            fully_shard(
+                unit,
+                reshard_after_forward=fsdp.reshard_after_forward,
+                mp_policy=self._precision_of(unit),
+                **settings,
+            )
+        self._root = fully_shard(network, mp_policy=self._precision_of(network), **settings)
+        network.register_forward_hook(_reshard_after_evaluation)
+        return Autocast(network, self._world)
+
+    def _settings(self) -> dict[str, Any]:
+        strategy, device = self._world.strategy, self._world.device
+        offload = OffloadPolicy()
+        if strategy.fsdp.cpu_offload:
+            offload = CPUOffloadPolicy(pin_memory=device.type == "cuda")
+        return {
+            "mesh": mesh_of(strategy, device.type, self._world.timeout),
+            "offload_policy": offload,
+        }
+
+    def _precision_of(self, unit: nn.Module) -> MixedPrecisionPolicy:
+        """The precision in which weights travel; gradients are added up in full."""
+        is_rounded = self._world.precision == "bf16" and self._world.device.type == "cuda"
+        # Norms on a CPU, and those with statistics anywhere, take weights in full precision only;
+        # autocast then rounds what it should.
+        if not is_rounded or has_statistics(unit):
+            return MixedPrecisionPolicy(cast_forward_inputs=False)
+        return MixedPrecisionPolicy(
+            param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
+        )
+
+    def micro_batches(self, batch: Batch) -> Iterator[Batch]:
+        """The parts of this rank's batch; gradients are shared when the last one is done."""
+        assert self._root is not None
+        for number in range(self._num_micro_batches):
+            self._root.set_requires_gradient_sync(number == self._num_micro_batches - 1)
+            yield part_of(batch, number, self._num_micro_batches)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of a loss."""
+        torch.autograd.backward(loss)
+
+    @torch.no_grad()
+    def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
+        """Collective. Limit the global gradient norm and return it; zero only measures."""
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        parts = [held_part(each.grad) for each in weights if each.grad is not None]
+        own = get_total_norm(parts).to(self._world.device)
+        # Every copy of the weights has the same gradients.
+        norm = (self._world.sum(own.square()) / self._world.strategy.num_replicas).sqrt()
+        if max_norm > 0:
+            factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+            torch._foreach_mul_(parts, factor.to(parts[0].device))
+        return norm
+
+    def step(self, optimizer: Optimizer) -> None:
+        """Update the weights."""
+        optimizer.step()
+
+    def scaler_state(self) -> dict[str, float]:
+        """Nothing: losses are not scaled."""
+        return {}
+
+    def load_scaler_state(self, state: dict[str, float]) -> None:
+        """Leave a saved loss scale where it is."""
+
+
+class Autocast(nn.Module):
+    """A network that computes in the precision of a run."""
+
+    def __init__(self, network: nn.Module, world: World) -> None:
+        super().__init__()
+        self.network = network
+        self._autocast = world.accelerator.autocast
+
+    def forward(self, *inputs: Any) -> Any:
+        """What the network makes of its inputs."""
+        with self._autocast():
+            return self.network(*inputs)
+
+
+def mesh_of(strategy: Strategy, device_type: str, timeout: timedelta) -> DeviceMesh:
+    """Ranks by the copy of the weights they belong to; neighbors share one."""
+    if strategy.num_replicas == 1:
+        return init_device_mesh(device_type, (strategy.num_shards,), mesh_dim_names=("shard",))
+    ranks = torch.arange(strategy.num_replicas * strategy.num_shards).view(
+        strategy.num_replicas, -1
+    )
+    # A mesh that makes its groups by itself lets them wait for as long as torch likes.
+    groups = [
+        dist.new_subgroups_by_enumeration(each.tolist(), timeout=timeout)[0]
+        for each in (ranks.T, ranks)
+    ]
+    return DeviceMesh.from_group(groups, device_type, ranks, mesh_dim_names=("replicate", "shard"))
+
+
+def units_of(network: nn.Module, names: list[str] | None) -> list[nn.Module]:
+    """Layers to gather one at a time, inner ones first: those named, or those declared."""
+    inner = [*network.modules()][:0:-1]
+    if names is None:
+        declared = getattr(network, "shard_units", ())
+        return [module for module in inner if isinstance(module, declared)]
+    known = {name for module in inner for name in names_of(module)}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(
+            [
+                f"--accelerator.fsdp.wrap_modules names {', '.join(unknown)}, which this policy "
+                f"does not have; it has {', '.join(sorted(known))}"
+            ]
+        )
+    return [module for module in inner if names_of(module) & set(names)]
+
+
+def names_of(module: nn.Module) -> set[str]:
+    """What the class of a module is called, here and in LeRobot."""
+    here = type(module).__name__
+    return {here, getattr(module, "lerobot_class", here)}
+
+
+def has_statistics(unit: nn.Module) -> bool:
+    """Whether some norm in a unit keeps statistics and trains weights to go with them."""
+    return any(
+        "running_mean" in dict(module.named_buffers(recurse=False))
+        and next(module.parameters(recurse=False), None) is not None
+        for module in unit.modules()
+    )
+
+
+def refuse_scalars(network: nn.Module) -> None:
+    """Refuse parameters without an axis to cut, by their names."""
+    scalars = [name for name, value in network.named_parameters() if value.ndim == 0]
+    if scalars:
+        raise ConfigError(
+            [
+                f"--parallelism.dp_shard cannot cut {', '.join(scalars)}, which are single "
+                "numbers; give them a shape of one entry, or leave weights whole"
+            ]
+        )
+
+
+def make_contiguous(network: nn.Module) -> None:
+    """Lay weights out by rows, the only order in which they can be cut."""
+    for weight in network.parameters():
+        weight.data = weight.data.contiguous()
+
+
+def _reshard_after_evaluation(module: nn.Module, _inputs: Any, _output: Any) -> None:
+    """Drop gathered weights where no backward pass will; they may change before the next pass."""
+    if torch.is_grad_enabled():
+        return
+    for part in module.modules():
+        if isinstance(part, FSDPModule):
+            part.reshard()

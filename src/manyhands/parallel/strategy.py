@@ -1,0 +1,177 @@
+"""Which strategy spreads a run over its processes; arithmetic alone, no device is asked."""
+
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any
+
+from manyhands.config.launcher import Launcher
+from manyhands.config.parallelism import (
+    BOTH,
+    SHARDS,
+    WHOLE,
+    DdpConfig,
+    FsdpConfig,
+    ParallelismConfig,
+)
+from manyhands.config.train import TrainConfig
+from manyhands.errors import ConfigError
+
+
+class Kind(Enum):
+    """The strategies there are, by the names users know them by."""
+
+    SINGLE = "single"
+    DP = "DP"
+    DDP = "DDP"
+    FSDP = "FSDP2"
+    HSDP = "HSDP"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Who holds which weights."""
+
+    num_replicas: int = 1
+    """Copies of the weights among all processes."""
+    num_shards: int = 1
+    """Processes that share a copy."""
+    num_devices: int = 1
+    """Devices of each process, with a copy each."""
+    fsdp: FsdpConfig = field(default_factory=FsdpConfig)
+    """How shards travel."""
+    checkpoint_format: str = WHOLE
+    """What checkpoints hold."""
+
+    @property
+    def kind(self) -> Kind:
+        """The name of the strategy."""
+        if self.num_shards > 1:
+            return Kind.HSDP if self.num_replicas > 1 else Kind.FSDP
+        if self.num_devices > 1:
+            return Kind.DP
+        return Kind.DDP if self.num_replicas > 1 else Kind.SINGLE
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether a process holds a part of the weights only."""
+        return self.num_shards > 1
+
+    @property
+    def saves_whole(self) -> bool:
+        """Whether the main rank gathers the weights and saves them."""
+        return self.checkpoint_format != SHARDS
+
+    @property
+    def saves_shards(self) -> bool:
+        """Whether every rank saves what it holds."""
+        return self.checkpoint_format != WHOLE
+
+    def __str__(self) -> str:
+        told = {
+            Kind.SINGLE: "one process holds the weights",
+            Kind.DP: f"one process, a copy of the weights on each of {self.num_devices} devices",
+            Kind.DDP: f"{self.num_replicas} processes, a copy of the weights each",
+            Kind.FSDP: f"{self.num_shards} processes share one copy of the weights",
+            Kind.HSDP: f"{self.num_replicas} copies of the weights, each shared by "
+            f"{self.num_shards} processes",
+        }
+        return f"{self.kind.value}: {told[self.kind]}"
+
+
+def strategy_of(config: TrainConfig, launcher: Launcher, precision: str) -> Strategy:
+    """The strategy asked for by flags, else by the launcher; all that cannot work is refused."""
+    degrees = degrees_of(config.parallelism, launcher)
+    replicas, shards = _filled(degrees, launcher.num_ranks)
+    asked_format = config.checkpoint_format or launcher.checkpoint_format or BOTH
+    strategy = Strategy(
+        replicas,
+        shards,
+        num_devices=degrees.gpus_per_process,
+        fsdp=_merged(config.accelerator.fsdp, launcher.fsdp),
+        # A sharded run that goes on in a single process has nothing left to shard.
+        checkpoint_format=asked_format if shards > 1 else WHOLE,
+    )
+    faults = [
+        *_device_faults(strategy, launcher.num_ranks),
+        *_detail_faults(config, is_sharding=degrees.dp_shard != 1),
+        *_precision_faults(strategy, precision),
+    ]
+    if faults:
+        raise ConfigError(faults)
+    return strategy
+
+
+def degrees_of(asked: ParallelismConfig, launcher: Launcher) -> ParallelismConfig:
+    """Degrees given by flag, else those of the launcher."""
+    if asked != ParallelismConfig() or launcher.parallelism is None:
+        return asked
+    return launcher.parallelism
+
+
+def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
+    """How many copies of the weights there are, and how many processes share each."""
+    replicas, shards = degrees.dp_replicate, degrees.dp_shard
+    # As in LeRobot, degrees of one declare nothing.
+    if replicas is None or (replicas, shards) == (1, 1):
+        replicas = max(1, num_ranks // shards) if shards > 0 else 1
+    if shards == -1:
+        shards = max(1, num_ranks // replicas)
+    if replicas * shards == num_ranks:
+        return replicas, shards
+    raise ConfigError(
+        [
+            f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} and "
+            f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to the number of "
+            f"processes, which is {num_ranks}; null and -1 stand for what is left"
+        ]
+    )
+
+
+def _merged(asked: FsdpConfig, launched: FsdpConfig | None) -> FsdpConfig:
+    """Each detail as given by flag, else as the launcher has it."""
+    default, launched = FsdpConfig(), launched or FsdpConfig()
+    values: dict[str, Any] = {
+        name: getattr(asked if getattr(asked, name) != getattr(default, name) else launched, name)
+        for name in (item.name for item in fields(FsdpConfig))
+    }
+    return FsdpConfig(**values)
+
+
+def _device_faults(strategy: Strategy, num_ranks: int) -> list[str]:
+    if strategy.num_devices == 1 or num_ranks == 1:
+        return []
+    return [
+        f"--parallelism.gpus_per_process={strategy.num_devices} is for a single process, but there "
+        f"are {num_ranks}; leave it out to let each process have one GPU"
+    ]
+
+
+def _detail_faults(config: TrainConfig, is_sharding: bool) -> list[str]:
+    """Details of a way that weights or gradients do not travel at any number of processes."""
+    ddp, fsdp = config.accelerator.ddp, config.accelerator.fsdp
+    if is_sharding and ddp != DdpConfig():
+        given = ", ".join(_changed(ddp, DdpConfig()))
+        return [f"--accelerator.ddp ({given}) has no effect with --parallelism.dp_shard"]
+    if not is_sharding and config.checkpoint_format not in (None, WHOLE):
+        return [
+            f"--checkpoint_format={config.checkpoint_format} is for shards, and there are none "
+            "without --parallelism.dp_shard=-1"
+        ]
+    if not is_sharding and fsdp != FsdpConfig():
+        given = ", ".join(_changed(fsdp, FsdpConfig()))
+        return [f"--accelerator.fsdp ({given}) has no effect without --parallelism.dp_shard=-1"]
+    return []
+
+
+def _changed(given: DdpConfig | FsdpConfig, default: DdpConfig | FsdpConfig) -> list[str]:
+    names = [item.name for item in fields(given)]
+    return [name for name in names if getattr(given, name) != getattr(default, name)]
+
+
+def _precision_faults(strategy: Strategy, precision: str) -> list[str]:
+    if not (strategy.is_sharded and precision == "fp16"):
+        return []
+    return [
+        "--accelerator.mixed_precision=fp16 has no loss scaler for sharded weights; use bf16, "
+        "which needs none, or leave out --parallelism.dp_shard"
+    ]

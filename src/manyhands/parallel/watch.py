@@ -1,0 +1,258 @@
+"""Whether all ranks live and get on, watched by a thread of each.
+
+Every rank tells a store which phase it is in. A rank that is gone, or that stays in one phase for
+too long, ends the run: the first rank to notice says so, and all leave. Whoever waits in a
+collective cannot do that by itself.
+"""
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store
+
+from manyhands.errors import RankLost
+from manyhands.parallel.hang import Place, hang_told, read_place, write_stacks
+
+PERIOD_S = 0.5
+GRACE_S = 4.0
+"""How long the main thread may take to leave by itself once the run is over."""
+REPORT_S = 5.0
+"""How long ranks may take to say where they are once one of them is late."""
+WAIT_S = 0.05
+VERDICT, LATE = "verdict", "late"
+
+
+class Watch:
+    """Watches over all ranks from one of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        num_ranks: int,
+        timeout_s: float,
+        tells_losses: bool = True,
+    ) -> None:
+        self.rank = rank
+        self.hang_dir: Path | None = None
+        """Where stacks go; the console before a run has a folder."""
+        self._num_ranks = num_ranks
+        self._timeout_s = timeout_s
+        self._tells_losses = tells_losses
+        self._main_store = store
+        # A store serves one thread at a time; this one must never wait for the other. Torch does
+        # not declare that stores can be cloned.
+        self._store: Store = cast(Any, store).clone()
+        self._place = Place(0, "start", time.time())
+        self._is_patient = False
+        self._exit_code = RankLost.exit_code
+        self._ended = threading.Event()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
+        self._peers = self._introduce()
+
+    def begin(self, phase: str) -> None:
+        """Note that this rank gets on: it begins a phase."""
+        self._place = Place(self._place.num_phases + 1, phase, time.time())
+
+    @contextmanager
+    def patiently(self, phase: str) -> Iterator[None]:
+        """A phase that may take any time, because one rank works and the others wait for it."""
+        self.begin(phase)
+        self._is_patient = True
+        try:
+            yield
+        finally:
+            self.begin(f"after {phase}")
+            self._is_patient = False
+
+    def wait_for(self, key: str) -> None:
+        """Wait until a rank has said something, however long that takes it."""
+        while not self._main_store.check([key]):
+            if self._over.wait(WAIT_S):
+                raise RankLost
+
+    def say(self, key: str) -> None:
+        """Let ranks go on that wait for something."""
+        self._main_store.set(key, "1")
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Watch no more; the main rank keeps the store until all others have left it."""
+        with self.patiently("end"):
+            for rank in range(1, self._num_ranks if self.rank == 0 else 0):
+                self.wait_for(f"left/{rank}")
+        self._ended.set()
+        self._thread.join()
+        self._main_store.set(f"left/{self.rank}", "1")
+
+    def claim(self, told: str, exit_code: int) -> bool:
+        """End the run; whether this rank is the first to do so, and speaks for all."""
+        self._exit_code = exit_code
+        return self._claim(told, self._main_store)
+
+    def leave_lost(self, told: str) -> None:
+        """Leave a run in which an exchange failed: the first to find out says which rank is gone.
+
+        Where all seem to be there, what the transport told is all there is to say.
+        """
+        try:
+            self._main_store.set(f"left/{self.rank}", "1")
+            lost = self._lost_peer(self._main_store)
+        except dist.DistError:
+            lost = f"rank 0 was lost, which rank {self.rank} can no longer reach"
+        if lost is None and self._over.wait(GRACE_S):
+            return
+        self._tell(lost or f"a rank was lost: {told}", self._main_store)
+
+    def _tell(self, told: str, store: Store) -> None:
+        if self._claim(told, store) and self._tells_losses:
+            speak(told)
+
+    def _claim(self, told: str, store: Store) -> bool:
+        own = f"{self.rank} {told}"
+        # A main rank that is gone took the store along; whoever is left may speak.
+        with suppress(dist.DistError):
+            return bool(store.compare_set(VERDICT, "", own).decode() == own)
+        return True
+
+    def _introduce(self) -> dict[int, psutil.Process]:
+        """Make this process known; the processes of the other ranks of this machine."""
+        here = machine_identity()
+        self._store.set(f"peer/{self.rank}", f"{os.getpid()} {here}")
+        keys = [f"peer/{rank}" for rank in range(self._num_ranks)]
+        peers = {}
+        for rank, told in enumerate(self._store.multi_get(keys)):
+            pid, where = told.decode().split(" ", 1)
+            if where == here and rank != self.rank and psutil.pid_exists(int(pid)):
+                peers[rank] = psutil.Process(int(pid))
+        return peers
+
+    def _watch(self) -> None:
+        shown = None
+        while not self._ended.wait(PERIOD_S):
+            try:
+                if shown != self._place:
+                    shown = self._place
+                    self._store.set(f"place/{self.rank}", shown.told())
+                self._look()
+            except dist.DistError:
+                self._end(f"rank 0 was lost, which rank {self.rank} can no longer reach")
+
+    def _look(self) -> None:
+        if self._store.check([VERDICT]):
+            self._leave_soon()
+        lost = self._lost_peer(self._store)
+        if lost is not None:
+            self._end(lost)
+        if self._is_late() or self._store.check([LATE]):
+            self._report()
+
+    def _lost_peer(self, store: Store) -> str | None:
+        for rank, process in self._peers.items():
+            if is_gone(process) and not store.check([f"left/{rank}"]):
+                return f"rank {rank} was lost: its process {process.pid} is gone"
+        return None
+
+    def _is_late(self) -> bool:
+        return not self._is_patient and time.time() - self._place.since > self._timeout_s
+
+    def _end(self, told: str) -> None:
+        # A rank may have left in order between the two looks at it.
+        if self._ended.is_set():
+            return
+        self._tell(told, self._store)
+        self._leave_soon()
+
+    def _leave_soon(self) -> None:
+        """Let the main thread leave, or leave without it if it hangs."""
+        self._over.set()
+        if not self._ended.wait(GRACE_S):
+            leave_now(self._exit_code)
+
+    def _report(self) -> None:
+        """Show where every rank is, and leave."""
+        self._store.set(LATE, "1")
+        write_stacks(self.hang_dir, self.rank)
+        self._store.set(f"late/{self.rank}", self._place.told())
+        deadline = time.monotonic() + REPORT_S
+        answers = [f"late/{rank}" for rank in range(self._num_ranks)]
+        while not self._store.check(answers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        told = self._places_told()
+        if self._claim(told, self._store):
+            speak(told)
+        # Others may still write; whoever started the ranks ends them once one has left.
+        time.sleep(1.0)
+        leave_now(1)
+
+    def _places_told(self) -> str:
+        silent = [
+            rank for rank in range(self._num_ranks) if not self._store.check([f"late/{rank}"])
+        ]
+        places = [
+            read_place(self._store.get(f"place/{rank}" if rank in silent else f"late/{rank}"))
+            for rank in range(self._num_ranks)
+        ]
+        return hang_told(places, silent, self._timeout_s, self.hang_dir)
+
+
+class NoWatch:
+    """The watch of a single process, which has nobody to lose and nobody to wait for."""
+
+    hang_dir: Path | None = None
+
+    def begin(self, phase: str) -> None:
+        """Nobody waits."""
+
+    @contextmanager
+    def patiently(self, phase: str) -> Iterator[None]:
+        """Nobody waits."""
+        yield
+
+    def wait_for(self, key: str) -> None:
+        """Nobody else says anything."""
+
+    def say(self, key: str) -> None:
+        """Nobody listens."""
+
+
+def is_gone(process: psutil.Process) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def machine_identity() -> str:
+    """What processes that can see each other have in common."""
+    if sys.platform != "linux":
+        return socket.gethostname()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def speak(told: str) -> None:
+    """Tell why a run ends."""
+    for line in told.splitlines():
+        print(f"manyhands: {line}", file=sys.stderr)
+    sys.stderr.flush()
+
+
+def leave_now(code: int) -> None:
+    """End this process whatever its threads do."""
+    sys.stdout.flush()
+    os._exit(code)

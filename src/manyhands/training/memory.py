@@ -1,0 +1,110 @@
+"""All that training has taught a learner: taken out, and put back.
+
+Whole tensors go by the main rank; shards are saved by the ranks that hold them, and read back by
+any number of ranks.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from manyhands.checkpoint.shards import Shards
+from manyhands.config.folders import PRETRAINED
+from manyhands.lerobot_format.checkpoint import flat_state, nested_state, state_place
+from manyhands.lerobot_format.policy import read_fitting_weights
+from manyhands.parallel.shards import Part, fill, gathered, own_parts
+from manyhands.parallel.world import World
+from manyhands.training.ema import Ema, NoEma
+from manyhands.training.optim import portable_groups, restore_state
+
+
+class Memory:
+    """The weights of a network, their average, and what an optimizer remembers of them."""
+
+    def __init__(
+        self, network: nn.Module, optimizer: Optimizer, ema: Ema | NoEma, world: World
+    ) -> None:
+        self._network = network
+        self._optimizer = optimizer
+        self._ema = ema
+        self._is_main = world.is_main
+        self._strategy = world.strategy
+
+    def policies(self) -> dict[str, dict[str, Tensor] | None]:
+        """Collective. Copies of whole weights by the folder they go to; None where not asked for.
+
+        Only the main rank gets them.
+        """
+        found: dict[str, dict[str, Tensor] | None] = {}
+        for ending, weights in self._ema.weights.items():
+            found[PRETRAINED + ending] = None
+            if self._strategy.saves_whole:
+                with weights():
+                    whole = gathered(self._network.state_dict(), self._is_main)
+                found[PRETRAINED + ending] = whole
+        return found
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """Collective. A copy of the optimizer's state, without its tensors if shards have them."""
+        groups = portable_groups(self._optimizer)
+        if self._strategy.saves_shards:
+            return {"state": {}, "param_groups": groups}
+        saved = self._optimizer.state_dict()["state"]
+        state = {index: gathered(values, self._is_main) for index, values in saved.items()}
+        return {"state": state, "param_groups": groups}
+
+    def parts(self) -> dict[str, Part]:
+        """Copies of what this rank has to save; nothing where the main rank saves all."""
+        if not self._strategy.saves_shards:
+            return {}
+        parts: dict[str, Part] = {}
+        for ending, weights in self._ema.weights.items():
+            with weights():
+                named = named_in(PRETRAINED + ending, self._network)
+                parts |= own_parts(named, self._is_main)
+        remembered = flat_state(self._optimizer.state_dict()["state"])
+        return parts | own_parts(remembered, self._is_main)
+
+    def load_policy(self, folder: Path, shards: Shards | None) -> None:
+        """Take saved weights; their average starts from them."""
+        self._load_weights(folder, shards)
+        self._ema.restart()
+
+    def load_average(self, folder: Path, shards: Shards | None) -> None:
+        """Take the average of the weights from a policy that has it as its own weights."""
+        with self._ema.weights["_ema"]():
+            self._load_weights(folder, shards)
+
+    def _load_weights(self, folder: Path, shards: Shards | None) -> None:
+        if shards is None:
+            fill(self._network, read_fitting_weights(self._network, folder))
+        else:
+            shards.read_into(named_in(folder.name, self._network))
+
+    def load_optimizer(self, saved: dict[str, Any], shards: Shards | None) -> None:
+        """Take over what an optimizer remembers; hyper-parameters stay as they are."""
+        if shards is not None:
+            targets = self._room_for(shards)
+            shards.read_into(targets)
+            saved = saved | {"state": nested_state(targets, shards.folder)}
+        restore_state(self._optimizer, saved)
+
+    def _room_for(self, shards: Shards) -> dict[str, Tensor]:
+        """Empty tensors for what shards hold of an optimizer, cut as its weights are."""
+        weights = [weight for group in self._optimizer.param_groups for weight in group["params"]]
+        room = {}
+        for key, shape in shards.shapes.items():
+            place = state_place(key)
+            if place is None:
+                continue
+            fits = place < len(weights) and weights[place].shape == shape
+            room[key] = torch.zeros_like(weights[place]) if fits else torch.zeros(shape)
+        return room
+
+
+def named_in(folder: str, network: nn.Module) -> dict[str, Tensor]:
+    """The weights of a network, by the names that they have in shards."""
+    return {f"{folder}/{name}": value for name, value in network.state_dict().items()}

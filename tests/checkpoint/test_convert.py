@@ -1,0 +1,45 @@
+"""Sharded checkpoints become policies that anyone loads."""
+
+import pytest
+import torch
+
+from manyhands.checkpoint.convert import gather_checkpoint
+from manyhands.checkpoint.shards import shard_file, write_shard
+from manyhands.config.resolve import read_train_config
+from manyhands.errors import CheckpointError
+from manyhands.parallel.shards import own_parts
+from manyhands.policies.load import load_policy
+from manyhands.training.memory import named_in
+from manyhands.training.start import run_training
+
+
+def test_shards_become_a_policy(command, tmp_path):
+    run_dir = tmp_path / "run"
+    run_training(read_train_config(command.argv(run_dir, "--steps=1", "--ema.enable=true")))
+    checkpoint = (run_dir / "checkpoints/last").resolve()
+    folders = [checkpoint / name for name in ("pretrained_model", "pretrained_model_ema")]
+    networks = [load_policy(folder).network for folder in folders]
+    shards = checkpoint / "training_state/shards"
+    shards.mkdir()
+    parts = {}
+    for folder, network in zip(folders, networks, strict=True):
+        parts |= own_parts(named_in(folder.name, network), is_main=True)
+        (folder / "model.safetensors").unlink()
+    write_shard(shard_file(shards, 0, 1), parts)
+    with pytest.raises(CheckpointError, match=f"convert --checkpoint={checkpoint}"):
+        load_policy(folders[0])
+
+    files = gather_checkpoint(run_dir)
+
+    assert files == [folder / "model.safetensors" for folder in folders]
+    for folder, network in zip(folders, networks, strict=True):
+        found, wanted = load_policy(folder).network.state_dict(), network.state_dict()
+        assert found.keys() == wanted.keys()
+        assert all(torch.equal(found[name], value) for name, value in wanted.items())
+
+
+def test_a_checkpoint_without_shards_needs_none(command, tmp_path):
+    run_dir = tmp_path / "run"
+    run_training(read_train_config(command.argv(run_dir, "--steps=1")))
+    with pytest.raises(CheckpointError, match="only checkpoints of sharded runs"):
+        gather_checkpoint(run_dir)

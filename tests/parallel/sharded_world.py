@@ -1,0 +1,133 @@
+"""What two ranks see of sharded weights and of rounded gradients; started once per rank."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import FSDPModule
+
+from manyhands.config.act import ActConfig
+from manyhands.config.parallelism import DdpConfig, FsdpConfig
+from manyhands.config.train import TrainConfig
+from manyhands.errors import ConfigError
+from manyhands.parallel.engine import engine_of
+from manyhands.parallel.shards import as_held, fill, gathered, held_part, own_parts, whole
+from manyhands.parallel.strategy import Strategy
+from manyhands.parallel.world import World, joined_world
+
+INPUT = torch.linspace(-1, 1, 12).view(4, 3)
+
+
+class Layer(nn.Module):
+    """A layer worth gathering by itself."""
+
+    lerobot_class = "TheirLayer"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.linear(values))
+
+
+class Net(nn.Module):
+    """Two layers and a head with fewer rows than ranks."""
+
+    shard_units = (Layer,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(Layer() for _ in range(2))
+        self.head = nn.Linear(3, 1)
+        self.register_buffer("shift", torch.ones(1))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            values = layer(values)
+        return self.head(values) + self.shift
+
+
+def sharding(**fsdp: Any) -> Strategy:
+    """Two processes that share the weights."""
+    return Strategy(num_shards=2, fsdp=FsdpConfig(**fsdp))
+
+
+def updated(
+    world: World, strategy: Strategy, max_norm: float = 0.0, num_parts: int = 1
+) -> dict[str, Any]:
+    """The norm of one update on this rank's half of the input, and the weights it leaves."""
+    world.strategy, network = strategy, Net()
+    engine = engine_of(world, num_parts, DdpConfig(gradient_compression="bf16"))
+    wrapped = engine.prepare(network)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.1, fused=True)
+    own = {"x": INPUT[2 * world.rank : 2 * world.rank + 2]}
+    for part in engine.micro_batches(own):
+        engine.backward(wrapped(part["x"]).sum())
+    norm = engine.clip_gradients(optimizer, max_norm)
+    engine.step(optimizer)
+    weights = gathered(network.state_dict(), world.is_main)
+    gradients = [whole(weight.grad).flatten().tolist() for weight in network.parameters()]
+    return {
+        "norm": norm.item(),
+        "gradients": gradients,
+        "weights": {name: value.tolist() for name, value in weights.items()},
+        "num_units": sum(isinstance(each, FSDPModule) for each in network.modules()),
+    }
+
+
+def held(world: World) -> dict[str, Any]:
+    """What ranks hold of weights, and what becomes of whole ones."""
+    world.strategy, network = sharding(reshard_after_forward=False), Net()
+    wrapped = engine_of(world, 1, DdpConfig()).prepare(network)
+    part, alone = network.layers[0].linear.weight, Net().layers[0].linear.weight
+    found = {
+        "rows": len(held_part(part)),
+        "numbers of the head": held_part(network.head.weight).numel(),
+        "is whole": torch.equal(whole(part.detach()), alone),
+        "is cut": torch.equal(held_part(as_held(alone.detach(), part)), held_part(part.detach())),
+        "parts": {
+            name: [len(part.values), part.offsets]
+            for name, part in own_parts(network.state_dict(), world.is_main).items()
+        },
+        "scalar": as_held(torch.tensor(3.0), part).item(),
+    }
+    fill(network, {name: value + 1 for name, value in Net().state_dict().items()})
+    moved = gathered(network.state_dict(), world.is_main)
+    with torch.no_grad():
+        wrapped(INPUT)
+        fill(network, Net().state_dict())
+        found["is fresh"] = torch.allclose(wrapped(INPUT), Net()(INPUT))
+    is_filled = [torch.equal(value, Net().state_dict()[name] + 1) for name, value in moved.items()]
+    return found | {"gathered": sorted(moved), "are filled": is_filled}
+
+
+def refused(world: World) -> str:
+    """What is said of layers that a network does not have."""
+    world.strategy = sharding(wrap_modules=["Nothing", "Layer"])
+    try:
+        engine_of(world, 1, DdpConfig()).prepare(Net())
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+if __name__ == "__main__":
+    with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
+        said = {
+            "held": held(world),
+            "refused": refused(world),
+            "plain": updated(world, sharding()),
+            "clipped": updated(world, sharding(), max_norm=0.5),
+            "parts": updated(world, sharding(), num_parts=2),
+            "kept": updated(world, sharding(reshard_after_forward=False)),
+            "offloaded": updated(world, sharding(cpu_offload=True), max_norm=0.5),
+            "one unit": updated(world, sharding(wrap_modules=[])),
+            "named": updated(world, sharding(wrap_modules=["TheirLayer"])),
+            "rounded": updated(world, Strategy(num_replicas=2)),
+        }
+    Path(sys.argv[1], f"{world.rank}.json").write_text(json.dumps(said))

@@ -1,0 +1,145 @@
+"""The engine that shares weights among ranks."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from manyhands.config.act import ActConfig
+from manyhands.config.diffusion import DiffusionConfig
+from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.errors import ConfigError
+from manyhands.parallel.sharded import (
+    has_statistics,
+    make_contiguous,
+    refuse_scalars,
+    units_of,
+)
+from manyhands.policies.act.network import ActNetwork
+from manyhands.policies.diffusion.network import DiffusionNetwork
+
+FEATURES = {
+    "input_features": {
+        "observation.state": PolicyFeature(FeatureType.STATE, (3,)),
+        "observation.images.top": PolicyFeature(FeatureType.VISUAL, (3, 96, 96)),
+    },
+    "output_features": {"action": PolicyFeature(FeatureType.ACTION, (2,))},
+    "pretrained_backbone_weights": None,
+}
+
+
+@pytest.fixture(scope="module")
+def act() -> nn.Module:
+    """A small ACT with a camera."""
+    return ActNetwork(ActConfig(dim_model=16, n_heads=2, dim_feedforward=8, **FEATURES))
+
+
+@pytest.fixture(scope="module")
+def diffusion() -> nn.Module:
+    """A small Diffusion Policy with a camera."""
+    dims = {"down_dims": (8, 16), "diffusion_step_embed_dim": 8, "use_group_norm": False}
+    return DiffusionNetwork(DiffusionConfig(**dims, **FEATURES))
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, object]:
+    """The norm and the weights of the same update without any rank."""
+    namespace = runpy.run_path(str(Path(__file__).with_name("sharded_world.py")))
+    network, values = namespace["Net"](), namespace["INPUT"]
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.1)
+    # Engines average over ranks; learners make up for that.
+    (network(values).sum() / 2).backward()
+    norm = nn.utils.get_total_norm([weight.grad for weight in network.parameters()])
+    gradients = [weight.grad.flatten().tolist() for weight in network.parameters()]
+    optimizer.step()
+    weights = {name: value.tolist() for name, value in network.state_dict().items()}
+    return {"norm": norm.item(), "gradients": gradients, "weights": weights}
+
+
+SHARDED = ["plain", "parts", "kept", "one unit", "named"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("way", SHARDED)
+def test_an_update_is_that_of_one_process(two_ranks, alone, way):
+    for said in two_ranks:
+        assert said[way]["norm"] == pytest.approx(alone["norm"], rel=1e-5)
+        for one, other in zip(said[way]["gradients"], alone["gradients"], strict=True):
+            assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+    weights = two_ranks[0][way]["weights"]
+    for name, value in alone["weights"].items():
+        torch.testing.assert_close(torch.tensor(weights[name]), torch.tensor(value))
+    assert two_ranks[1][way]["weights"] == {}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("way", ["clipped", "offloaded"])
+def test_gradients_are_clipped_by_the_norm_of_all_shards(two_ranks, alone, way):
+    factor = 0.5 / (alone["norm"] + 1e-6)
+    assert factor < 1
+    for said in two_ranks:
+        assert said[way]["norm"] == pytest.approx(alone["norm"], rel=1e-5)
+        for one, other in zip(said[way]["gradients"], alone["gradients"], strict=True):
+            assert one == pytest.approx([factor * each for each in other], rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.process
+def test_layers_are_units_as_declared_or_as_named(two_ranks):
+    found = {way: two_ranks[0][way]["num_units"] for way in ("plain", "one unit", "named")}
+    assert found == {"plain": 3, "one unit": 1, "named": 3}
+    told = two_ranks[0]["refused"]
+    assert told.startswith("--accelerator.fsdp.wrap_modules names Nothing, which")
+    assert "Layer, Linear, ModuleList, TheirLayer" in told
+
+
+@pytest.mark.process
+def test_weights_that_changed_between_evaluations_are_gathered_anew(two_ranks):
+    assert all(said["held"]["is fresh"] for said in two_ranks)
+
+
+def test_policies_declare_their_units(act, diffusion):
+    names = [type(unit).__name__ for unit in units_of(act, None)]
+    assert sorted(set(names)) == ["DecoderLayer", "EncoderLayer"]
+    assert len(names) == 4 + 4 + 1
+    assert {type(unit).__name__ for unit in units_of(diffusion, None)} == {
+        "ResidualBlock",
+        "ImageEncoder",
+    }
+
+
+def test_lerobots_names_of_layers_are_known(act, diffusion):
+    assert len(units_of(act, ["ACTEncoderLayer", "ACTDecoderLayer"])) == 9
+    names = ["DiffusionConditionalResidualBlock1d", "DiffusionRgbEncoder"]
+    assert units_of(diffusion, names) == units_of(diffusion, None)
+
+
+def test_inner_units_come_first():
+    network = nn.Sequential(nn.Sequential(nn.Linear(1, 1)), nn.Linear(1, 1))
+    units = units_of(network, ["Sequential", "Linear"])
+    assert units.index(network[0][0]) < units.index(network[0])
+    assert network not in units
+
+
+def test_only_norms_that_learn_keep_a_unit_in_full_precision(act, diffusion):
+    assert not has_statistics(act)
+    assert has_statistics(diffusion)
+    assert has_statistics(nn.Sequential(nn.BatchNorm1d(2)))
+    assert not has_statistics(nn.LayerNorm(2))
+
+
+def test_single_numbers_are_refused_by_name():
+    network = nn.Linear(1, 1)
+    network.scale = nn.Parameter(torch.tensor(1.0))
+    with pytest.raises(ConfigError, match="cannot cut scale"):
+        refuse_scalars(network)
+    refuse_scalars(nn.Linear(1, 1))
+
+
+def test_weights_are_laid_out_to_be_cut(diffusion):
+    before = {name: value.clone() for name, value in diffusion.named_parameters()}
+    assert not all(weight.is_contiguous() for weight in diffusion.parameters())
+    make_contiguous(diffusion)
+    assert all(weight.is_contiguous() for weight in diffusion.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in diffusion.named_parameters())

@@ -1,0 +1,109 @@
+"""The strategy that degrees and processes amount to."""
+
+import subprocess
+import sys
+
+import pytest
+
+from manyhands.config.launcher import Launcher
+from manyhands.config.parallelism import DdpConfig, FsdpConfig, ParallelismConfig
+from manyhands.config.train import AcceleratorConfig, TrainConfig
+from manyhands.errors import ConfigError
+from manyhands.parallel.strategy import Kind, Strategy, strategy_of
+
+
+def strategy(num_ranks: int, precision: str = "no", launcher=None, **degrees) -> Strategy:
+    config = TrainConfig(parallelism=ParallelismConfig(**degrees))
+    launched = Launcher(num_ranks=num_ranks, **(launcher or {}))
+    return strategy_of(config, launched, precision)
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "degrees", "kind", "copies", "shards"),
+    [
+        (1, {}, Kind.SINGLE, 1, 1),
+        (4, {}, Kind.DDP, 4, 1),
+        (4, {"dp_replicate": 4}, Kind.DDP, 4, 1),
+        (4, {"dp_replicate": 1}, Kind.DDP, 4, 1),
+        (4, {"dp_shard": -1}, Kind.FSDP, 1, 4),
+        (4, {"dp_shard": 4}, Kind.FSDP, 1, 4),
+        (4, {"dp_replicate": 1, "dp_shard": -1}, Kind.FSDP, 1, 4),
+        (4, {"dp_shard": 2}, Kind.HSDP, 2, 2),
+        (6, {"dp_replicate": 2, "dp_shard": -1}, Kind.HSDP, 2, 3),
+        (1, {"dp_shard": -1}, Kind.SINGLE, 1, 1),
+        (1, {"gpus_per_process": 3}, Kind.DP, 1, 1),
+    ],
+)
+def test_degrees_name_a_strategy(num_ranks, degrees, kind, copies, shards):
+    found = strategy(num_ranks, **degrees)
+    assert (found.kind, found.num_replicas, found.num_shards) == (kind, copies, shards)
+    assert found.is_sharded == (kind in (Kind.FSDP, Kind.HSDP))
+    assert str(found).startswith(f"{kind.value}: ")
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "degrees"),
+    [
+        (4, {"dp_replicate": 3}),
+        (4, {"dp_shard": 3}),
+        (2, {"dp_shard": 4}),
+        (4, {"dp_replicate": 2, "dp_shard": 4}),
+        (3, {"dp_replicate": 2, "dp_shard": -1}),
+    ],
+)
+def test_degrees_that_do_not_multiply_to_the_processes_are_echoed(num_ranks, degrees):
+    with pytest.raises(ConfigError) as caught:
+        strategy(num_ranks, **degrees)
+    (fault,) = caught.value.faults
+    for name, value in degrees.items():
+        assert f"--parallelism.{name}={value}" in fault
+    assert f"which is {num_ranks}" in fault
+
+
+def test_a_launchers_sharding_stands_where_no_flag_says_otherwise():
+    asked = {
+        "parallelism": ParallelismConfig(dp_shard=-1),
+        "fsdp": FsdpConfig(wrap_modules=["EncoderLayer"], cpu_offload=True),
+    }
+    found = strategy(4, launcher=asked)
+    assert found.kind is Kind.FSDP
+    assert found.fsdp == asked["fsdp"]
+    assert strategy(4, launcher=asked, dp_shard=2).kind is Kind.HSDP
+
+
+def test_a_detail_by_flag_stands_beside_a_launchers():
+    fsdp = FsdpConfig(reshard_after_forward=False)
+    config = TrainConfig(
+        parallelism=ParallelismConfig(dp_shard=-1), accelerator=AcceleratorConfig(fsdp=fsdp)
+    )
+    launched = Launcher(num_ranks=2, fsdp=FsdpConfig(cpu_offload=True))
+    merged = FsdpConfig(reshard_after_forward=False, cpu_offload=True)
+    assert strategy_of(config, launched, "no").fsdp == merged
+
+
+def test_many_gpus_are_for_a_single_process():
+    with pytest.raises(ConfigError, match=r"gpus_per_process=2 .* but there are 4"):
+        strategy(4, gpus_per_process=2)
+
+
+def test_half_precision_has_no_loss_scaler_for_shards():
+    assert strategy(2, "bf16", dp_shard=-1).is_sharded
+    with pytest.raises(ConfigError, match="fp16 has no loss scaler"):
+        strategy(2, "fp16", dp_shard=-1)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_details_of_another_way_to_travel_are_refused(num_ranks):
+    launcher = Launcher(num_ranks=num_ranks)
+    fsdp = AcceleratorConfig(fsdp=FsdpConfig(cpu_offload=True))
+    with pytest.raises(ConfigError, match=r"accelerator.fsdp \(cpu_offload\)"):
+        strategy_of(TrainConfig(accelerator=fsdp), launcher, "no")
+    ddp = AcceleratorConfig(ddp=DdpConfig(static_graph=True))
+    sharding = TrainConfig(accelerator=ddp, parallelism=ParallelismConfig(dp_shard=-1))
+    with pytest.raises(ConfigError, match=r"accelerator.ddp \(static_graph\)"):
+        strategy_of(sharding, launcher, "no")
+
+
+def test_a_strategy_is_told_without_torch():
+    code = "import sys, manyhands.parallel.strategy; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

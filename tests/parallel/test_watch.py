@@ -1,0 +1,93 @@
+"""Ranks watch over each other; tests/training/test_failures.py does it with whole runs."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+import torch.distributed as dist
+
+from manyhands.errors import RankLost
+from manyhands.parallel.watch import (
+    NoWatch,
+    Watch,
+    is_gone,
+    machine_identity,
+)
+
+
+@pytest.fixture
+def watches() -> Iterator[list[Watch]]:
+    """The watches of two ranks, which live in one process here."""
+    # The store lives as long as its first owner.
+    store = dist.TCPStore("127.0.0.1", 0, 1, True, wait_for_workers=False)
+    made: dict[int, Watch] = {}
+
+    def make(rank: int) -> None:
+        made[rank] = Watch(store.clone(), rank, 2, timeout_s=60)
+
+    threads = [threading.Thread(target=make, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    yield [made[0], made[1]]
+    store.delete_key("the test is over")
+
+
+def test_the_first_rank_to_end_a_run_speaks_for_all(watches):
+    assert watches[1].claim("rank 1 failed", 1)
+    assert not watches[0].claim("rank 0 failed", 1)
+
+
+def test_the_main_rank_leaves_last(watches):
+    for watch in watches:
+        watch.start()
+    left = []
+    main = threading.Thread(target=lambda: (watches[0].leave(), left.append(0)))
+    main.start()
+    time.sleep(0.2)
+    assert left == []
+    watches[1].leave()
+    main.join(10)
+    assert left == [0]
+
+
+def test_ranks_wait_until_something_is_said(watches):
+    threading.Timer(0.2, watches[0].say, ["done"]).start()
+    watches[1].wait_for("done")
+
+
+def test_whoever_waits_hears_that_the_run_is_over(watches):
+    watches[1].start()
+    watches[0].claim("rank 0 failed", 1)
+    with pytest.raises(RankLost):
+        watches[1].wait_for("never said")
+    watches[1].leave()
+
+
+def test_a_process_is_gone_before_anybody_has_asked_for_its_exit_code():
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    seen = psutil.Process(process.pid)
+    assert not is_gone(seen)
+    process.kill()
+    deadline = time.monotonic() + 10
+    while not is_gone(seen):
+        assert time.monotonic() < deadline
+    process.wait()
+    assert is_gone(seen)
+
+
+def test_this_machine_is_itself():
+    assert machine_identity() == machine_identity()
+
+
+def test_a_single_process_has_nobody_to_wait_for():
+    watch = NoWatch()
+    watch.begin("data")
+    with watch.patiently("work"):
+        watch.say("done")
+    watch.wait_for("anything")

@@ -1,0 +1,55 @@
+"""Runs in real processes that start at once: they are forked when everything is imported.
+
+Reads one run after the other from its input, as [number of processes, output folder, flags].
+"""
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+import torch._dynamo  # The first optimizer of each process would load it.
+
+from manyhands.config.resolve import read_train_config
+from manyhands.launch.workers import free_port
+from manyhands.parallel.world import joined_world
+from manyhands.training.assemble import assemble
+from manyhands.training.loop import train
+
+
+def train_rank(run_dir: Path, argv: list[str]) -> None:
+    """Train as one rank, and write down the random numbers it has for the first update."""
+    torch.set_num_threads(1)
+    config = read_train_config(argv)
+    with joined_world(config) as world:
+        run = assemble(config, run_dir, world)
+        train(run)
+        draws = {name: value.tolist() for name, value in run.learner.draws(0).items()}
+        (run_dir / f"draws-{world.rank}.json").write_text(json.dumps(draws))
+
+
+def start_rank(rank: int, num_ranks: int, port: int, run_dir: Path, argv: list[str]) -> int:
+    """Start a process as a launcher would."""
+    pid = os.fork()
+    if pid:
+        return pid
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_ranks}
+    place |= {"LOCAL_WORLD_SIZE": num_ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    try:
+        train_rank(run_dir, argv)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        num_ranks, folder, argv = json.loads(line)
+        port = free_port()
+        pids = [start_rank(rank, num_ranks, port, Path(folder), argv) for rank in range(num_ranks)]
+        if any(os.waitpid(pid, 0)[1] for pid in pids):
+            sys.exit(1)

@@ -1,0 +1,205 @@
+"""One run, however it is spread: the strategy is a matter of speed and memory.
+
+A few combinations are tried here; `make exactness` tries all.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from manyhands.config.resolve import read_train_config
+from manyhands.training.start import run_training
+
+DEADLINE_S = 1800
+GLOBAL_BATCH = 12
+
+CAMERAS = (
+    "--policy.pretrained_backbone_weights=null",
+    "--policy.use_group_norm=false",
+    "--policy.crop_shape=[28, 28]",
+    "--policy.spatial_softmax_num_keypoints=4",
+)
+STRATEGIES = {
+    "ddp": (),
+    "fsdp": ("--parallelism.dp_shard=-1",),
+    "hsdp": ("--parallelism.dp_replicate=2", "--parallelism.dp_shard=2"),
+}
+PRECISIONS = {"float64": (50, 1e-9), "float32": (10, 1e-5)}
+"""Updates over which losses agree, and how closely."""
+AVERAGED = ("--ema.enable=true", "--ema.decay=0.9", "--policy.dropout=0", "--log_freq=1")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run to compare."""
+
+    policy: str
+    dtype: str
+    num_processes: int = 1
+    strategy: str = "ddp"
+
+    @property
+    def name(self) -> str:
+        """A name for the run's folder."""
+        return f"{self.policy}-{self.dtype}-{self.strategy}-{self.num_processes}"
+
+    @property
+    def alone(self) -> "Case":
+        """The same run in one process."""
+        return replace(self, num_processes=1, strategy="ddp")
+
+
+class Runs:
+    """Trains in forked processes, and remembers what was trained."""
+
+    def __init__(
+        self, folder: Path, dataset: Path, policies: dict[str, tuple[str, ...]], in_ranks: Any
+    ) -> None:
+        self.folder = folder
+        self._policies = policies
+        self._in_ranks = in_ranks
+        self._base = [f"--dataset.root={dataset}", f"--global_batch_size={GLOBAL_BATCH}"]
+
+    def compare(self, cases: Iterable[Case]) -> None:
+        """Train each case, and alone what it must equal; losses and samples must be the same."""
+        cases = list(cases)
+        self.train(dict.fromkeys([*(case.alone for case in cases), *cases]))
+        for case in cases:
+            self._compare(case)
+
+    def train(self, cases: Iterable[Case]) -> None:
+        """Train what was not trained yet."""
+        missing = [case for case in cases if not (self.folder / case.name).exists()]
+        self._in_ranks(
+            [(case.num_processes, self.folder / case.name, self.argv(case)) for case in missing]
+        )
+
+    def argv(self, case: Case) -> list[str]:
+        """The flags of a run."""
+        num_steps, _ = PRECISIONS[case.dtype]
+        settings = ["--log_freq=1", "--audit=true", "--save_checkpoint=false"]
+        spread = STRATEGIES[case.strategy] if case.num_processes > 1 else ()
+        return [
+            *self._base,
+            *self._policies[case.policy],
+            *(f"--dtype={case.dtype}", f"--steps={num_steps}", *settings, *spread),
+        ]
+
+    def _compare(self, case: Case) -> None:
+        _, tolerance = PRECISIONS[case.dtype]
+        alone, spread = (losses_of(self.folder / each.name) for each in (case.alone, case))
+        assert spread == pytest.approx(alone, rel=tolerance), case
+        alone, spread = (samples_of(self.folder / each.name) for each in (case.alone, case))
+        assert spread == alone, case
+
+
+def losses_of(run_dir: Path) -> dict[int, float]:
+    """The loss of every update."""
+    rows = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
+    return {row["step"]: row["loss"] for row in rows}
+
+
+def samples_of(run_dir: Path) -> list[list[int]]:
+    """The dataset rows of every update, ranks in their order."""
+    ranks = [
+        [json.loads(line)["indices"] for line in file.read_text().splitlines()]
+        for file in sorted((run_dir / "audit").iterdir())
+    ]
+    return [sum(parts, []) for parts in zip(*ranks, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, tiny_dataset, tiny_act, tiny_diffusion, in_ranks) -> Runs:
+    """Runs on the tiny dataset."""
+    policies = {"act": (*tiny_act, "--policy.dropout=0"), "diffusion": tiny_diffusion}
+    return Runs(tmp_path_factory.mktemp("strategies"), tiny_dataset, policies, in_ranks)
+
+
+@pytest.mark.process
+def test_a_strategy_changes_neither_samples_nor_losses(runs):
+    runs.compare(
+        [
+            Case("act", "float64", 2, "fsdp"),
+            Case("diffusion", "float64", 2, "ddp"),
+            Case("diffusion", "float32", 3, "fsdp"),
+            Case("act", "float32", 4, "hsdp"),
+        ]
+    )
+
+
+@pytest.mark.exact
+@pytest.mark.timeout(DEADLINE_S)
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("policy", ["act", "diffusion"])
+@pytest.mark.parametrize(
+    ("num_processes", "strategy"),
+    [*product((2, 3, 4), ("ddp", "fsdp")), (4, "hsdp")],
+)
+def test_no_strategy_changes_samples_or_losses(runs, policy, dtype, num_processes, strategy):
+    runs.compare([Case(policy, dtype, num_processes, strategy)])
+
+
+@pytest.mark.process
+def test_batch_norm_learns_alike_however_images_are_spread(
+    tmp_path, camera_dataset, tiny_diffusion, in_ranks
+):
+    shared = [f"--dataset.root={camera_dataset}", "--global_batch_size=4", "--dtype=float64"]
+    shared += [*tiny_diffusion, *CAMERAS, "--steps=3", "--log_freq=1", "--save_checkpoint=false"]
+    spread = {"alone": (1, ()), "ddp": (2, ()), "fsdp": (2, STRATEGIES["fsdp"])}
+    in_ranks(
+        [(number, tmp_path / name, [*shared, *flags]) for name, (number, flags) in spread.items()]
+    )
+    for name in ("ddp", "fsdp"):
+        assert losses_of(tmp_path / name) == pytest.approx(losses_of(tmp_path / "alone"), rel=1e-9)
+
+
+@pytest.mark.process
+def test_a_run_goes_on_under_another_strategy(tmp_path, tiny_dataset, tiny_act, in_ranks):
+    shared = [f"--dataset.root={tiny_dataset}", *tiny_act, *AVERAGED, "--dtype=float64"]
+    shared.append(f"--global_batch_size={GLOBAL_BATCH}")
+    names = ("alone", "fsdp to one", "ddp to fsdp", "hsdp to fsdp")
+    alone, fsdp, ddp, hsdp = (tmp_path / name for name in names)
+    shards, whole = "--checkpoint_format=dcp", "--checkpoint_format=safetensors"
+
+    def resumed(run_dir: Path, *flags: str) -> list[str]:
+        return ["--steps=6", f"--resume={run_dir}", *flags]
+
+    in_ranks(
+        [
+            (1, alone, [*shared, "--steps=6"]),
+            (2, fsdp, [*shared, "--steps=3", *STRATEGIES["fsdp"]]),
+            (1, fsdp, resumed(fsdp)),
+            (2, ddp, [*shared, "--steps=3"]),
+            (2, ddp, resumed(ddp, *STRATEGIES["fsdp"])),
+            (4, hsdp, [*shared, "--steps=3", *STRATEGIES["hsdp"], shards]),
+            (3, hsdp, resumed(hsdp, "--parallelism.dp_replicate=1", *STRATEGIES["fsdp"], whole)),
+        ]
+    )
+    saved = hsdp / "checkpoints/000003"
+    assert len([*saved.glob("training_state/shards/shard-*-of-00004.safetensors")]) == 4
+    assert not [*saved.glob("*/model.safetensors")]
+    assert not [*(hsdp / "checkpoints/000006").glob("training_state/shards")]
+    for run_dir, folder in product((fsdp, ddp, hsdp), ("pretrained_model", "pretrained_model_ema")):
+        assert losses_of(run_dir) == pytest.approx(losses_of(alone), rel=1e-9)
+        # Where gradients are zero, Adam makes updates of what rounding leaves of them.
+        near = {"rtol": 1e-6, "atol": 1e-9}
+        torch.testing.assert_close(weights_of(run_dir, folder), weights_of(alone, folder), **near)
+
+
+def weights_of(run_dir: Path, folder: str = "pretrained_model") -> dict[str, torch.Tensor]:
+    """The weights of a run's last checkpoint."""
+    return load_file(run_dir / "checkpoints/last" / folder / "model.safetensors")
+
+
+def test_many_devices_of_one_process_learn_as_one(tmp_path, command):
+    for name, flags in {"one": (), "many": ("--parallelism.gpus_per_process=3",)}.items():
+        argv = command.argv(tmp_path / name, *AVERAGED, "--steps=4", "--batch_size=8", *flags)
+        run_training(read_train_config([*argv, "--dtype=float64"]))
+    assert losses_of(tmp_path / "many") == pytest.approx(losses_of(tmp_path / "one"), rel=1e-12)
