@@ -6,7 +6,7 @@ travel and compute in it. A forward pass is collective: every rank must make it.
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -134,10 +134,9 @@ def mesh_of(strategy: Strategy, device_type: str, timeout: timedelta) -> DeviceM
         strategy.num_replicas, -1
     )
     # A mesh that makes its groups by itself lets them wait for as long as torch likes.
-    groups = [
-        dist.new_subgroups_by_enumeration(each.tolist(), timeout=timeout)[0]
-        for each in (ranks.T, ranks)
-    ]
+    # Torch does not declare the types of this function.
+    make_groups = cast(Any, dist).new_subgroups_by_enumeration
+    groups = [make_groups(each.tolist(), timeout=timeout)[0] for each in (ranks.T, ranks)]
     return DeviceMesh.from_group(groups, device_type, ranks, mesh_dim_names=("replicate", "shard"))
 
 
