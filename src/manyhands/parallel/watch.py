@@ -131,6 +131,8 @@ class Watch:
     def _introduce(self) -> dict[int, psutil.Process]:
         """Make this process known; the processes of the other ranks of this machine."""
         here = machine_identity()
+        # Whoever knows this rank must be able to tell where it is.
+        self._store.set(f"place/{self.rank}", self._place.told())
         self._store.set(f"peer/{self.rank}", f"{os.getpid()} {here}")
         keys = [f"peer/{rank}" for rank in range(self._num_ranks)]
         peers = {}
