@@ -23,8 +23,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/manyhands demo $(DEMO_FLAGS)
 
+# Files of tests are dealt out to as many processes as there are cores.
 test: $(READY) lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 gpu-test: $(READY)
 	$(BIN)/pytest -m gpu

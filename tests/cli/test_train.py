@@ -102,3 +102,15 @@ def test_help_and_print_config_answer_without_torch():
         assert done.returncode == 0, done.stderr
         assert "batch_size" in done.stdout
         assert time.monotonic() - start < 10
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_rank_of_torchrun_trains_on_its_gpu_over_nccl(command, tmp_path, metrics):
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=1", "-m")
+    flags = ("--policy.device=cuda", "--steps=3", "--log_freq=1")
+    argv = command.argv(tmp_path / "run", *flags)
+    printed = command.run([*launcher, "manyhands", "train", *argv])
+    assert "Distributed environment: MULTI_GPU" in printed
+    assert "Number of GPUs: 1" in printed
+    assert list(metrics(tmp_path / "run")) == [1, 2, 3]

@@ -1,6 +1,7 @@
 """The engine that shares weights among ranks."""
 
 import runpy
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,18 @@ from torch import nn
 from manyhands.config.act import ActConfig
 from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.parallelism import FsdpConfig
+from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import ConfigError
 from manyhands.parallel.sharded import (
+    ShardedEngine,
     has_statistics,
     make_contiguous,
     refuse_scalars,
     units_of,
 )
+from manyhands.parallel.strategy import Strategy
+from manyhands.parallel.world import joined_world
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.diffusion.network import DiffusionNetwork
 
@@ -143,3 +149,33 @@ def test_weights_are_laid_out_to_be_cut(diffusion):
     make_contiguous(diffusion)
     assert all(weight.is_contiguous() for weight in diffusion.parameters())
     assert all(torch.equal(value, before[name]) for name, value in diffusion.named_parameters())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("cpu_offload", [False, True], ids=["on the GPU", "offloaded"])
+def test_a_gpu_computes_in_bf16_and_keeps_weights_in_full(monkeypatch, cpu_offload):
+    with socket.create_server(("localhost", 0)) as server:
+        port = str(server.getsockname()[1])
+    place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
+    for name, value in (place | {"MASTER_PORT": port}).items():
+        monkeypatch.setenv(name, value)
+    accelerator = AcceleratorConfig(mixed_precision="bf16")
+    config = TrainConfig(policy=ActConfig(device="cuda"), accelerator=accelerator)
+    with joined_world(config) as world:
+        world.strategy = Strategy(fsdp=FsdpConfig(cpu_offload=cpu_offload))
+        engine = ShardedEngine(world, 1)
+        network = nn.Linear(8, 1, device=world.device)
+        before = network.weight.detach().cpu().clone()
+        wrapped = engine.prepare(network)
+        optimizer = torch.optim.AdamW(network.parameters(), lr=0.1)
+        output = wrapped(torch.ones(4, 8, device=world.device))
+        engine.backward(output.float().sum())
+        norm = engine.clip_gradients(optimizer, 1.0)
+        engine.step(optimizer)
+        after = network.weight.to_local()
+        assert output.dtype == torch.bfloat16
+        assert after.dtype == torch.float32
+        assert after.device.type == ("cpu" if cpu_offload else "cuda")
+        assert norm > 0
+        assert not torch.equal(after.cpu(), before)
