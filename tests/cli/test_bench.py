@@ -1,40 +1,27 @@
 """`manyhands bench` as users run it."""
 
-import json
-
 import pytest
 
-from manyhands.cli.bench import bench_command
+from manyhands.cli.bench import KNOWN, bench_command, find_bench
 from manyhands.cli.main import guarded
 
 
-def test_a_table_for_people_and_numbers_for_programs(tiny_dataset, tmp_path, capsys):
-    flags = ["--policy.type=diffusion", f"--dataset.root={tiny_dataset}", "--seconds=0.1"]
-    own = ["--num_workers=0", "--epochs=2", f"--json={tmp_path / 'result.json'}"]
-    assert bench_command(["loader", *flags, *own]) == 0
-    printed = capsys.readouterr().out
-    assert "every frame decoded" in printed and "samples/s" in printed
-    assert "after epoch 2" in printed
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result["decode_samples_per_s"] > 0
-    assert {"cache_samples_per_s", "reference_samples_per_s", "resident_mib"} <= result.keys()
+def test_what_is_unknown_is_told_with_what_is_known(capsys):
+    assert guarded(bench_command, ["lodaer"]) == 2
+    told = capsys.readouterr().err
+    assert "bench lodaer is unknown" in told and "bench loader, bench scaling" in told
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["lodaer"], "bench lodaer is unknown"),
-        (["loader", "--seconds=0", "--policy=act", "--dataset.root=x"], "--seconds=0.0"),
-        (["loader", "--policy=act", "--dataset.root=x", "--secnds=3"], "--secnds"),
-        (["loader", "--policy=act", "--dataset.root=nowhere"], "nowhere holds no LeRobot dataset"),
-    ],
-)
-def test_mistakes_are_told_in_a_line(arguments, told, capsys):
-    assert guarded(bench_command, arguments) == 2
-    assert told in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["loader", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in KNOWN)])
 def test_help_is_an_answer(arguments, capsys):
     assert guarded(bench_command, arguments) == 0
-    assert "manyhands bench loader" in capsys.readouterr().out
+    assert f"manyhands bench {arguments[0].strip('-')}"[:16] in capsys.readouterr().out
+
+
+def test_a_bare_word_asks_for_more(capsys):
+    assert bench_command([]) == 2
+    assert all(f"manyhands bench {name}" in capsys.readouterr().out for name in KNOWN[:1])
+
+
+def test_all_known_are_found():
+    assert all(map(find_bench, KNOWN)) and find_bench("nothing") is None

@@ -1,30 +1,19 @@
 """`manyhands bench`: measurements, as a table for people and JSON for programs."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from rich.console import Console
-from rich.table import Table
+from manyhands.errors import ConfigError
 
-from manyhands.cli.answers import decoded, write_results
-from manyhands.config.bench import BenchLoaderConfig
-from manyhands.config.flags import read_flags
-from manyhands.config.help import help_text
-from manyhands.config.resolve import resolve_train_config
-from manyhands.config.schema import Decoder
-from manyhands.config.train import TrainConfig
-from manyhands.errors import Answered, ConfigError
-from manyhands.observe.progress import progress_bar
+USAGE = """manyhands bench WHAT --dataset.root=DIR --policy.type=act [--flag=value ...]
 
-if TYPE_CHECKING:
-    from manyhands.bench.loader import LoaderResult
+  manyhands bench loader    samples per second that loading delivers
+  manyhands bench scaling   speed-up, efficiency and communication over numbers of processes
 
-USAGE = """manyhands bench loader --dataset.root=DIR --policy.type=diffusion [--flag=value ...]
+`manyhands bench WHAT --help` lists the flags; those of manyhands train are among them."""
 
-Reads batches as training would, first decoding every frame, then from the frame cache, and tells
-samples per second. --against=PYTHON measures LeRobot's loader in the same run. All other flags are
-those of manyhands train."""
+KNOWN = ("loader", "scaling")
+
+Bench = Callable[[Sequence[str]], int]
 
 
 def bench_command(arguments: Sequence[str]) -> int:
@@ -32,55 +21,27 @@ def bench_command(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if arguments else 2
-    if arguments[0] != "loader":
-        raise ConfigError([f"bench {arguments[0]} is unknown; known is bench loader"])
-    return bench_loader_command(arguments[1:])
+    bench = find_bench(arguments[0])
+    if bench is None:
+        known = ", ".join(f"bench {name}" for name in KNOWN)
+        raise ConfigError([f"bench {arguments[0]} is unknown; known are {known}"])
+    return bench(arguments[1:])
 
 
-def bench_loader_command(arguments: Sequence[str]) -> int:
-    """Measure the loader."""
-    command_line = read_flags(arguments)
-    if "help" in command_line.switches:
-        print(help_text(BenchLoaderConfig, USAGE))
-        print(f"\n{help_text(TrainConfig, 'Flags of manyhands train:')}")
-        raise Answered
-    own = {item.name for item in fields(BenchLoaderConfig)}
-    tree = command_line.tree
-    bench = decoded(
-        BenchLoaderConfig,
-        Decoder(BenchLoaderConfig),
-        {name: value for name, value in tree.items() if name in own},
-    )
-    config = resolve_train_config({name: value for name, value in tree.items() if name not in own})
-    from manyhands.bench.loader import bench_loader
+def find_bench(name: str) -> Bench | None:
+    """The measurement of that name; each is imported only when used."""
+    match name:
+        case "loader":
+            from manyhands.cli.bench_loader import bench_loader_command
 
-    with progress_bar("decoding frames") as on_progress:
-        result = bench_loader(bench, config, on_progress)
-    show(result)
-    write_results(bench.json, asdict(result))
-    return 0
+            return bench_loader_command
+        case "scaling":
+            from manyhands.cli.bench_scaling import bench_scaling_command
 
+            return bench_scaling_command
+        case "rank":
+            # What bench scaling starts, once per process.
+            from manyhands.cli.bench_scaling import bench_rank_command
 
-def show(result: "LoaderResult") -> None:
-    """The result as a table."""
-    table = Table("loading", "samples/s", "against LeRobot")
-    rates = {
-        "decode": ("every frame decoded", result.decode_samples_per_s),
-        "cache": ("from the frame cache", result.cache_samples_per_s),
-        "reference": ("LeRobot's loader", result.reference_samples_per_s),
-    }
-    for way, (name, rate) in rates.items():
-        if rate is not None:
-            ratio = result.speedups.get(way)
-            table.add_row(name, f"{rate:,.0f}", f"{ratio:.1f}x" if ratio else "")
-    console = Console()
-    console.print(table)
-    console.print(
-        f"batch {result.batch_size}, {result.num_workers} loader processes; {result.cache_reason}"
-    )
-    if result.resident_mib:
-        first, last = result.resident_mib[0], result.resident_mib[-1]
-        console.print(
-            f"memory of all processes after epoch 1: {first:,.0f} MiB, after epoch "
-            f"{len(result.resident_mib)}: {last:,.0f} MiB ({last / first - 1:+.1%})"
-        )
+            return bench_rank_command
+    return None

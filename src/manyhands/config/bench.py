@@ -1,7 +1,10 @@
 """Measurements as the user asked for them; all other flags are those of training."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+
+KINDS = ("auto", "measured", "modelled")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,60 @@ class BenchLoaderConfig:
             (
                 self.against is not None and not self.against.is_file(),
                 f"--against={self.against} is not the file of a Python",
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchScalingConfig:
+    """Measurement."""
+
+    processes: list[int] | None = None
+    """Numbers of processes; null takes powers of two up to the number of GPUs, at least up to 8."""
+    kind: str = "auto"
+    """measured refuses what this machine cannot host, auto models it, modelled models all but 1."""
+    steps: int = 30
+    """Updates that are timed; their median counts."""
+    warm_up: int = 5
+    """Updates before those."""
+    threads: int | None = None
+    """Compute threads of every process; null divides the cores among the most that are measured."""
+    link_gbps: float | None = None
+    """For modelled rows: Gbit/s that a process sends to its neighbor; null takes the usual link."""
+    link_latency_us: float | None = None
+    """For modelled rows: microseconds until a message has arrived; null takes the usual link."""
+    overlap: float | None = None
+    """For modelled rows: share of the exchange that the backward pass may hide; null derives it."""
+    json: Path | None = None
+    """File to write the rows to, as a list."""
+
+    def faults(self) -> list[str]:
+        """Values that nothing can be measured or modelled with."""
+        counts = self.processes
+        is_odd = counts is not None and (
+            not counts or min(counts) < 1 or len(set(counts)) < len(counts)
+        )
+        rules = [
+            (is_odd, f"--processes={counts} must be different numbers from 1"),
+            (self.kind not in KINDS, f"--kind={self.kind} is not one of {', '.join(KINDS)}"),
+            (self.steps < 1, f"--steps={self.steps} must be at least 1"),
+            (self.warm_up < 1, f"--warm_up={self.warm_up} must be at least 1"),
+            (
+                self.threads is not None and self.threads < 1,
+                f"--threads={self.threads} must be at least 1",
+            ),
+            (
+                self.link_gbps is not None and not 0 < self.link_gbps <= math.inf,
+                f"--link_gbps={self.link_gbps} must be above 0",
+            ),
+            (
+                self.link_latency_us is not None and not 0 <= self.link_latency_us < math.inf,
+                f"--link_latency_us={self.link_latency_us} must be at least 0",
+            ),
+            (
+                self.overlap is not None and not 0 <= self.overlap <= 1,
+                f"--overlap={self.overlap} must be at least 0 and at most 1",
             ),
         ]
         return [sentence for is_wrong, sentence in rules if is_wrong]

@@ -1,0 +1,126 @@
+"""How many processes this machine can host so that a measurement of them is one."""
+
+from dataclasses import dataclass
+
+import psutil
+
+from manyhands.config.bench import BenchScalingConfig
+from manyhands.config.launcher import Launcher
+from manyhands.config.train import TrainConfig
+from manyhands.cores import num_cores
+from manyhands.errors import ConfigError, EnvironmentFault
+from manyhands.parallel.world import num_visible_gpus
+from manyhands.training.processes import refuse_missing_ids
+
+DEFAULT_MOST = 8
+"""Processes up to which speed-up is usually asked for."""
+
+WATCHED_S = 0.5
+
+
+@dataclass(frozen=True)
+class Host:
+    """What this machine has for processes."""
+
+    is_gpu: bool
+    capacity: int
+    """Processes that each have a GPU, or enough cores, of their own."""
+    num_cores: int
+    busy_share: float = 0.0
+    """The part of the cores that other programs keep busy."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of processes, by how their speed is found."""
+
+    measured: list[int]
+    modelled: list[int]
+
+    @property
+    def all(self) -> list[int]:
+        """All of them, the smallest first."""
+        return sorted(self.measured + self.modelled)
+
+
+def host_of(bench: BenchScalingConfig, config: TrainConfig, launcher: Launcher) -> Host:
+    """What this machine has for the processes of a run."""
+    assert config.policy is not None
+    device, gpu_ids, cores = config.policy.device, config.launch.gpu_ids, num_cores()
+    num_gpus = 0 if launcher.use_cpu or device == "cpu" else num_visible_gpus()
+    if num_gpus == 0:
+        threads = bench.threads or 1
+        if threads > cores:
+            raise EnvironmentFault(f"--threads={threads}, but there are {cores} CPU cores")
+        return Host(False, cores // threads, cores, busy_share())
+    if gpu_ids is not None:
+        refuse_missing_ids(config.launch)
+        return Host(True, len(gpu_ids), cores, busy_share())
+    return Host(True, num_gpus if device in (None, "cuda") else 1, cores, busy_share())
+
+
+def busy_share() -> float:
+    """The part of this machine's cores that is busy right now."""
+    return psutil.cpu_percent(interval=WATCHED_S) / 100
+
+
+def sizes_of(bench: BenchScalingConfig, host: Host) -> Sizes:
+    """Which numbers of processes are measured, and which are modelled from one."""
+    asked = sorted({1, *(bench.processes or default_processes(host))})
+    hosted = [number for number in asked if number <= host.capacity]
+    if bench.kind == "measured":
+        if bench.processes is not None:
+            refuse_more(bench, host)
+        asked = hosted
+    measured = [1] if bench.kind == "modelled" else hosted
+    return Sizes(measured, [number for number in asked if number not in measured])
+
+
+def default_processes(host: Host) -> list[int]:
+    """Powers of two up to what this machine has GPUs for, and at least up to the usual."""
+    most = max(DEFAULT_MOST, host.capacity if host.is_gpu else 0)
+    return [2**power for power in range(most.bit_length())]
+
+
+def refuse_more(bench: BenchScalingConfig, host: Host) -> None:
+    """Refuse to measure processes that would share a GPU, or cores."""
+    number = max(bench.processes or [1])
+    if number <= host.capacity:
+        return
+    unit = "GPUs" if host.is_gpu else "CPU cores"
+    has = f"the number of {unit} is {host.capacity if host.is_gpu else host.num_cores}"
+    if not host.is_gpu and bench.threads is not None:
+        has += f" and every process has --threads={bench.threads}"
+    raise EnvironmentFault(
+        f"--processes={bench.processes} cannot be measured here, as {has}; ask for at most "
+        f"{host.capacity}, or leave out --kind=measured to have {number} modelled"
+    )
+
+
+def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
+    """Refuse what says in another way how many processes there are, or where a run begins."""
+    if launcher.started_ranks:
+        raise EnvironmentFault(
+            "bench scaling starts its processes by itself; run it without torchrun, accelerate "
+            "launch or srun"
+        )
+    faults = [
+        f"--{name} has no place in bench scaling; {remedy}"
+        for name, is_given, remedy in (
+            ("launch.num_processes", config.launch.num_processes is not None, "give --processes"),
+            (
+                "launch.num_machines",
+                config.launch.num_machines > 1,
+                "it measures one machine and models others",
+            ),
+            (
+                "parallelism.gpus_per_process",
+                config.parallelism.gpus_per_process > 1,
+                "each process has one GPU",
+            ),
+            ("resume", config.resume is not False, "give the flags of a new run"),
+        )
+        if is_given
+    ]
+    if faults:
+        raise ConfigError(faults)

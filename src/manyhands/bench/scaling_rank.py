@@ -1,0 +1,131 @@
+"""What one of the measured processes does: it makes real updates of one batch, and times them."""
+
+import os
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from manyhands.bench.loader import without_cache
+from manyhands.bench.scaling_model import Traffic
+from manyhands.checkpoint.store import Position
+from manyhands.config.train import TrainConfig
+from manyhands.data.loading.stream import SampleStream
+from manyhands.parallel.engine import engine_of
+from manyhands.parallel.sharded import units_of
+from manyhands.parallel.silence import silent_backend
+from manyhands.parallel.world import World, joined_world
+from manyhands.training.arithmetic import settled, share_of
+from manyhands.training.assemble import make_policy
+from manyhands.training.data import open_training_data
+from manyhands.training.kernels import chosen_kernels
+from manyhands.training.learner import Learner
+from manyhands.training.loading import loading_of
+from manyhands.types import Batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankRequest:
+    """What a process is to measure."""
+
+    num_steps: int
+    warm_up: int
+    threads: int
+    exchanges: bool
+    """Whether processes exchange anything; else each computes beside the others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankReport:
+    """What a process has measured."""
+
+    rank: int
+    num_ranks: int
+    pid: int
+    device: str
+    precision: str
+    strategy: str
+    threads: int
+    step_s: list[float]
+    traffic: Traffic
+
+
+def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
+    """Collective over the ranks a launcher started. Time updates as a config says."""
+    torch.set_num_threads(request.threads)
+    backend = None if request.exchanges else silent_backend()
+    with chosen_kernels(config.cudnn_deterministic), joined_world(config, backend) as world:
+        learner, batch, traffic = prepared(config, world)
+
+        def update(step: int) -> None:
+            world.watch.begin("update")
+            learner.update(batch, step)
+
+        step_times(update, range(request.warm_up), world.device)
+        world.barrier()
+        last = request.warm_up + request.num_steps
+        times = step_times(update, range(request.warm_up, last), world.device)
+        # Whoever is done first leaves the others company: they are measured side by side.
+        world.barrier()
+        seat = world.seats[world.rank]
+        return RankReport(
+            rank=world.rank,
+            num_ranks=world.size,
+            pid=os.getpid(),
+            device=seat.device if world.device.type == "cpu" else seat.name,
+            precision=world.precision,
+            strategy=world.strategy.kind.value,
+            threads=torch.get_num_threads(),
+            step_s=times,
+            traffic=traffic,
+        )
+
+
+def prepared(config: TrainConfig, world: World) -> tuple[Learner, Batch, Traffic]:
+    """Collective. A learner as training has it, and this rank's part of the first batch."""
+    config = replace(without_cache(config), num_workers=0)
+    data, config = open_training_data(config, world.once)
+    share = share_of(config, world.rank, world.size)
+    config = settled(config, Position(), data.order.num_samples, share.samples_per_step)
+    policy, _ = make_policy(config, data.stats, world.device)
+    traffic = traffic_of(policy.network, config, world)
+    engine = engine_of(world, share.num_parts, config.accelerator.ddp)
+    learner = Learner(policy, config, engine, world, share)
+    loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
+    stream = SampleStream(data.source, data.order, share, loading, world.device)
+    with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
+        return learner, next(batches), traffic
+
+
+def traffic_of(network: nn.Module, config: TrainConfig, world: World) -> Traffic:
+    """What processes that train a network would exchange."""
+    weights = [*network.parameters()]
+    is_rounded = world.precision == "bf16" and world.device.type == "cuda"
+    return Traffic(
+        gradient_bytes=sum(each.nbytes for each in weights if each.requires_grad),
+        weight_bytes=sum(2 * each.numel() if is_rounded else each.nbytes for each in weights),
+        num_units=1 + len(units_of(network, config.accelerator.fsdp.wrap_modules)),
+    )
+
+
+def step_times(update: Callable[[int], None], steps: range, device: torch.device) -> list[float]:
+    """Seconds of each of some updates; on a GPU as it counts them, since it is never waited for."""
+    if device.type != "cuda":
+        marks = [time.perf_counter()]
+        for step in steps:
+            update(step)
+            marks.append(time.perf_counter())
+        return [end - start for start, end in pairwise(marks)]
+    cuda: Any = torch.cuda
+    events = [cuda.Event(enable_timing=True) for _ in range(len(steps) + 1)]
+    events[0].record()
+    for step, event in zip(steps, events[1:], strict=True):
+        update(step)
+        event.record()
+    events[-1].synchronize()
+    return [start.elapsed_time(end) / 1e3 for start, end in pairwise(events)]

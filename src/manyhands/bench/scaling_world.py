@@ -1,0 +1,88 @@
+"""A number of processes, really started as training starts them, and what they have measured."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from manyhands.bench.scaling_model import Traffic
+from manyhands.bench.scaling_rank import RankReport, RankRequest, measure_rank
+from manyhands.config.files import to_yaml
+from manyhands.config.resolve import read_train_config
+from manyhands.config.train import TrainConfig
+from manyhands.launch.environment import visible_gpus
+from manyhands.launch.workers import run_workers
+from manyhands.training.processes import machines_of
+
+CONFIG, REQUEST = "train.yaml", "request.json"
+
+
+class WorldFailed(Exception):
+    """Processes that ended without a measurement, and have said why."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(f"exit code {exit_code}")
+        self.exit_code = exit_code
+
+
+def measure_world(
+    config: TrainConfig, num_processes: int, request: RankRequest
+) -> list[RankReport]:
+    """Start processes that measure what is asked; their reports by rank."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        config = placed(config, num_processes)
+        (folder / CONFIG).write_text(to_yaml(config), encoding="utf-8")
+        (folder / REQUEST).write_text(json.dumps(asdict(request)), encoding="utf-8")
+        exit_code = run_processes(config, num_processes, folder)
+        if exit_code != 0:
+            raise WorldFailed(exit_code)
+        return [read_report(folder, rank) for rank in range(num_processes)]
+
+
+def placed(config: TrainConfig, num_processes: int) -> TrainConfig:
+    """The config for a number of processes: a single one has nobody to share weights with."""
+    assert config.policy is not None
+    if num_processes > 1:
+        return config
+    gpu_ids, policy, degrees = config.launch.gpu_ids, config.policy, config.parallelism
+    if gpu_ids is not None:
+        policy = replace(policy, device=f"cuda:{gpu_ids[0]}")
+    shards = 1 if degrees.dp_shard == 1 else -1
+    return replace(
+        config, policy=policy, parallelism=replace(degrees, dp_replicate=None, dp_shard=shards)
+    )
+
+
+def run_processes(config: TrainConfig, num_processes: int, folder: Path) -> int:
+    """Run `manyhands bench rank` once per rank; return the exit code of the whole."""
+    command = [sys.executable, "-m", "manyhands", "bench", "rank", str(folder)]
+    if num_processes == 1:
+        # As training does: a process on its own is no group of one.
+        code = subprocess.run(command, check=False).returncode
+        return 128 - code if code < 0 else code
+    gpu_ids = config.launch.gpu_ids
+    gpus = None if gpu_ids is None else visible_gpus(gpu_ids[:num_processes])
+    return run_workers(num_processes, command, machines_of(config.launch), gpus)
+
+
+def write_report(folder: Path) -> None:
+    """Collective over the processes that were started. Measure as a folder says, and report."""
+    config = read_train_config([f"--config={folder / CONFIG}"])
+    request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+    report = measure_rank(config, RankRequest(**request))
+    text = json.dumps(asdict(report))
+    report_file(folder, report.rank).write_text(text, encoding="utf-8")
+
+
+def read_report(folder: Path, rank: int) -> RankReport:
+    """What a rank has measured."""
+    values = json.loads(report_file(folder, rank).read_text(encoding="utf-8"))
+    return RankReport(**values | {"traffic": Traffic(**values["traffic"])})
+
+
+def report_file(folder: Path, rank: int) -> Path:
+    """Where a rank reports."""
+    return folder / f"rank-{rank:02d}.json"

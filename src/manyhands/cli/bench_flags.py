@@ -1,0 +1,30 @@
+"""Flags of a measurement, which has some of its own beside those of training."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from manyhands.cli.answers import Config, decoded
+from manyhands.config.flags import read_flags
+from manyhands.config.help import help_text
+from manyhands.config.resolve import resolve_train_config
+from manyhands.config.schema import Decoder
+from manyhands.config.train import TrainConfig
+from manyhands.errors import Answered
+
+
+def read_bench_flags(
+    kind: type[Config], usage: str, arguments: Sequence[str]
+) -> tuple[Config, TrainConfig]:
+    """The measurement that arguments ask for, and the run that is measured."""
+    command_line = read_flags(arguments)
+    if "help" in command_line.switches:
+        print(help_text(kind, usage))
+        print(f"\n{help_text(TrainConfig, 'Flags of manyhands train:')}")
+        raise Answered
+    decoder = Decoder(kind)
+    if "print_config" in command_line.switches:
+        decoder.faults.append("--print_config belongs to manyhands train")
+    own = {item.name for item in fields(kind)}
+    tree = command_line.tree
+    bench = decoded(kind, decoder, {name: tree[name] for name in tree if name in own})
+    return bench, resolve_train_config({name: tree[name] for name in tree if name not in own})
