@@ -102,7 +102,9 @@ def start_opening(root, home) -> subprocess.Popen[str]:
 
 def test_many_processes_build_one_table_together(plain_root, tmp_path):
     processes = [start_opening(plain_root, tmp_path) for _ in range(3)]
-    sums = {process.communicate(timeout=DEADLINE_S)[0] for process in processes}
+    # Not by communicate(), which misses what came together with the first line.
+    sums = {process.stdout.read() for process in processes}
+    assert [process.wait(DEADLINE_S) for process in processes] == [0, 0, 0]
     assert len(sums) == 1 and sums != {""}
     assert len(tables_in(tmp_path)) == 1
 
