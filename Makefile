@@ -10,7 +10,7 @@ LEROBOT_PYTHON ?= $(shell for python in python3.12 python3 $$HOME/.pyenv/version
 LEROBOT_VENV := .venv-lerobot
 LEROBOT_READY := $(LEROBOT_VENV)/.ready
 
-.PHONY: demo test gpu-test exactness interop slurm-test lint clean
+.PHONY: demo test gpu-test exactness soak interop slurm-test lint clean
 
 # One environment serves every target; it is made anew when what it installs changes.
 $(READY): pyproject.toml constraints.txt
@@ -25,7 +25,7 @@ demo: $(READY)
 
 # Files of tests are dealt out to as many processes as there are cores.
 test: $(READY) lint
-	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 gpu-test: $(READY)
 	$(BIN)/pytest -m gpu
@@ -33,6 +33,12 @@ gpu-test: $(READY)
 # Losses of all strategies at 1 to 4 processes; ten minutes on two cores.
 exactness: $(READY)
 	$(BIN)/pytest tests/training/test_strategies.py -m 'exact or process'
+
+# 100 times kill -9, of any process at any moment, over ACT and Diffusion Policy, single, DDP and FSDP2;
+# twenty minutes on two cores. Another SEED kills elsewhere.
+SEED ?= 0
+soak: $(READY)
+	$(BIN)/manyhands bench resume --kills=100 --seed=$(SEED) $(SOAK_FLAGS)
 
 # LeRobot pins another torch and another PyAV, so it lives apart.
 $(LEROBOT_READY): interop/requirements.txt

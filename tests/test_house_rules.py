@@ -28,7 +28,7 @@ TESTED_ELSEWHERE = {
     "__main__.py": "cli/test_main.py",
     "bench/reference_loader.py": "bench/test_reference.py",
     "config/features.py": "config/test_policy.py",
-    "config/folders.py": "checkpoint/test_layout.py",
+    "config/folders.py": "config/test_checkpoints.py",
     "data/pictures/source.py": "data/pictures/test_cameras.py",
     "training/run.py": "training/test_loop.py",
     "types.py": "policies/test_loss.py",

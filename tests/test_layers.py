@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "manyhands"
 LAYERS = [
-    "errors units rng atomic cores",
-    "config types",
+    "errors units rng atomic cores manifest",
+    "config types stop",
     "lerobot_format parallel observe launch",
     "data policies sim",
     "checkpoint",
@@ -30,7 +30,9 @@ ONLY_IN = {
     "wandb": {"observe"},
     "gymnasium": {"sim"},
 }
-NEVER_IN = {"torch": {"config", "launch", "errors", "units", "rng", "atomic", "cores"}}
+NEVER_IN = {
+    "torch": {"config", "launch", "errors", "units", "rng", "atomic", "cores", "manifest", "stop"}
+}
 READS_ENVIRONMENT = ("cli/", "launch/", "parallel/world.py", "data/location.py")
 ENVIRONMENT = {"os": {"environ", "environb", "getenv", "getenvb"}, "sys": {"argv"}}
 

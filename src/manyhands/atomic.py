@@ -36,7 +36,7 @@ def whole_directory(target: Path) -> Iterator[Path]:
     scratch.mkdir(parents=True)
     try:
         yield scratch
-        for path in scratch.rglob("*"):
+        for path in (*scratch.rglob("*"), scratch):
             flush(path)
         if target.exists():
             exchange(scratch, target)
@@ -66,6 +66,7 @@ def point_link(link: Path, target: str) -> None:
     scratch.unlink(missing_ok=True)
     scratch.symlink_to(target)
     scratch.replace(link)
+    flush(link.parent)
 
 
 def flush(path: Path) -> None:

@@ -54,3 +54,12 @@ class Answered(Exception):
     """The user asked a question instead of for work, and has the answer."""
 
     exit_code = 0
+
+
+class Stopped(BaseException):
+    """Somebody asked to stop where there is nothing to save; no library may take it for a fault."""
+
+    exit_code = 75
+
+    def __init__(self) -> None:
+        super().__init__("stopped on request; there was nothing to save")

@@ -67,6 +67,9 @@ class Policy(Protocol):
 class Engine(Protocol):
     """How an update is spread over devices."""
 
+    scales_losses: bool
+    """Whether losses are scaled until gradients overflow now and then, which is no fault."""
+
     def prepare(self, network: nn.Module) -> nn.Module:
         """The network to train with; the one given keeps the weights, which may be replaced."""
 
@@ -78,8 +81,8 @@ class Engine(Protocol):
     def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
         """Limit the global gradient norm and return it as it was; zero only measures."""
 
-    def step(self, optimizer: Optimizer) -> None:
-        """Update the weights, unless gradients that were clipped before have overflown."""
+    def step(self, optimizer: Optimizer, norm: Tensor) -> None:
+        """Update the weights, unless the norm of gradients that were clipped is not finite."""
 
     def scaler_state(self) -> dict[str, float]:
         """State of the loss scaler; empty where there is none."""

@@ -5,8 +5,10 @@ import torch
 
 from manyhands.checkpoint.convert import gather_checkpoint
 from manyhands.checkpoint.shards import shard_file, write_shard
+from manyhands.config.checkpoints import damage_to
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import CheckpointError
+from manyhands.manifest import MANIFEST, entries_of, manifest_text, read_manifest
 from manyhands.parallel.shards import own_parts
 from manyhands.policies.load import load_policy
 from manyhands.training.memory import named_in
@@ -26,12 +28,16 @@ def test_shards_become_a_policy(command, tmp_path):
         parts |= own_parts(named_in(folder.name, network), is_main=True)
         (folder / "model.safetensors").unlink()
     write_shard(shard_file(shards, 0, 1), parts)
+    facts, _ = read_manifest(checkpoint)
+    (checkpoint / MANIFEST).write_text(manifest_text(facts, entries_of(checkpoint)))
     with pytest.raises(CheckpointError, match=f"convert --checkpoint={checkpoint}"):
         load_policy(folders[0])
 
     files = gather_checkpoint(run_dir)
 
     assert files == [folder / "model.safetensors" for folder in folders]
+    assert damage_to(checkpoint) is None
+    assert {"pretrained_model/model.safetensors"} < read_manifest(checkpoint)[1].keys()
     for folder, network in zip(folders, networks, strict=True):
         found, wanted = load_policy(folder).network.state_dict(), network.state_dict()
         assert found.keys() == wanted.keys()

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from manyhands.checkpoint.store import CheckpointStore, Position, Snapshot
+from manyhands.checkpoint.snapshot import Position, Snapshot
+from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.act import ActConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
@@ -19,10 +20,6 @@ from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
 from manyhands.training.start import run_training
-
-
-def test_a_position_counts_updates_and_samples():
-    assert Position(3, 40).after(8) == Position(4, 48)
 
 
 def test_a_run_leaves_lerobots_layout(command, tmp_path):
@@ -64,14 +61,18 @@ class BrokenLearner:
     def load_training_state(self, state: TrainingState) -> list[str]: ...
 
 
-def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_path):
+def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_path, monkeypatch):
     run_dir = tmp_path / "run"
     config = read_train_config(command.argv(run_dir, "--steps=2"))
     run_training(config)
     with joined_world(config) as world:
         store = CheckpointStore(run_dir, config, world)
-        with pytest.raises(CheckpointError, match="No space left"):
+        monkeypatch.setattr("manyhands.checkpoint.saving.PAUSES_S", (0.0, 0.0))
+        with pytest.raises(CheckpointError, match="No space left"), store.concluded():
             store.save(Position(3, 24), BrokenLearner())
+    news = store.news()
+    assert ["trying again" in line for line in news] == [True, True, False]
+    assert "training goes on" in news[-1]
     assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == ["000002", "last"]
     assert run_training(read_train_config([f"--resume={run_dir}", "--steps=3"]))
 
@@ -126,6 +127,9 @@ def test_an_average_that_was_lost_is_missed(command, tmp_path):
     run_dir = tmp_path / "run"
     run_training(read_train_config(command.argv(run_dir, *EMA)))
     shutil.rmtree(run_dir / "checkpoints/last/pretrained_model_ema")
+    # A checkpoint of LeRobot's has nothing else to tell by.
+    for name in ("manifest.json", "training_state/manyhands.json"):
+        (run_dir / "checkpoints/last" / name).unlink()
     resume = [f"--resume={run_dir}", "--steps=5"]
     with pytest.raises(CheckpointError, match=r"pretrained_model_ema is missing.*--ema\.enable"):
         run_training(read_train_config(resume))

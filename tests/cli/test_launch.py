@@ -35,7 +35,8 @@ def test_the_script_is_written_and_how_to_submit_it_is_told(folder, capsys):
     assert (
         f"    {shlex.quote(sys.executable)} -m manyhands train\n    --dataset.root=data\n" in text
     )
-    assert "run_dir=runs/act\n" in text and "#SBATCH --job-name=act\n" in text
+    assert "readlink runs/act/checkpoints/last" in text and "    --resume=auto\n" in text
+    assert "#SBATCH --job-name=act\n" in text
     assert "#     manyhands launch slurm --nodes=2 --gpus_per_node=4" in text
     subprocess.run(["bash", "-n", str(script)], check=True)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from manyhands.cli.main import guarded, main, unknown_command
-from manyhands.errors import Diverged, RankLost, UserError
+from manyhands.errors import Diverged, RankLost, Stopped, UserError
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -64,6 +64,17 @@ def test_a_rank_that_lost_another_leaves_in_silence(monkeypatch, capsys):
 
     assert guarded(command, []) == RankLost.exit_code
     assert capsys.readouterr().err == ""
+
+
+def test_a_request_to_stop_has_an_exit_code_of_its_own_and_is_told_once(monkeypatch, capsys):
+    def stopped(_):
+        raise Stopped
+
+    told = "manyhands: stopped on request; there was nothing to save\n"
+    for rank, said in (("1", ""), ("0", told)):
+        monkeypatch.setenv("RANK", rank)
+        assert guarded(stopped, []) == 75
+        assert capsys.readouterr().err == said
 
 
 def test_our_own_bugs_keep_their_traceback():

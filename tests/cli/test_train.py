@@ -89,8 +89,7 @@ def test_faults_come_together_with_the_right_names_and_no_traceback():
 
 def test_help_and_print_config_answer_without_torch():
     program = (
-        "import sys; from manyhands.cli.main import guarded; "
-        "from manyhands.cli.train import train_command; "
+        "import sys; from manyhands.cli.main import guarded, train_command; "
         "code = guarded(train_command, sys.argv[1:]); "
         "sys.exit(code or 'torch' in sys.modules)"
     )

@@ -58,6 +58,8 @@ def test_a_sound_config_has_no_fault():
         ({"dtype": "float64", "accelerator": AcceleratorConfig(mixed_precision="bf16")}, "=bf16"),
         ({"dtype": "float64", "policy": ActConfig(use_amp=True)}, "--policy.use_amp"),
         ({"log_freq": 0}, "--log_freq"),
+        ({"on_nonfinite": "ignore"}, "--on_nonfinite=ignore is not one of stop, skip, rollback"),
+        ({"on_nonfinite": "rollback", "save_checkpoint": False}, "--save_checkpoint=false"),
         ({"save_freq": -1}, "--save_freq"),
         ({"num_workers": -1}, "--num_workers"),
         ({"prefetch_factor": 0}, "--prefetch_factor"),

@@ -23,6 +23,8 @@ def test_where_ranks_meet_is_known():
     launcher = read_launcher(environ)
     assert (launcher.main_address, launcher.main_port) == ("node1", 29500)
     assert (launcher.listening, launcher.is_ours) == (None, False)
+    assert launcher.attempt == 0
+    assert read_launcher(environ | {"TORCHELASTIC_RESTART_COUNT": "2"}).attempt == 2
     ours = read_launcher(environ | {"MANYHANDS_LISTENING": "7"})
     assert (ours.listening, ours.is_ours) == (7, True)
     assert read_launcher(environ | {"MANYHANDS_LISTENING": "0"}).listening is None

@@ -12,7 +12,7 @@ from manyhands.config.files import to_json, to_yaml
 from manyhands.config.optim import AdamWConfig, SgdConfig
 from manyhands.config.resolve import completed, job_name_of, output_dir_of, read_train_config
 from manyhands.config.train import DatasetConfig, TrainConfig
-from manyhands.errors import ConfigError
+from manyhands.errors import CheckpointError, ConfigError
 
 BASE = ["--dataset.root=data", "--policy.type=act"]
 
@@ -79,6 +79,7 @@ def checkpoint_of(run: Path, *argv: str) -> Path:
 def stored(run: Path, config: TrainConfig) -> Path:
     folder = run / "checkpoints" / "000010" / "pretrained_model"
     folder.mkdir(parents=True)
+    (folder.parent / "training_state").mkdir()
     (folder / "train_config.json").write_text(to_json(config))
     (run / "checkpoints" / "last").symlink_to("000010")
     return folder
@@ -104,7 +105,23 @@ def test_resume_takes_the_saved_config_and_flags_over_it(tmp_path: Path, form: s
 
 def test_resume_needs_something_to_resume(tmp_path: Path):
     assert "--output_dir" in faults_of("--resume=true")[0]
-    assert str(tmp_path) in faults_of(f"--resume={tmp_path}")[0]
+    with pytest.raises(CheckpointError, match=str(tmp_path)):
+        read_train_config([f"--resume={tmp_path}"])
+
+
+def test_the_same_command_starts_a_run_and_continues_it(tmp_path: Path):
+    command = [*BASE, f"--output_dir={tmp_path / 'run'}", "--resume=auto", "--steps=7"]
+    fresh = read_train_config(command)
+    assert (fresh.resume, fresh.resumes) == ("auto", False)
+    checkpoint = stored(tmp_path / "run", fresh).parent
+    again = read_train_config(command)
+    assert again.resumes
+    assert Path(str(again.resume)) == checkpoint
+    assert again.steps == 7
+
+
+def test_a_run_that_starts_or_continues_needs_a_place(tmp_path: Path):
+    assert "--output_dir" in faults_of(*BASE, "--resume=auto")[0]
 
 
 def test_a_pretrained_policy_brings_its_config_and_keeps_it_local(tmp_path: Path):

@@ -8,6 +8,7 @@ from manyhands.launch.environment import (
     current_launcher,
     num_set_visible,
     port_set_by_hand,
+    restarts_so_far,
     visible_gpus,
 )
 
@@ -41,9 +42,9 @@ def test_a_task_of_srun_becomes_a_rank():
 
 def test_gpus_are_counted_among_the_visible_ones():
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-    assert (visible_gpus([0, 2]), num_set_visible()) == ("0,2", None)
+    assert (visible_gpus([0, 2]), num_set_visible()) == (["0", "2"], None)
     os.environ["CUDA_VISIBLE_DEVICES"] = "4, 5,GPU-aa"
-    assert (visible_gpus([0, 2]), num_set_visible()) == ("4,GPU-aa", 3)
+    assert (visible_gpus([0, 2]), num_set_visible()) == (["4", "GPU-aa"], 3)
 
 
 def test_a_port_counts_that_a_person_set():
@@ -51,3 +52,10 @@ def test_a_port_counts_that_a_person_set():
     assert port_set_by_hand() == 4000
     os.environ["ACCELERATE_MIXED_PRECISION"] = "no"
     assert port_set_by_hand() is None
+
+
+def test_restarts_are_those_that_our_launcher_tells_of():
+    os.environ.pop("MANYHANDS_RESTARTS", None)
+    assert restarts_so_far() == []
+    os.environ["MANYHANDS_RESTARTS"] = '[{"rank": 1, "step": 20}]'
+    assert restarts_so_far() == [{"rank": 1, "step": 20}]

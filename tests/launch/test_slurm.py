@@ -168,7 +168,7 @@ def test_flags_and_names_reach_the_program_as_they_are(tmp_path_factory, flags, 
     config = SlurmConfig(job_name=name, env={"NAME": name})
     done = node.run(config, own_job(flags=flags, run_dir=Path(f"runs/{name}"), written_by=flags))
     assert done.returncode == 0, done.stderr
-    assert node.flags == flags
+    assert node.flags == [*flags, "--resume=auto"]
 
 
 def test_processes_meet_at_the_first_node(node):
@@ -176,21 +176,25 @@ def test_processes_meet_at_the_first_node(node):
     assert (node.folder / "place.txt").read_text() == "node7:12007\n"
 
 
-def test_a_run_with_a_checkpoint_is_continued_and_a_fresh_one_is_begun(node):
-    flags = list(own_job().flags)
-    node.run(SlurmConfig(), own_job())
-    assert node.flags == flags
-    (node.folder / "runs/act/checkpoints/last").mkdir(parents=True)
-    node.run(SlurmConfig(), own_job())
-    assert node.flags == [*flags, "--resume=runs/act"]
+SAVE = "mkdir -p runs/act/checkpoints; ln -sfn 000020 runs/act/checkpoints/last"
 
 
-@pytest.mark.parametrize(("restarts", "is_moved"), [("0", False), ("2", True)])
-def test_only_what_the_job_itself_began_in_vain_is_moved_aside(node, restarts, is_moved):
-    (node.folder / "runs/act").mkdir(parents=True)
-    node.run(SlurmConfig(), own_job(), SLURM_RESTART_COUNT=restarts)
-    assert (node.folder / "runs/act.attempt-2").exists() == is_moved
-    assert (node.folder / "runs/act").exists() != is_moved
+@pytest.mark.parametrize(
+    ("actions", "is_requeued"),
+    [
+        ([f"{SAVE}; exit 75"], True),
+        (["exit 75"], False),
+        ([f"{SAVE}; exit 75", "exit 75"], False),
+        ([f"{SAVE}; exit 75", f"{SAVE.replace('20', '40')}; exit 75"], True),
+    ],
+)
+def test_a_time_limit_that_leaves_no_time_for_a_checkpoint_ends_the_job(node, actions, is_requeued):
+    for action in actions:
+        (node.folder / "scontrol.txt").unlink(missing_ok=True)
+        done = node.run(SlurmConfig(), own_job(), ACTION=f"kill -USR1 $PPID; sleep 0.2; {action}")
+    assert node.is_requeued == is_requeued
+    assert done.returncode == (0 if is_requeued else 1)
+    assert ("raise --time" in done.stderr) != is_requeued
 
 
 @pytest.mark.parametrize(
@@ -201,7 +205,7 @@ def test_only_what_the_job_itself_began_in_vain_is_moved_aside(node, restarts, i
         ("kill -TERM $$", 0, True),
         ("exit 1", 1, False),
         ("exit 2", 2, False),
-        ("kill -USR1 $$", 138, False),
+        ("kill -USR1 $PPID; sleep 0.2; kill -USR1 $$", 1, False),
         ("kill -KILL $$", 137, False),
     ],
 )
@@ -210,13 +214,14 @@ def test_a_run_that_was_asked_to_stop_queues_again_and_no_other(node, action, co
     assert done.returncode == code
     assert node.is_requeued == is_requeued
     assert not [*(node.folder / "logs").iterdir()]
-    assert ("raise --time" in done.stderr) == (code == 138)
+    assert ("raise --time" in done.stderr) == ("USR1" in action)
 
 
 @pytest.mark.parametrize("number", ["USR1", "TERM"])
 def test_the_shell_around_training_survives_the_signal_that_training_answers(node, number):
     # SLURM signals all processes of a task: the shell first, then what runs in it.
-    action = f"trap 'exit 75' {number}; kill -{number} $PPID; sleep 0.2; kill -{number} $$; sleep 9"
+    action = f"trap 'exit 75' {number}; kill -{number} $PPID; sleep 0.2; {SAVE}; "
+    action += f"kill -{number} $$; sleep 9"
     assert node.run(SlurmConfig(), own_job(), ACTION=action).returncode == 0
     assert node.is_requeued
 

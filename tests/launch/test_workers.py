@@ -19,6 +19,8 @@ from manyhands.launch.workers import (
     threads_per_worker,
 )
 
+UP = "open(f'up-{os.environ[\"RANK\"]}', 'w')\n"
+
 
 def command_of(script: str) -> list[str]:
     return [sys.executable, "-c", f"import os, sys, time, signal\n{script}", "word"]
@@ -31,7 +33,7 @@ def test_each_rank_gets_its_place(tmp_path, monkeypatch):
         "text = ' '.join(os.environ[name] for name in names) + ' ' + sys.argv[1]\n"
         "open(f'rank-{os.environ[\"RANK\"]}', 'w').write(text)\n"
     )
-    assert run_workers(2, command_of(script)) == 0
+    assert run_workers(2, command_of(script)).code == 0
     seen = [(tmp_path / f"rank-{rank}").read_text() for rank in range(2)]
     assert seen == [f"{rank} {rank} 2 2 127.0.0.1 word" for rank in range(2)]
 
@@ -40,13 +42,13 @@ def test_each_rank_gets_its_place(tmp_path, monkeypatch):
 def test_the_failing_rank_ends_the_others_and_gives_the_exit_code(code, expected):
     start = time.monotonic()
     script = f"time.sleep(60) if os.environ['RANK'] == '1' else sys.exit({code})"
-    assert run_workers(2, command_of(script)) == expected
+    assert run_workers(2, command_of(script)).code == expected
     assert time.monotonic() - start < 15
 
 
 def test_a_killed_rank_counts_as_failed_and_is_named(capfd):
     script = "os.kill(os.getpid(), 9) if os.environ['RANK'] == '1' else time.sleep(60)"
-    assert run_workers(2, command_of(script)) == 128 + 9
+    assert run_workers(2, command_of(script)).code == 128 + 9
     assert "rank 1 was ended by SIGKILL" in capfd.readouterr().err
 
 
@@ -58,7 +60,7 @@ def test_a_rank_that_fails_by_itself_explains_more_than_those_it_drags_down(capf
         "print('the words of rank 1', file=sys.stderr, flush=True)\n"
         "sys.exit(1)\n"
     )
-    assert run_workers(2, command_of(script)) == 1
+    assert run_workers(2, command_of(script)).code == 1
     first, second = capfd.readouterr().err.splitlines()
     assert first == "the words of rank 1"
     assert "rank 1 ended with exit code 1" in second
@@ -66,7 +68,7 @@ def test_a_rank_that_fails_by_itself_explains_more_than_those_it_drags_down(capf
 
 def test_a_rank_that_leaves_early_is_named(capfd):
     script = "sys.exit(0) if os.environ['RANK'] == '1' else (time.sleep(0.5), sys.exit(76))"
-    assert run_workers(2, command_of(script)) == 1
+    assert run_workers(2, command_of(script)).code == 1
     assert "rank 1 left before the others, with exit code 0" in capfd.readouterr().err
 
 
@@ -78,7 +80,7 @@ def test_what_a_failed_rank_started_ends_with_it(tmp_path, monkeypatch):
         "open(f'child-{os.environ[\"RANK\"]}', 'w').write(str(child.pid))\n"
         "os.kill(os.getpid(), 9)\n"
     )
-    assert run_workers(2, command_of(script)) == 128 + 9
+    assert run_workers(2, command_of(script)).code == 128 + 9
     pids = [int(file.read_text()) for file in tmp_path.glob("child-*")]
     deadline = time.monotonic() + 5
     while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < deadline:
@@ -96,7 +98,8 @@ def test_machines_count_on_and_choose_gpus(tmp_path, monkeypatch):
         "open(f'rank-{os.environ[\"RANK\"]}', 'w').write(text)\n"
     )
     machines = Machines(4000, "node0", num_machines=2, rank=1)
-    assert run_workers(2, command_of(script), machines, gpus="3,4") == 0
+    changes = {"CUDA_VISIBLE_DEVICES": "3,4"}
+    assert run_workers(2, command_of(script), machines, changes).code == 0
     seen = [(tmp_path / f"rank-{rank}").read_text() for rank in (2, 3)]
     assert seen == [f"{2 + rank} {rank} 4 2 node0 4000 3,4 0" for rank in range(2)]
 
@@ -112,7 +115,7 @@ def test_the_main_rank_inherits_the_port(tmp_path, monkeypatch):
     )
     listener = listen(LOOPBACK, None, "nobody")
     port = listener.getsockname()[1]
-    assert run_workers(2, command_of(script), Machines(port, listener=listener)) == 0
+    assert run_workers(2, command_of(script), Machines(port, listener=listener)).code == 0
     assert (tmp_path / "port").read_text() == f"{port} {port}"
 
 
@@ -131,7 +134,7 @@ def test_a_requested_stop_waits_for_every_rank(tmp_path, monkeypatch):
         "    open('main-is-done', 'w')\n"
         "sys.exit(75)\n"
     )
-    assert run_workers(2, command_of(script)) == 75
+    assert run_workers(2, command_of(script)).code == 75
     assert (tmp_path / "main-is-done").exists()
 
 
@@ -139,7 +142,7 @@ def started(worker, folder):
     """A process that keeps two workers, which both have written that they are up."""
     starter = (
         "import sys; from manyhands.launch.workers import run_workers; "
-        f"sys.exit(run_workers(2, {command_of(worker)!r}))"
+        f"sys.exit(run_workers(2, {command_of(worker)!r}).code)"
     )
     process = subprocess.Popen([sys.executable, "-c", starter], cwd=folder)
     deadline = time.monotonic() + 60
@@ -150,11 +153,7 @@ def started(worker, folder):
 
 
 def test_signals_reach_the_workers_and_none_is_left(tmp_path):
-    worker = (
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n"
-        "open(f'up-{os.environ[\"RANK\"]}', 'w')\n"
-        "time.sleep(60)\n"
-    )
+    worker = f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n{UP}time.sleep(60)\n"
     process = started(worker, tmp_path)
     children = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGTERM)
@@ -162,12 +161,41 @@ def test_signals_reach_the_workers_and_none_is_left(tmp_path):
     assert not any(child.is_running() for child in children)
 
 
+def test_a_worker_that_died_of_the_request_was_asked_too_early_and_has_not_failed(tmp_path):
+    process = started(f"{UP}time.sleep(60)\n", tmp_path)
+    process.terminate()
+    assert process.wait(30) == 75
+
+
+def test_once_one_rank_has_left_on_request_all_are_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (
+        "if os.environ['RANK'] == '1':\n"
+        "    sys.exit(75)\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n"
+        "time.sleep(60)\n"
+    )
+    start = time.monotonic()
+    outcome = run_workers(2, command_of(script))
+    assert (outcome.code, outcome.was_asked) == (75, True)
+    assert time.monotonic() - start < 30
+
+
+def test_workers_end_with_a_launcher_that_is_killed(tmp_path):
+    process = started(f"{UP}time.sleep(60)\n", tmp_path)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) == 2
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+
+
 def test_a_second_ctrl_c_ends_workers_that_do_not_answer(tmp_path):
     worker = (
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "open(f'up-{os.environ[\"RANK\"]}', 'w')\n"
-        "time.sleep(60)\n"
+        f"{UP}time.sleep(60)\n"
     )
     process = started(worker, tmp_path)
     for _ in range(2):

@@ -26,6 +26,17 @@ def test_fewer_ranks_take_back_what_the_others_wrote_after_the_resumed_step(tmp_
         assert [json.loads(line)["step"] for line in lines] == [1, 2]
 
 
+def test_a_run_that_goes_back_forgets_the_updates_it_makes_again(tmp_path: Path):
+    audit = Audit(tmp_path, rank=0, num_ranks=1, step=0)
+    for step, row in ((1, 5), (2, 6)):
+        audit.note(step, {"index": torch.tensor([row])})
+    audit.return_to(1)
+    audit.note(2, {"index": torch.tensor([9])})
+    lines = (tmp_path / "audit" / "rank-00.jsonl").read_text().splitlines()
+    assert [json.loads(line)["indices"] for line in lines] == [[5], [9]]
+
+
 def test_no_audit_writes_nothing(tmp_path: Path):
     NoAudit().note(1, {"index": torch.tensor([5, 2])})
+    NoAudit().return_to(0)
     assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,11 @@
 """A bar on a terminal, lines elsewhere."""
 
 import io
+import os
+import subprocess
+import sys
 
+import pytest
 from rich.console import Console
 
 from manyhands.observe.console import Display, measures_of
@@ -43,3 +47,34 @@ def test_a_terminal_sees_a_bar_with_the_measures():
 def test_the_held_out_loss_is_told_where_it_was_measured():
     assert "held out" not in measures_of(METRICS)
     assert "held out 0.25  " in measures_of(METRICS | {"held_out_loss": 0.25})
+
+
+TELLING = """
+from manyhands.observe.console import Display
+
+with Display(100, 0) as display:
+    display.say("hello")
+    input()
+    display.advance(40)
+    display.say("anybody?")
+"""
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_nobody_needs_to_read_what_a_run_says(is_terminal):
+    reader, writer = os.openpty() if is_terminal else os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-c", TELLING],
+        stdin=subprocess.PIPE,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    os.close(writer)
+    said = b""
+    while b"hello" not in said:
+        said += os.read(reader, 1000)
+    os.close(reader)
+    _, complaints = process.communicate("\n", timeout=60)
+    assert (process.returncode, complaints) == (0, "")

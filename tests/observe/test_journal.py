@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from manyhands.errors import Stopped
 from manyhands.observe.journal import Journal, SilentJournal
 
 METRICS = {
@@ -36,6 +37,19 @@ def test_a_run_leaves_its_files(tmp_path: Path):
     assert "step 1/10" in log
 
 
+def test_a_run_that_goes_back_forgets_measures_but_no_incident(tmp_path: Path):
+    journal = Journal(tmp_path, 10, 0)
+    for step in (1, 2, 3):
+        journal.record(step, METRICS)
+    journal.record_incident(3, {"loss": None})
+    journal.return_to(2)
+    journal.record(3, METRICS)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    incidents = (tmp_path / "nonfinite.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in incidents] == [{"step": 3, "loss": None}]
+
+
 def test_a_failure_is_recorded_and_passed_on(tmp_path: Path):
     journal = Journal(tmp_path, 10, 0)
     with pytest.raises(ZeroDivisionError), journal.following():
@@ -43,10 +57,32 @@ def test_a_failure_is_recorded_and_passed_on(tmp_path: Path):
     assert facts(tmp_path)["ending"] == "failed: ZeroDivisionError"
 
 
+def test_a_run_that_is_stopped_has_not_failed(tmp_path: Path):
+    journal = Journal(tmp_path, 10, 0)
+    with pytest.raises(Stopped), journal.following():
+        raise Stopped
+    assert facts(tmp_path)["ending"] == "stopped"
+
+
+def test_a_measure_that_the_last_record_lacks_can_be_added(tmp_path: Path):
+    journal = Journal(tmp_path, 10, 0)
+    assert not journal.lacks(1, "held_out_loss")
+    journal.record(1, METRICS)
+    assert journal.lacks(1, "held_out_loss")
+    assert not journal.lacks(2, "held_out_loss")
+    journal.amend({})
+    journal.amend({"held_out_loss": 2.0})
+    assert not journal.lacks(1, "held_out_loss")
+    row = json.loads((tmp_path / "metrics.jsonl").read_text())
+    assert row == {"step": 1, **METRICS, "held_out_loss": 2.0}
+
+
 def test_other_ranks_keep_no_record(tmp_path: Path, capsys):
     journal = SilentJournal()
     journal.introduce({}, ["a banner"])
     with journal.following():
         journal.record(1, METRICS)
+        journal.record_incident(1, {})
+        journal.return_to(0)
     journal.conclude("finished")
     assert capsys.readouterr().out == ""

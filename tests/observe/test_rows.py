@@ -17,6 +17,27 @@ def test_a_resumed_file_keeps_rows_up_to_its_step_only(tmp_path: Path):
     ]
 
 
+def test_rows_after_a_step_can_be_dropped_on_the_way(tmp_path: Path):
+    rows = RowFile(tmp_path / "rows.jsonl", 0)
+    rows.keep_until(3)
+    for step in (1, 2, 3):
+        rows.append({"step": step})
+    rows.keep_until(2)
+    rows.append({"step": 3, "again": True})
+    assert [row["step"] for row in read_rows(tmp_path / "rows.jsonl")] == [1, 2, 3]
+
+
+def test_the_last_row_can_be_added_to(tmp_path: Path):
+    path = tmp_path / "rows.jsonl"
+    rows = RowFile(path, 0)
+    assert rows.last() == {}
+    for step in (1, 2):
+        rows.append({"step": step})
+    rows.amend({"late": True})
+    assert list(read_rows(path)) == [{"step": 1}, {"step": 2, "late": True}]
+    assert rows.last() == {"step": 2, "late": True}
+
+
 def test_a_torn_line_is_left_out(tmp_path: Path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"step": 1}\n{"step": 2, "lo')

@@ -14,6 +14,7 @@ from manyhands.config.parallelism import DdpConfig, FsdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 from manyhands.parallel.engine import engine_of
+from manyhands.parallel.exchange import apart
 from manyhands.parallel.shards import as_held, fill, gathered, held_part, own_parts, whole
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import World, joined_world
@@ -69,7 +70,7 @@ def updated(
     for part in engine.micro_batches(own):
         engine.backward(wrapped(part["x"]).sum())
     norm = engine.clip_gradients(optimizer, max_norm)
-    engine.step(optimizer)
+    engine.step(optimizer, norm)
     weights = gathered(network.state_dict(), world.is_main)
     gradients = [whole(weight.grad).flatten().tolist() for weight in network.parameters()]
     return {
@@ -106,6 +107,40 @@ def held(world: World) -> dict[str, Any]:
     return found | {"gathered": sorted(moved), "are filled": is_filled}
 
 
+def spoiled(world: World, strategy: Strategy) -> dict[str, bool]:
+    """What becomes of weights when the gradients of one rank are not finite."""
+    world.strategy, network = strategy, Net()
+    engine = engine_of(world, 1, DdpConfig())
+    wrapped = engine.prepare(network)
+    before = [held_part(weight.detach()).clone() for weight in network.parameters()]
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.1, fused=True)
+    for part in engine.micro_batches({"x": INPUT}):
+        engine.backward(wrapped(part["x"]).sum() * (torch.nan if world.rank == 1 else 1.0))
+    norm = engine.clip_gradients(optimizer, 0.5)
+    engine.step(optimizer, norm)
+    after = [held_part(weight.detach()) for weight in network.parameters()]
+    pairs = zip(before, after, strict=True)
+    return {
+        "is told": not norm.isfinite().item(),
+        "is kept": all(torch.equal(one, other) for one, other in pairs),
+    }
+
+
+def solitary(world: World, strategy: Strategy) -> int:
+    """How many updates this rank makes by itself; others make another number of them."""
+    world.strategy, num_updates = strategy, 1 + 2 * world.rank
+    with apart():
+        network = Net()
+        engine = engine_of(world, 2, DdpConfig())
+        wrapped = engine.prepare(network)
+        optimizer = torch.optim.AdamW(network.parameters(), fused=True)
+        for _ in range(num_updates):
+            for part in engine.micro_batches({"x": INPUT}):
+                engine.backward(wrapped(part["x"]).sum())
+            engine.step(optimizer, engine.clip_gradients(optimizer, 1.0))
+    return num_updates
+
+
 def refused(world: World) -> str:
     """What is said of layers that a network does not have."""
     world.strategy = sharding(wrap_modules=["Nothing", "Layer"])
@@ -129,5 +164,12 @@ if __name__ == "__main__":
             "one unit": updated(world, sharding(wrap_modules=[])),
             "named": updated(world, sharding(wrap_modules=["TheirLayer"])),
             "rounded": updated(world, Strategy(num_replicas=2)),
+            "spoiled": [
+                spoiled(world, strategy)
+                for strategy in (Strategy(num_replicas=2), sharding(), sharding(cpu_offload=True))
+            ],
+            "solitary": [
+                solitary(world, strategy) for strategy in (Strategy(num_replicas=2), sharding())
+            ],
         }
     Path(sys.argv[1], f"{world.rank}.json").write_text(json.dumps(said))

@@ -68,17 +68,41 @@ def test_a_loss_scaler_skips_an_overflow_without_being_asked(no_host_synchroniza
         with no_host_synchronization():
             engine.backward(wrapped(torch.tensor([[3.0, 0.0, 4.0]])).sum() * factor)
             norm = engine.clip_gradients(optimizer, 1.0)
-            engine.step(optimizer)
+            engine.step(optimizer, norm)
         moved = before - network.weight.detach()
         scale = engine.scaler_state()["scale"]
     if factor == 1.0:
         assert (norm, scale) == (5.0, 1024.0)
         torch.testing.assert_close(moved, torch.tensor([[0.6, 0.0, 0.8]]))
     else:
-        assert (norm, scale) == (0.0, 512.0)
+        assert (norm.isfinite(), scale) == (False, 512.0)
         assert not moved.any()
 
 
 def test_the_loss_scale_exists_for_half_precision_only():
     with joined_world(CPU) as world:
-        assert AcceleratedEngine(world, 1).scaler_state() == {}
+        engine = AcceleratedEngine(world, 1)
+        assert engine.scaler_state() == {}
+        assert not engine.scales_losses
+
+
+def test_engines_learn_of_overflows_by_themselves():
+    with joined_world(CPU) as world:
+        world.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        one, other = (AcceleratedEngine(world, 1) for _ in range(2))
+        assert one.scales_losses
+        one.load_scaler_state({**one.scaler_state(), "scale": 2.0})
+        assert other.scaler_state()["scale"] == 1024.0
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
+def test_gradients_that_are_not_finite_change_nothing(no_host_synchronization, kind):
+    with joined_world(CPU) as world:
+        engine = AcceleratedEngine(world, 1)
+        network = nn.Linear(3, 1, bias=False)
+        wrapped, before = engine.prepare(network), network.weight.detach().clone()
+        optimizer = kind(network.parameters(), lr=1.0, fused=True)
+        with no_host_synchronization():
+            engine.backward(wrapped(torch.tensor([[3.0, 0.0, 4.0]])).sum() * torch.nan)
+            engine.step(optimizer, engine.clip_gradients(optimizer, 1.0))
+        assert torch.equal(network.weight, before)

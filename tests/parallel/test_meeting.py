@@ -1,5 +1,6 @@
 """Ranks meet, or are told why they cannot."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from manyhands.errors import EnvironmentFault
 from manyhands.launch.workers import LOOPBACK, free_port, listen
 from manyhands.parallel.meeting import is_of_a_lost_peer, met, open_store
 from manyhands.parallel.watch import NoWatch
+from manyhands.stop import StopSignal
 
 SOON = timedelta(seconds=1)
 
@@ -42,6 +44,18 @@ def test_ranks_that_do_not_come_are_counted(meeting_point):
         open_store(place(meeting_point), SOON)
 
 
+def test_ranks_that_are_started_again_find_nothing_of_those_before_them(monkeypatch):
+    # As torchrun does, whose store outlives the ranks.
+    kept = dist.TCPStore(LOOPBACK, 0, 1, True, wait_for_workers=False)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.setenv("MASTER_ADDR", LOOPBACK)
+    monkeypatch.setenv("MASTER_PORT", str(kept.port))
+    first, again = place(kept.port, 0, 1), replace(place(kept.port, 0, 1), attempt=1)
+    open_store(first, SOON).set("key", "value")
+    assert open_store(first, SOON).check(["key"])
+    assert not open_store(again, SOON).check(["key"])
+
+
 def test_a_launcher_that_does_not_say_where_to_meet_is_told():
     nowhere = Launcher(rank=1, num_ranks=2, started_ranks=True)
     with pytest.raises(EnvironmentFault, match="must set MASTER_ADDR and MASTER_PORT"):
@@ -49,7 +63,7 @@ def test_a_launcher_that_does_not_say_where_to_meet_is_told():
 
 
 def test_a_single_rank_of_a_launcher_forms_a_group_and_leaves_it(meeting_point):
-    with met(place(meeting_point, num_ranks=1), "gloo", timeout_s=10) as meeting:
+    with met(place(meeting_point, num_ranks=1), "gloo", 10, StopSignal()) as meeting:
         assert dist.get_world_size() == 1
         assert isinstance(meeting.watch, NoWatch)
         assert meeting.host_group is None
@@ -57,7 +71,7 @@ def test_a_single_rank_of_a_launcher_forms_a_group_and_leaves_it(meeting_point):
 
 
 def test_without_a_launcher_nobody_is_met():
-    with met(Launcher(), "gloo", timeout_s=10) as meeting:
+    with met(Launcher(), "gloo", 10, StopSignal()) as meeting:
         assert not dist.is_initialized()
         assert isinstance(meeting.watch, NoWatch)
 

@@ -1,22 +1,14 @@
 """Ranks watch over each other; tests/training/test_failures.py does it with whole runs."""
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 
-import psutil
 import pytest
 import torch.distributed as dist
 
 from manyhands.errors import RankLost
-from manyhands.parallel.watch import (
-    NoWatch,
-    Watch,
-    is_gone,
-    machine_identity,
-)
+from manyhands.parallel.watch import PERIOD_S, NoWatch, Watch
 
 
 @pytest.fixture
@@ -41,6 +33,15 @@ def watches() -> Iterator[list[Watch]]:
 def test_the_first_rank_to_end_a_run_speaks_for_all(watches):
     assert watches[1].claim("rank 1 failed", 1)
     assert not watches[0].claim("rank 0 failed", 1)
+
+
+def test_a_loss_is_told_once_whichever_thread_finds_out(watches):
+    claims = []
+    thread = threading.Thread(target=lambda: claims.append(watches[0].claim("lost", 1)))
+    thread.start()
+    thread.join()
+    assert claims == [True]
+    assert not watches[0].claim("lost", 1)
 
 
 def test_the_main_rank_leaves_last(watches):
@@ -69,20 +70,23 @@ def test_whoever_waits_hears_that_the_run_is_over(watches):
     watches[1].leave()
 
 
-def test_a_process_is_gone_before_anybody_has_asked_for_its_exit_code():
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    seen = psutil.Process(process.pid)
-    assert not is_gone(seen)
-    process.kill()
-    deadline = time.monotonic() + 10
-    while not is_gone(seen):
-        assert time.monotonic() < deadline
-    process.wait()
-    assert is_gone(seen)
-
-
-def test_this_machine_is_itself():
-    assert machine_identity() == machine_identity()
+@pytest.mark.parametrize("is_deferred", [False, True])
+def test_a_request_that_one_rank_obeys_reaches_all_and_a_deferred_one_waits(watches, is_deferred):
+    for watch in watches:
+        watch.start()
+    if is_deferred:
+        watches[1].stop.defer()
+    watches[1].stop.request()
+    deadline = time.monotonic() + (3 * PERIOD_S if is_deferred else 30)
+    while not watches[0].stop.requested and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert watches[0].stop.requested != is_deferred
+    assert watches[0].is_stopped() != is_deferred
+    others = [threading.Thread(target=watch.leave) for watch in watches]
+    for thread in others:
+        thread.start()
+    for thread in others:
+        thread.join(30)
 
 
 def test_a_single_process_has_nobody_to_wait_for():

@@ -51,7 +51,7 @@ assert not torch.distributed.is_initialized()
 
 @pytest.mark.process
 def test_two_ranks_agree(tmp_path: Path):
-    assert run_workers(2, [sys.executable, "-c", TALK, str(tmp_path)]) == 0
+    assert run_workers(2, [sys.executable, "-c", TALK, str(tmp_path)]).code == 0
     for rank in range(2):
         assert json.loads((tmp_path / f"{rank}.json").read_text()) == {
             "rank": rank,

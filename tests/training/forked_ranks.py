@@ -1,6 +1,7 @@
 """Runs in real processes that start at once: they are forked when everything is imported.
 
-Reads one run after the other from its input, as [number of processes, output folder, flags].
+Reads one run after the other from its input, as [number of processes, output folder, flags, exit
+code], which ranks that end for the reason of another need not have.
 """
 
 import json
@@ -13,6 +14,7 @@ import torch
 import torch._dynamo  # The first optimizer of each process would load it.
 
 from manyhands.config.resolve import read_train_config
+from manyhands.errors import Diverged, RankLost, UserError
 from manyhands.launch.workers import free_port
 from manyhands.parallel.world import joined_world
 from manyhands.training.assemble import assemble
@@ -40,6 +42,8 @@ def start_rank(rank: int, num_ranks: int, port: int, run_dir: Path, argv: list[s
     os.environ.update({name: str(value) for name, value in place.items()})
     try:
         train_rank(run_dir, argv)
+    except (UserError, Diverged, RankLost) as error:
+        os._exit(error.exit_code)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -48,8 +52,9 @@ def start_rank(rank: int, num_ranks: int, port: int, run_dir: Path, argv: list[s
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        num_ranks, folder, argv = json.loads(line)
+        num_ranks, folder, argv, code = json.loads(line)
         port = free_port()
         pids = [start_rank(rank, num_ranks, port, Path(folder), argv) for rank in range(num_ranks)]
-        if any(os.waitpid(pid, 0)[1] for pid in pids):
+        codes = {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids}
+        if code not in codes or codes - {code, RankLost.exit_code}:
             sys.exit(1)

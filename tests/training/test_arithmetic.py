@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.checkpoint.store import Position
+from manyhands.checkpoint.snapshot import Position
 from manyhands.config.act import ActConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import ScalingConfig, TrainConfig

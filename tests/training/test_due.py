@@ -31,6 +31,15 @@ def test_ranks_ask_about_stopping_now_and_then():
     assert steps(Due(30, 1, 1, poll_every=10).poll, 30) == [10, 20, 30]
 
 
+def test_ranks_ask_about_stopping_where_that_may_have_cut_a_measurement_short():
+    assert steps(Due(20, 1, 1, validate_every=8, poll_every=10).poll, 20) == [8, 10, 16, 20]
+
+
+def test_updates_are_judged_before_anything_is_told_or_kept_of_them():
+    due = Due(32, log_every=16, save_every=7, validate_every=9, poll_every=10)
+    assert steps(due.judge, 32) == [1, 7, 9, 10, 14, 16, 18, 20, 21, 27, 28, 30, 32]
+
+
 def test_periods_come_from_the_config():
     flags = ["--policy=act", "--dataset.root=x", "--steps=7", "--log_freq=3", "--save_freq=2"]
     assert Due.from_config(read_train_config(flags)) == Due(7, 3, 2)

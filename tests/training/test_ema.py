@@ -36,6 +36,7 @@ DECAYS = {
     ],
 }
 STEPS = (1, 2, 4, 5, 12)
+SOUND, BAD = torch.tensor(True), torch.tensor(False)
 
 
 def network_of(value: float) -> nn.Linear:
@@ -60,7 +61,7 @@ def test_decay_and_average_are_lerobots(config):
     ema, found = Ema(config, network), []
     for step in range(1, 13):
         move(network, step)
-        ema.follow(step)
+        ema.follow(step, SOUND)
         found.append((decay_at(config, step), averaged(ema, network)))
     for step, (decay, average) in zip(STEPS, DECAYS[config], strict=True):
         assert found[step - 1] == pytest.approx((decay, average), rel=1e-6)
@@ -120,7 +121,7 @@ def test_shards_are_averaged_where_they_lie(tmp_path):
             for each, ema in zip((whole, network), averages, strict=True):
                 each(torch.full((1, 3), float(step))).sum().backward()
                 torch.optim.SGD(each.parameters(), lr=0.1).step()
-                ema.follow(step)
+                ema.follow(step, SOUND)
         with averages[0].swapped_in(), averages[1].swapped_in():
             assert torch.equal(whole(torch.ones(1, 3)), network(torch.ones(1, 3)))
         averages[1].restart()
@@ -128,11 +129,29 @@ def test_shards_are_averaged_where_they_lie(tmp_path):
         dist.destroy_process_group()
 
 
+def test_an_update_that_was_not_sound_leaves_the_average_as_it_was():
+    network = network_of(0.1)
+    ema = Ema(EmaConfig(), network)
+    before = averaged(ema, network)
+    move(network, 5.0)
+    for step in (1, 7):
+        ema.follow(step, BAD)
+        assert averaged(ema, network) == before
+
+
+def test_weights_that_stay_have_themselves_as_their_average():
+    network = network_of(0.7)
+    ema = Ema(EmaConfig(decay=0.9999), network)
+    for step in range(200):
+        ema.follow(step, SOUND)
+    assert averaged(ema, network) == network.weight.item()
+
+
 def test_following_reads_nothing_back(no_host_synchronization):
     network = network_of(1.0)
     ema = Ema(EmaConfig(), network)
     with no_host_synchronization():
-        ema.follow(2)
+        ema.follow(2, SOUND)
         with ema.swapped_in():
             pass
 

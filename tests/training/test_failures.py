@@ -5,18 +5,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
-
-from manyhands.observe.rows import read_rows
 
 BIN = Path(sys.executable).parent
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "mlp_policy"
-START_S = 150
-END_S = 60
+DEADLINE_S = 210
 STEPS = ("--steps=1000000", "--log_freq=2", "--save_freq=0", "--batch_size=2")
 
 FAULTY = """
@@ -40,61 +35,9 @@ POINTS = "[manyhands.policies]\nfaulty = faulty:FaultyConfig\n"
 POINTS += "[manyhands.networks]\nfaulty = faulty:FaultyNetwork\n"
 
 
-class Job:
-    """A run that goes on for ever, and what it printed."""
-
-    def __init__(self, argv: list[str], run_dir: Path, path: str = "") -> None:
-        self.run_dir = run_dir
-        self._log = run_dir.with_suffix(".log")
-        environ = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-        with self._log.open("w") as output:
-            self._process = subprocess.Popen(argv, stdout=output, stderr=output, env=environ)
-
-    def printed(self) -> str:
-        return self._log.read_text()
-
-    def wait_for_updates(self) -> None:
-        """Wait until some updates are made, and note all processes that make them."""
-        file, deadline = self.run_dir / "metrics.jsonl", time.monotonic() + START_S
-        while not file.exists() or len(list(read_rows(file))) < 3:
-            assert self._process.poll() is None, self.printed()
-            assert time.monotonic() < deadline, self.printed()
-            time.sleep(0.05)
-        self.processes = psutil.Process(self._process.pid).children(recursive=True)
-
-    def rank(self, number: int) -> psutil.Process:
-        return next(
-            each
-            for each in self.processes
-            if each.environ().get("RANK") == str(number) and "forkserver" not in str(each.cmdline())
-        )
-
-    def end(self) -> tuple[int, float]:
-        """Wait for the end; the exit code, and seconds until no process was left."""
-        start = time.monotonic()
-        code = self._process.wait(END_S)
-        while any(is_alive(each) for each in self.processes):
-            assert time.monotonic() - start < END_S, self.processes
-            time.sleep(0.05)
-        return code, time.monotonic() - start
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def own_job(command, run_dir: Path, num_processes: int, *flags: str) -> Job:
-    program = [sys.executable, "-m", "manyhands", "train"]
-    flags = (*STEPS, f"--launch.num_processes={num_processes}", *flags)
-    return Job([*program, *command.argv(run_dir, *flags)], run_dir)
-
-
 @pytest.mark.process
-def test_a_killed_rank_ends_all_within_ten_seconds_and_is_named(command, tmp_path):
-    job = own_job(command, tmp_path / "run", 4, "--num_workers=1")
+def test_a_killed_rank_ends_all_within_ten_seconds_and_is_named(start_job, tmp_path):
+    job = start_job(tmp_path / "run", 4, *STEPS, "--num_workers=1")
     job.wait_for_updates()
     assert len(job.processes) >= 8
     job.rank(2).kill()
@@ -106,23 +49,22 @@ def test_a_killed_rank_ends_all_within_ten_seconds_and_is_named(command, tmp_pat
 
 
 @pytest.mark.process
-def test_a_stopped_rank_is_found_and_named(command, tmp_path):
-    job = own_job(command, tmp_path / "run", 2, "--timeout_s=15")
+def test_a_stopped_rank_is_found_and_named(start_job, tmp_path):
+    job = start_job(tmp_path / "run", 2, *STEPS, "--timeout_s=15")
     job.wait_for_updates()
     job.rank(1).suspend()
     code, _ = job.end()
     assert code == 1
     assert "no progress for 15 s, the limit of --timeout_s: rank 1 gave no sign" in job.printed()
-    assert "learner.py" in (job.run_dir / "hang" / "rank-00.txt").read_text()
+    assert "loop.py" in (job.run_dir / "hang" / "rank-00.txt").read_text()
 
 
 @pytest.mark.process
-def test_a_rank_whose_data_hangs_is_named_with_its_stack(command, tmp_path):
-    job = own_job(command, tmp_path / "run", 2, "--num_workers=1", "--timeout_s=15")
+def test_a_rank_whose_data_hangs_is_named_with_its_stack(start_job, tmp_path):
+    job = start_job(tmp_path / "run", 2, *STEPS, "--num_workers=1", "--timeout_s=15")
     job.wait_for_updates()
     # The process that reads samples for rank 1, and the server that it was forked off.
-    loaders = [each for each in job.rank(1).children(recursive=True) if is_alive(each)]
-    for loader in loaders:
+    for loader in job.rank(1).children(recursive=True):
         loader.suspend()
     code, _ = job.end()
     assert code == 1
@@ -156,7 +98,7 @@ def faulty_run(launcher: list[str], path: str, dataset: Path, run_dir: Path) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=START_S + END_S,
+        timeout=DEADLINE_S,
         env=environ,
         check=False,
     )

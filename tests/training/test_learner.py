@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from manyhands.checkpoint.store import Position
+from manyhands.checkpoint.snapshot import Position
 from manyhands.config.resolve import read_train_config
 from manyhands.data.loading.stream import Share
 from manyhands.errors import CheckpointError, ConfigError, UserError
@@ -24,11 +24,12 @@ from manyhands.types import Batch
 
 
 @contextmanager
-def learner_of(command, tmp_path, *flags):
+def learner_of(command, tmp_path, *flags, scaler=None):
     """A learner on the tiny dataset, and its dataset."""
     config = read_train_config(command.argv(tmp_path / "run", "--batch_size=4", *flags))
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
+        world.accelerator.scaler = scaler or world.accelerator.scaler
         policy, _ = make_policy(config, data.stats, world.device)
         share = Share(0, 1, config.batch_size)
         yield Learner(policy, config, AcceleratedEngine(world, 1), world, share), data.source
@@ -162,10 +163,133 @@ def test_an_update_reads_nothing_back(command, tmp_path, no_host_synchronization
             result.grad_norm.item()
 
 
+DAMPENED = (*SGD, "--optimizer.dampening=0.5")
+
+
+def spoiled(batch: Batch, key: str = "observation.state", value: float = float("nan")) -> Batch:
+    """A batch with a value that is not finite in one sample."""
+    batch[key] = batch[key].clone()
+    batch[key][2].view(-1)[1] = value
+    return batch
+
+
+def everything_of(learner: Learner) -> list[torch.Tensor]:
+    """Weights, averages, buffers, and what the optimizer remembers."""
+    snapshot = learner.snapshot(Position(1, 4))
+    weights = [value for each in snapshot.policies.values() for value in each.values()]
+    moments = [
+        value for state in snapshot.state.optimizer["state"].values() for value in state.values()
+    ]
+    return [*weights, *moments]
+
+
+def assert_kept(learner: Learner, before: list[torch.Tensor]) -> None:
+    pairs = zip(before, everything_of(learner), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("optimizer", [ADAM, SGD, DAMPENED], ids=["adam", "sgd", "dampened"])
+def test_an_update_that_is_not_finite_changes_nothing_and_asks_nothing(
+    command, tmp_path, no_host_synchronization, optimizer
+):
+    with learner_of(command, tmp_path, "--ema.enable=true", *optimizer) as (learner, data):
+        learner.update(data.batch([1, 5, 9, 20]), 0)
+        before = everything_of(learner)
+        batch = spoiled(data.batch([2, 6, 10, 21]))
+        with no_host_synchronization():
+            result = learner.update(batch, 1)
+        assert result.is_bad
+        assert_kept(learner, before)
+        assert not learner.update(data.batch([2, 6, 10, 21]), 2).is_bad
+        with pytest.raises(AssertionError):
+            assert_kept(learner, before)
+
+
+def test_statistics_of_a_batch_that_is_not_finite_are_put_back(camera_dataset, tiny_diffusion):
+    flags = ("--policy.use_group_norm=false", "--policy.pretrained_backbone_weights=null")
+    root = f"--dataset.root={camera_dataset}"
+    config = read_train_config([root, *tiny_diffusion, *flags, "--steps=9", "--batch_size=3"])
+    data, config = open_training_data(config, alone)
+    with joined_world(config) as world:
+        policy, _ = make_policy(config, data.stats, world.device)
+        learner = Learner(policy, config, AcceleratedEngine(world, 1), world, Share(0, 1, 3))
+        learner.update(data.source.batch([0, 1, 2]), 0)
+        before = everything_of(learner)
+        prepare = policy.prepare
+
+        def spoil(batch: Batch) -> Batch:
+            return spoiled(prepare(batch), "observation.images.top")
+
+        policy.prepare = spoil
+        assert learner.update(data.source.batch([1, 2, 3]), 1).is_bad
+        assert_kept(learner, before)
+    names = [name for name, _ in policy.network.named_buffers()]
+    assert any(name.endswith("running_mean") for name in names)
+
+
+def test_an_infinite_loss_spoils_gradients_that_are_finite(command, tmp_path):
+    with learner_of(command, tmp_path, "--policy.use_vae=false") as (learner, data):
+        learner.update(data.batch([1, 5, 9, 20]), 0)
+        before = everything_of(learner)
+        result = learner.update(spoiled(data.batch([2, 6, 10, 21]), "action", float("inf")), 1)
+        assert result.terms["loss"] == float("inf")
+        assert result.is_bad
+        assert_kept(learner, before)
+
+
+def test_an_overflow_of_scaled_gradients_is_no_fault_but_a_bad_sample_is(command, tmp_path):
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**126)
+    with learner_of(command, tmp_path, "--ema.enable=true", scaler=scaler) as (learner, data):
+        before = everything_of(learner)
+        overflow = learner.update(data.batch([1, 5, 9, 20]), 0)
+        assert not overflow.grad_norm.isfinite()
+        assert not overflow.is_bad
+        after = everything_of(learner)
+        assert all(torch.equal(*pair) for pair in zip(before, after, strict=False))
+        assert learner.snapshot(Position()).state.scaler["scale"] == 2.0**125
+        learner._engine.load_scaler_state({"scale": 1.0, **SCALER})
+        assert learner.update(spoiled(data.batch([2, 6, 10, 21])), 1).is_bad
+        assert_kept(learner, after)
+        assert not learner.update(data.batch([2, 6, 10, 21]), 2).is_bad
+
+
+SCALER = {"growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 9, "_growth_tracker": 0}
+
+
+def test_the_largest_weight_tells_of_any_that_is_not_finite(command, tmp_path):
+    with learner_of(command, tmp_path) as (learner, _):
+        weight = next(learner.policy.network.parameters())
+        for value in (1e30, float("inf"), -float("inf"), float("nan")):
+            with torch.no_grad():
+                weight.view(-1)[0] = value
+            assert bool(learner.largest_weight().isfinite()) == (value == 1e30)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 class TestOnAGpu:
     """What only a real device can show."""
+
+    @pytest.mark.parametrize("precision", [*PRECISIONS, "fp16"])
+    @pytest.mark.parametrize("kind", [ADAM, SGD, DAMPENED], ids=["adam", "sgd", "dampened"])
+    def test_a_bad_update_changes_nothing_without_waiting(self, command, tmp_path, precision, kind):
+        flags = ("--policy.device=cuda", f"--accelerator.mixed_precision={precision}")
+        if precision == "fp16" and kind is DAMPENED:
+            pytest.skip("a loss scaler asks optimizers that are not fused from the host")
+        with learner_of(command, tmp_path, *flags, "--ema.enable=true", *kind) as (learner, data):
+            good, bad = (on_gpu(data.batch([1, 5, 9, 20])) for _ in range(2))
+            bad = spoiled(bad)
+            scaler = learner.snapshot(Position()).state.scaler
+            learner._engine.load_scaler_state({**scaler, "scale": 1.0} if scaler else {})
+            learner.update(good, 0)
+            before = everything_of(learner)
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                result = learner.update(bad, 1)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+            assert result.is_bad
+            assert_kept(learner, before)
 
     @pytest.mark.parametrize("precision", [*PRECISIONS, "fp16"])
     @pytest.mark.parametrize("optimizer", [ADAM, SGD], ids=["adam", "sgd"])

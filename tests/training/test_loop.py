@@ -66,31 +66,15 @@ def assert_same_run(one: Path, other: Path, metrics, weights) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("processes", [1, 2])
 def test_a_run_asked_to_stop_saves_leaves_with_75_and_continues_exactly(
-    command, tmp_path, metrics, weights, processes
-):
-    flags = (*STEPS, f"--launch.num_processes={processes}")
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    command.train(whole, *flags)
-    assert start_and_signal(command.argv(parts, *flags), parts, 30, signal.SIGTERM) == 75
-    assert json.loads((parts / "run.json").read_text())["ending"] == "stopped"
-    assert 30 <= last_checkpoint(parts) < 120
-    command.run([sys.executable, "-m", "manyhands", "train", f"--resume={parts}"])
-    assert_same_run(whole, parts, metrics, weights)
-
-
-@pytest.mark.process
-def test_a_killed_run_continues_exactly_from_its_last_checkpoint(
     command, tmp_path, metrics, weights
 ):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     command.train(whole, *STEPS)
-    assert start_and_signal(command.argv(parts, *STEPS), parts, 50, signal.SIGKILL) == -9
-    assert last_checkpoint(parts) % 20 == 0
-    command.run(
-        [sys.executable, "-m", "manyhands", "train", "--resume=true", f"--output_dir={parts}"]
-    )
+    assert start_and_signal(command.argv(parts, *STEPS), parts, 30, signal.SIGTERM) == 75
+    assert json.loads((parts / "run.json").read_text())["ending"] == "stopped"
+    assert 30 <= last_checkpoint(parts) < 120
+    command.run([sys.executable, "-m", "manyhands", "train", f"--resume={parts}"])
     assert_same_run(whole, parts, metrics, weights)
 
 

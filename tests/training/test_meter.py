@@ -1,5 +1,6 @@
 """Measures over a lap."""
 
+import math
 import time
 
 import pytest
@@ -7,11 +8,12 @@ import torch
 
 from manyhands.config.act import ActConfig
 from manyhands.config.train import TrainConfig
-from manyhands.errors import Diverged
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import joined_world
 from manyhands.training.learner import UpdateResult
 from manyhands.training.meter import Meter
+
+NOT_BAD = torch.tensor(False)
 
 
 @pytest.fixture
@@ -24,8 +26,9 @@ def meter():
         yield meter
 
 
-def result(loss: float, lr: float = 0.1) -> UpdateResult:
-    return UpdateResult({"loss": torch.tensor(loss)}, torch.tensor(2 * loss), lr)
+def result(loss: float, lr: float = 0.1, is_bad: bool = False) -> UpdateResult:
+    terms = {"loss": torch.tensor(loss)}
+    return UpdateResult(terms, torch.tensor(2 * loss), lr, torch.tensor(is_bad))
 
 
 def test_a_lap_averages_its_updates_and_forgets_them(meter):
@@ -59,7 +62,33 @@ def test_speed_counts_all_samples_and_the_wait_for_data(meter):
     assert lap["data_s"] >= 0.015
 
 
-def test_a_measure_that_is_not_finite_is_named(meter):
-    meter.note(result(float("nan")))
-    with pytest.raises(Diverged, match="loss, grad_norm"):
-        meter.lap()
+def test_bad_updates_have_no_part_in_the_means_but_in_the_time(meter):
+    for loss in (1.0, math.nan, math.inf, 3.0):
+        meter.note(result(loss, is_bad=not math.isfinite(loss)))
+    lap = meter.lap()
+    assert (lap["loss"], lap["grad_norm"]) == (2.0, 4.0)
+    assert lap["samples_per_s"] == pytest.approx(32 / (4 * lap["step_s"]))
+
+
+def test_a_lap_of_bad_updates_has_no_loss_and_spoils_no_other(meter):
+    meter.note(result(math.nan, is_bad=True))
+    assert math.isnan(meter.lap()["loss"])
+    meter.note(result(1.0))
+    assert meter.lap()["loss"] == 1.0
+
+
+def test_an_overflow_of_scaled_gradients_counts_as_no_gradient(meter):
+    scaled = UpdateResult({"loss": torch.tensor(4.0)}, torch.tensor(math.inf), 0.1, NOT_BAD)
+    meter.note(scaled)
+    meter.note(result(2.0))
+    lap = meter.lap()
+    assert (lap["loss"], lap["grad_norm"]) == (3.0, 2.0)
+
+
+def test_a_restarted_lap_forgets_what_came_before(meter):
+    meter.note(result(9.0))
+    meter.restart()
+    meter.note(result(1.0))
+    lap = meter.lap()
+    assert lap["loss"] == 1.0
+    assert "data_s" not in lap

@@ -17,8 +17,11 @@ from manyhands.training.processes import (
     machines_of,
     needs_workers,
     num_processes_of,
+    places_of,
+    places_that_compute,
     refuse_missing_ids,
 )
+from manyhands.training.restarts import Places
 
 BASE = ["--policy=act", "--dataset.root=x"]
 
@@ -93,6 +96,22 @@ def test_processes_meet_at_a_port_that_is_taken_at_once(monkeypatch):
 def test_one_process_is_enough_without_a_gpu():
     config = read_train_config([*BASE, "--policy.device=cpu"])
     assert num_processes_of(config, Launcher()) == 1
+
+
+def test_processes_without_gpus_keep_their_places():
+    config = read_train_config([*BASE, "--policy.device=cpu", "--launch.max_restarts=1"])
+    first = places_of(config, Launcher())
+    assert first == Places(1)
+    assert places_that_compute(first) == first
+
+
+def test_chosen_gpus_are_named_and_without_any_that_computes_no_process_is_started(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "97,98,99")
+    config = read_train_config([*BASE, "--launch.gpu_ids=[0, 2]"])
+    first = places_of(config, Launcher())
+    assert first == Places(2, ["97", "99"])
+    with pytest.raises(EnvironmentFault, match="of the GPUs 97, 99 none computes any more"):
+        places_that_compute(first)
 
 
 @pytest.mark.process

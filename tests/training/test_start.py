@@ -21,6 +21,12 @@ def test_a_fresh_run_never_writes_into_an_old_one(command, tmp_path):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
 
 
+def test_folders_without_a_file_are_nothing_that_could_be_lost(command, tmp_path):
+    (tmp_path / "run" / "audit").mkdir(parents=True)
+    config = read_train_config(command.argv(tmp_path / "run", "--steps=1"))
+    assert run_training(config) is Ending.FINISHED
+
+
 def test_without_output_dir_the_run_is_named_by_time_and_job(
     tiny_act, tiny_dataset, tmp_path, monkeypatch
 ):

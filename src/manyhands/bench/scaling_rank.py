@@ -13,7 +13,7 @@ from torch import nn
 
 from manyhands.bench.loader import without_cache
 from manyhands.bench.scaling_model import Traffic
-from manyhands.checkpoint.store import Position
+from manyhands.checkpoint.snapshot import Position
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream
 from manyhands.parallel.engine import engine_of

@@ -63,9 +63,10 @@ def run_processes(config: TrainConfig, num_processes: int, folder: Path) -> int:
         # As training does: a process on its own is no group of one.
         code = subprocess.run(command, check=False).returncode
         return 128 - code if code < 0 else code
-    gpu_ids = config.launch.gpu_ids
-    gpus = None if gpu_ids is None else visible_gpus(gpu_ids[:num_processes])
-    return run_workers(num_processes, command, machines_of(config.launch), gpus)
+    gpu_ids, changes = config.launch.gpu_ids, {}
+    if gpu_ids is not None:
+        changes["CUDA_VISIBLE_DEVICES"] = ",".join(visible_gpus(gpu_ids[:num_processes]))
+    return run_workers(num_processes, command, machines_of(config.launch), changes).code
 
 
 def write_report(folder: Path) -> None:

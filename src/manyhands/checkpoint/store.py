@@ -1,84 +1,41 @@
-"""Checkpoints of a run: saved whole, restored exactly."""
+"""Checkpoints of a run: saved whole behind the back of training, restored exactly."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from queue import Empty, SimpleQueue
 
-from torch import Tensor
-
-from manyhands.atomic import point_link, whole_directory
-from manyhands.checkpoint.layout import checkpoint_dir, find_checkpoint
-from manyhands.checkpoint.shards import Shards, shard_file, write_shard
-from manyhands.config.files import OWN_CONFIG, TRAIN_CONFIG, read_config_file, to_json
-from manyhands.config.folders import AVERAGED, LAST, PRETRAINED, SHARDS, TRAINING_STATE
-from manyhands.config.lerobot_train import to_lerobot
-from manyhands.config.train import TrainConfig
-from manyhands.errors import CheckpointError
-from manyhands.lerobot_format.checkpoint import (
-    TrainingState,
-    read_progress,
-    read_training_state,
-    write_training_state,
+from manyhands.atomic import point_link
+from manyhands.checkpoint.files import CheckpointFiles
+from manyhands.checkpoint.retention import sweep
+from manyhands.checkpoint.saving import Saving
+from manyhands.checkpoint.shards import Shards
+from manyhands.checkpoint.snapshot import Learner, Position
+from manyhands.config.changes import changes_since, told_changes
+from manyhands.config.checkpoints import passed_over
+from manyhands.config.files import TRAIN_CONFIG, read_config_file
+from manyhands.config.folders import (
+    AVERAGED,
+    CHECKPOINTS,
+    LAST,
+    PRETRAINED,
+    SHARDS,
+    TRAINING_STATE,
 )
-from manyhands.parallel.shards import Part
+from manyhands.config.train import TrainConfig
+from manyhands.errors import CheckpointError, Diverged, UserError
+from manyhands.lerobot_format.checkpoint import read_progress, read_training_state
 from manyhands.parallel.world import World
 
-
-@dataclass(frozen=True)
-class Position:
-    """How far a run is: updates made, and samples its data order has given out."""
-
-    step: int = 0
-    samples: int = 0
-
-    def after(self, num_samples: int) -> "Position":
-        """The position one update of that many samples later."""
-        return Position(self.step + 1, self.samples + num_samples)
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What a checkpoint will hold."""
-
-    policies: Mapping[str, Mapping[str, Tensor] | None]
-    """Whole weights, in the memory of the main rank, by the folder they go to."""
-    state: TrainingState
-    parts: Mapping[str, Part] = field(default_factory=dict)
-    """What this rank has to save by itself."""
-
-
-class Memory(Protocol):
-    """What can be put back, from a folder or from shards."""
-
-    def load_policy(self, folder: Path, shards: Shards | None) -> None: ...
-
-    def load_average(self, folder: Path, shards: Shards | None) -> None: ...
-
-
-class Learner(Protocol):
-    """What can be saved and restored."""
-
-    @property
-    def memory(self) -> Memory: ...
-
-    def snapshot(self, position: Position) -> Snapshot:
-        """Collective. Everything this learner needs to go on from a position."""
-
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None: ...
-
-    def load_training_state(self, state: TrainingState, shards: Shards | None) -> list[str]:
-        """Go on from a saved state; return what differs and must be said."""
+GRACE_S = 60.0
+"""How long a run that failed still waits for a save that is under way."""
 
 
 def resumed_position(config: TrainConfig) -> Position:
     """Where --resume says that a run stands; zero for a fresh one."""
-    if config.resume is False:
+    if not config.resumes:
         return Position()
-    folder = find_checkpoint(Path(str(config.resume)))
-    state = read_progress(folder / TRAINING_STATE)
+    state = read_progress(Path(str(config.resume)) / TRAINING_STATE)
     return Position(state.step, state.samples)
 
 
@@ -89,15 +46,30 @@ class CheckpointStore:
         self._run_dir = run_dir
         self._config = config
         self._world = world
+        self._channel = world.watch.channel("saves")
+        self._saving: Saving | None = None
+        self._num_saves = 0
+        self._said: SimpleQueue[str] = SimpleQueue()
+        if world.is_main:
+            sweep(run_dir)
 
     def restore(self, learner: Learner) -> tuple[Position, list[str]]:
         """Collective. Bring the learner to where --resume says, and what must be said of it.
 
         A fresh run starts at zero.
         """
-        if self._config.resume is False:
+        if not self._config.resumes:
             return Position(), []
-        folder = find_checkpoint(Path(str(self._config.resume)))
+        folder = Path(str(self._config.resume))
+        faults = self._world.once(lambda: passed_over(folder))
+        position, notes = self.load(folder, learner)
+        if self._world.is_main and folder.parent == (self._run_dir / CHECKPOINTS).resolve():
+            point_link(folder.parent / LAST, folder.name)
+        warnings = [f"WARNING: passed over {fault}" for fault in faults]
+        return position, [*warnings, *told_changes(changes_since(folder, self._config)), *notes]
+
+    def load(self, folder: Path, learner: Learner) -> tuple[Position, list[str]]:
+        """Collective. Bring the learner to a checkpoint, and what must be said of it."""
         state = read_training_state(folder / TRAINING_STATE)
         shards = Shards(folder / TRAINING_STATE / SHARDS) if state.is_sharded else None
         learner.memory.load_policy(folder / PRETRAINED, shards)
@@ -108,58 +80,56 @@ class CheckpointStore:
             notes.append(note_on_average(folder, state.step))
         return Position(state.step, state.samples), notes
 
-    def save(self, position: Position, learner: Learner) -> None:
-        """Collective. Write the checkpoint of a position and point `last` at it."""
+    def save(
+        self, position: Position, learner: Learner, scores: Mapping[str, float] | None = None
+    ) -> None:
+        """Collective. Begin to write the checkpoint of a position, once the one before is written.
+
+        Training may go on at once; scores are what was measured there.
+        """
+        self.finish()
         snapshot = learner.snapshot(position)
-        target = checkpoint_dir(self._run_dir, position.step, self._config.num_steps)
-        writing = told_if_unwritable(target)
-        if snapshot.state.is_sharded:
-            self._world.once(writing(lambda: make_empty(incoming_shards(target))))
-            self._world.each(writing(lambda: self._write_shard(target, snapshot)))
-        self._world.once(writing(lambda: self._write(target, snapshot, learner)))
+        files = CheckpointFiles(self._run_dir, self._config, self._world, snapshot, scores or {})
+        self._num_saves += 1
+        self._saving = Saving(str(self._num_saves), files, learner, self._world, self._channel)
+        self._saving.start(self._said.put)
 
-    def _write_shard(self, target: Path, snapshot: Snapshot) -> None:
-        file = shard_file(incoming_shards(target), self._world.rank, self._world.size)
-        write_shard(file, snapshot.parts)
+    def finish(self) -> None:
+        """Wait until what is being saved is written, or given up."""
+        if self._saving is None:
+            return
+        # Whoever waits here waits for the disk of the main rank, not for ranks that hang.
+        with self._world.watch.patiently("writing a checkpoint"):
+            self._saving.finish()
 
-    def _write(self, target: Path, snapshot: Snapshot, learner: Learner) -> None:
-        # The size of a batch that follows from others is told to LeRobot, which derives none.
-        plain = replace(self._config, batch_size=snapshot.state.batch_size)
-        theirs = to_json(to_lerobot(plain, self._run_dir))
-        with whole_directory(target) as scratch:
-            for name, weights in snapshot.policies.items():
-                learner.save_policy(scratch / name, weights)
-                (scratch / name / TRAIN_CONFIG).write_text(theirs, "utf-8")
-            (scratch / TRAINING_STATE).mkdir()
-            own = to_json(self._config)
-            (scratch / TRAINING_STATE / OWN_CONFIG).write_text(own, "utf-8")
-            write_training_state(scratch / TRAINING_STATE, snapshot.state)
-            if snapshot.state.is_sharded:
-                incoming_shards(target).rename(scratch / TRAINING_STATE / SHARDS)
-        point_link(target.parent / LAST, target.name)
+    @contextmanager
+    def concluded(self) -> Iterator[None]:
+        """Do not leave before the last save is written, whatever else ends a run."""
+        try:
+            yield
+        except (UserError, Diverged):
+            if self._saving is not None:
+                self._saving.wait(GRACE_S)
+            raise
+        self._conclude()
 
+    def _conclude(self) -> None:
+        """Wait for the last save, without which a run has not ended well."""
+        self.finish()
+        if self._saving is not None and self._saving.fault is not None:
+            raise CheckpointError(
+                f"{self._saving.fault}; older ones are intact. Free some space or choose another "
+                "--output_dir, then --resume"
+            )
 
-def incoming_shards(target: Path) -> Path:
-    """Where ranks leave their shards until the main rank takes them into the checkpoint."""
-    return target.with_name(f".{target.name}.shards")
-
-
-def make_empty(folder: Path) -> None:
-    """Make a folder, without what an interrupted save may have left there."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-
-
-@contextmanager
-def told_if_unwritable(target: Path) -> Iterator[None]:
-    """Tell users what to do about a disk that refuses to be written to."""
-    try:
-        yield
-    except OSError as error:
-        raise CheckpointError(
-            f"the checkpoint {target} cannot be written: {error}; older ones are intact. "
-            "Free some space or choose another --output_dir, then --resume"
-        ) from error
+    def news(self) -> list[str]:
+        """What became of saves since this was asked last."""
+        lines = []
+        while True:
+            try:
+                lines.append(self._said.get_nowait())
+            except Empty:
+                return lines
 
 
 def note_on_average(folder: Path, step: int) -> str:

@@ -6,7 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from manyhands.errors import Answered, Diverged, RankLost, UserError
+from manyhands.errors import Answered, Diverged, RankLost, Stopped, UserError
+from manyhands.stop import StopSignal
 
 USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
@@ -38,17 +39,13 @@ def main() -> None:
 
 def train_main() -> None:
     """The `manyhands-train` script, for launchers that want a file to run."""
-    command = find_command("train")
-    assert command is not None
-    sys.exit(guarded(command, sys.argv[1:]))
+    sys.exit(guarded(train_command, sys.argv[1:]))
 
 
 def find_command(name: str) -> Command | None:
     """The command of that name; each is imported only when used."""
     match name:
         case "train":
-            from manyhands.cli.train import train_command
-
             return train_command
         case "launch":
             from manyhands.cli.launch import launch_command
@@ -77,6 +74,14 @@ def find_command(name: str) -> Command | None:
     return None
 
 
+def train_command(arguments: Sequence[str]) -> int:
+    """Train as the arguments say; requests to stop are heard before all else is imported."""
+    with StopSignal(insists=True) as stop:
+        from manyhands.cli.train import train_until
+
+        return train_until(stop, arguments)
+
+
 def unknown_command(name: str) -> int:
     """Say that there is no such command."""
     alike = difflib.get_close_matches(name, COMMANDS, n=1)
@@ -94,6 +99,10 @@ def guarded(command: Command, arguments: Sequence[str]) -> int:
     except (UserError, Diverged, RankLost) as error:
         tell(error)
         return error.exit_code
+    except Stopped as stopped:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"manyhands: {stopped}", file=sys.stderr)
+        return stopped.exit_code
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing more may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

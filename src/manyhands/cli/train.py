@@ -8,6 +8,7 @@ from manyhands.config.help import help_text
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher
+from manyhands.stop import StopSignal
 from manyhands.training.processes import needs_workers, train_in_workers
 
 USAGE = """manyhands train --dataset.root=DIR --policy.type=act [--flag=value ...]
@@ -16,8 +17,8 @@ Also accepted: --flag value, flag=value, --policy=act, --config FILE (YAML, JSON
 --print_config shows the configuration that would run."""
 
 
-def train_command(arguments: Sequence[str]) -> int:
-    """Train as the arguments say; return the exit code."""
+def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
+    """Train as the arguments say, unless asked to stop; return the exit code."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
         print(help_text(TrainConfig, USAGE))
@@ -28,7 +29,7 @@ def train_command(arguments: Sequence[str]) -> int:
         return 0
     launcher = current_launcher()
     if needs_workers(config, launcher):
-        return train_in_workers(config, launcher, arguments)
+        return train_in_workers(config, launcher, arguments, stop)
     from manyhands.training.start import run_training
 
-    return run_training(config, ["manyhands", "train", *arguments]).exit_code
+    return run_training(config, ["manyhands", "train", *arguments], stop).exit_code

@@ -20,6 +20,8 @@ PRECISIONS = ("no", "bf16", "fp16")
 DTYPES = ("float32", "float64")
 CACHE_MODES = ("auto", "disk", "ram", "off")
 CACHE_ENCODINGS = ("raw", "jpeg")
+NONFINITE_ANSWERS = ("stop", "skip", "rollback")
+SCORES = ("held_out_loss", "held_out_loss_ema", "success")
 HUB_NAME = re.compile(r"\w([\w.-]{,94}\w)?/\w([\w.-]{,94}\w)?", re.ASCII)
 
 
@@ -41,10 +43,39 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
     if config.checkpoint_format not in (None, *CHECKPOINT_FORMATS):
         named = ", ".join(CHECKPOINT_FORMATS)
         yield f"--checkpoint_format={config.checkpoint_format} is not one of {named}"
+    yield from _retention_faults(config)
+    yield from _guard_faults(config)
     yield from config.launch.faults()
+    if config.launch.max_restarts > 0 and not config.save_checkpoint:
+        yield "--launch.max_restarts has nothing to go on from with --save_checkpoint=false"
     if not 0 < config.timeout_s < math.inf:
         yield f"--timeout_s={config.timeout_s} must be above 0"
     yield from _precision_faults(config)
+
+
+def _guard_faults(config: TrainConfig) -> Iterator[str]:
+    answer = config.on_nonfinite
+    if answer not in NONFINITE_ANSWERS:
+        yield f"--on_nonfinite={answer} is not one of {', '.join(NONFINITE_ANSWERS)}"
+    if answer == "rollback" and not config.save_checkpoint:
+        yield "--on_nonfinite=rollback has nowhere to go back to with --save_checkpoint=false"
+
+
+def _retention_faults(config: TrainConfig) -> Iterator[str]:
+    if config.keep_last is not None and config.keep_last < 1:
+        yield f"--keep_last={config.keep_last} must be at least 1, or null to keep all checkpoints"
+    if config.keep_every < 0:
+        yield f"--keep_every={config.keep_every} must be at least 0"
+    if config.keep_every > 0 and config.keep_last is None:
+        yield "--keep_every has no effect without --keep_last: all checkpoints stay"
+    if config.keep_best is not None and config.keep_best not in SCORES:
+        yield f"--keep_best={config.keep_best} is not one of {', '.join(SCORES)}"
+    if config.keep_best == "success":
+        yield "--keep_best=success needs rollouts while training, which do not exist here"
+    elif config.keep_best is not None and config.dataset.eval_split == 0:
+        yield f"--keep_best={config.keep_best} needs episodes held out by --dataset.eval_split"
+    if config.keep_best == "held_out_loss_ema" and not config.ema.enable:
+        yield "--keep_best=held_out_loss_ema needs --ema.enable=true"
 
 
 def _dataset_faults(config: TrainConfig) -> Iterator[str]:
@@ -125,6 +156,7 @@ def _count_faults(config: TrainConfig) -> Iterator[str]:
         "prefetch_factor": (config.prefetch_factor, 1),
         "num_workers": (config.num_workers, 0),
         "launch.num_processes": (config.launch.num_processes, 1),
+        "launch.max_restarts": (config.launch.max_restarts, 0),
         "accelerator.gradient_accumulation.steps": (
             config.accelerator.gradient_accumulation.steps,
             1,
@@ -189,7 +221,7 @@ def _backbone_faults(config: TrainConfig, policy: PolicyConfig) -> Iterator[str]
     if file is None:
         return
     flag = f"--policy.backbone_weights={file}"
-    if config.resume is not False:
+    if config.resumes:
         yield f"{flag} has no effect: all weights come from the run that --resume continues"
     elif policy.pretrained_path is not None:
         yield f"{flag} has no effect: all weights come from --policy.path={policy.pretrained_path}"

@@ -117,6 +117,12 @@ def _read_tree(path: Path, flag: str) -> Tree:
     return tree
 
 
+def stored_tree(config: Any) -> Tree:
+    """A config as it is stored with a checkpoint."""
+    tree: Tree = json.loads(to_json(config))
+    return tree
+
+
 def to_json(config: Any) -> str:
     """A config as the text of the JSON file that is stored with a checkpoint."""
     return json.dumps(encode(config, stored=True), indent=4)

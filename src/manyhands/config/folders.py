@@ -7,12 +7,15 @@ checkpoints/
     pretrained_model_ema/   with --ema.enable: the same with averaged weights
     training_state/         what resuming needs beside them
       shards/               of a sharded run: weights and optimizer, a file per process
+    manifest.json           files, sizes, checksums; step, samples, processes, versions
   last -> 000200
+  best -> 000100            with --keep_best: the checkpoint of the best score
 ```
 """
 
 CHECKPOINTS = "checkpoints"
 LAST = "last"
+BEST = "best"
 PRETRAINED = "pretrained_model"
 AVERAGED = "pretrained_model_ema"
 TRAINING_STATE = "training_state"

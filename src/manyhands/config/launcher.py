@@ -47,6 +47,8 @@ class Launcher:
     """The socket of that port, inherited from our own launcher by the main rank."""
     is_ours: bool = False
     """Whether our own launcher started this process."""
+    attempt: int = 0
+    """How often torchrun has started these ranks again; it keeps their store."""
     use_cpu: bool = False
     mixed_precision: str | None = None
     accumulation: int | None = None
@@ -82,6 +84,7 @@ def read_launcher(environ: Mapping[str, str]) -> Launcher:
         main_port=_count(environ, "MASTER_PORT", 0) or None,
         listening=_count(environ, LISTENING, 0) or None,
         is_ours=LISTENING in environ,
+        attempt=_count(environ, "TORCHELASTIC_RESTART_COUNT", 0),
         use_cpu=_is_on(environ, "ACCELERATE_USE_CPU"),
         mixed_precision=precision if precision not in ("no", "") else None,
         accumulation=accumulation if accumulation > 1 else None,

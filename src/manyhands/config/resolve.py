@@ -4,19 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from manyhands.config.changes import changes_since, faults_of_changes
 from manyhands.config.check import faults_of
-from manyhands.config.files import (
-    find_config_file,
-    is_stored_config,
-    read_config_file,
-    read_policy_file,
-)
+from manyhands.config.checkpoints import find_checkpoint, newest_whole
+from manyhands.config.files import is_stored_config, read_config_file, read_policy_file
 from manyhands.config.flags import overlay
 from manyhands.config.folders import CHECKPOINTS
 from manyhands.config.foreign import drop_foreign
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import Decoder, RawText, Tree, decode_value, encode
-from manyhands.config.train import BUDGETS, DEFAULT_BATCH_SIZE, DEFAULT_STEPS, TrainConfig
+from manyhands.config.train import AUTO, BUDGETS, DEFAULT_BATCH_SIZE, DEFAULT_STEPS, TrainConfig
 from manyhands.errors import ConfigError
 
 
@@ -29,6 +26,8 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     policy = _policy_of(tree)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
     decoder.faults += _shadowed(tree) + _details_of_nothing(tree)
+    if config.resumes:
+        decoder.faults += faults_of_changes(changes_since(Path(str(config.resume)), config))
     faults = list(dict.fromkeys([*decoder.faults, *faults_of(config, _named_sections(decoder))]))
     if faults:
         raise ConfigError(faults)
@@ -44,6 +43,10 @@ def _with_file(flags: Tree) -> Tree:
     if resume in (False, None):
         return tree | {"resume": False}
     source = resume if isinstance(resume, str) else tree.get("output_dir")
+    if resume == AUTO:
+        source = _own_output_dir(tree)
+        if newest_whole(Path(source)) is None:
+            return tree | {"resume": AUTO}
     if resume is True and named is not None and is_stored_config(str(named)):
         source, tree = named, typed
     if source is None:
@@ -51,11 +54,23 @@ def _with_file(flags: Tree) -> Tree:
     return _with_resumed_run(tree, str(source))
 
 
+def _own_output_dir(tree: Tree) -> str:
+    source = _decoded_path(tree.get("output_dir"))
+    if source is None:
+        raise ConfigError([f"--resume={AUTO} needs --output_dir=RUN, the same at every start"])
+    return source
+
+
+def _decoded_path(value: Any) -> str | None:
+    decoded = decode_value(str | None, value) if isinstance(value, RawText) else value
+    return None if decoded is None else str(decoded)
+
+
 def _with_resumed_run(tree: Tree, source: str) -> Tree:
     """A tree over the config of the checkpoint it continues; the run goes on where it lies now."""
-    file = find_config_file(source)
-    checkpoint = file.parent.parent
-    stored = read_config_file(str(file))
+    path = Path(source)
+    checkpoint = find_checkpoint(path.parent if path.is_file() else path)
+    stored = read_config_file(str(checkpoint))
     if checkpoint.parent.name == CHECKPOINTS:
         stored["output_dir"] = str(checkpoint.parent.parent)
     tree = _without_known_start(tree, stored)

@@ -13,6 +13,8 @@ from manyhands.config.transforms import ImageTransformsConfig
 
 DEFAULT_BATCH_SIZE = 8
 DEFAULT_STEPS = 100_000
+AUTO = "auto"
+"""As --resume: start, or continue what is in --output_dir."""
 BUDGETS = ("steps", "epochs", "samples")
 """How long a run may be said to be, each in its own unit."""
 LR_SCALINGS = ("none", "linear", "sqrt")
@@ -155,6 +157,8 @@ class LaunchConfig(ProcessesConfig):
     """Name or address of machine 0, where processes meet."""
     main_port: int | None = None
     """Port on machine 0 that processes meet at; null takes a free one, if there is one machine."""
+    max_restarts: int = 0
+    """Times to start all processes again when one dies; a new checkpoint resets the count."""
 
     def faults(self) -> Iterator[str]:
         """Yield what starts no processes."""
@@ -173,6 +177,11 @@ class LaunchConfig(ProcessesConfig):
             )
         if self.num_machines > 1 and None in (self.main_address, self.main_port):
             yield "--launch.num_machines needs --launch.main_address and --launch.main_port"
+        if self.num_machines > 1 and self.max_restarts > 0:
+            yield (
+                f"--launch.max_restarts={self.max_restarts} starts processes of one machine again; "
+                "of several, leave it to what started the command on each, with --resume=auto"
+            )
         if self.num_machines == 1 and self.main_address is not None:
             yield "--launch.main_address has no effect without --launch.num_machines"
 
@@ -214,7 +223,7 @@ class TrainConfig:
     job_name: str | None = None
     """Name of the run; null takes the policy's type."""
     resume: bool | str = False
-    """true continues --output_dir, a path continues that run or checkpoint."""
+    """true continues --output_dir, a path that run or checkpoint; auto starts or continues."""
     seed: int = 1000
     """Seed of weights, data order and every random draw."""
     cudnn_deterministic: bool = False
@@ -246,12 +255,22 @@ class TrainConfig:
     """Updates between measurements of the held-out loss; 0 for none."""
     max_eval_samples: int = 0
     """Most held-out samples, divided over tasks; 0 for all."""
+    on_nonfinite: str = "stop"
+    """What an update that is not finite, and changes nothing, does: stop, skip or rollback."""
+    find_batch_size: bool = False
+    """Halve what a process takes at a time until it fits; the effective batch stays."""
     save_checkpoint: bool = True
     """Write checkpoints."""
     save_freq: int = 20_000
     """Updates between checkpoints; the last is always saved; 0 saves only the last."""
     checkpoint_format: str | None = None
     """With --parallelism.dp_shard: safetensors (gathered), dcp (shards), safetensors_dcp (null)."""
+    keep_last: int | None = None
+    """Checkpoints that stay, counted from the one saved last; null keeps all."""
+    keep_every: int = 0
+    """Checkpoints of every so many updates stay too; 0 for none."""
+    keep_best: str | None = None
+    """Score whose best checkpoint stays too: held_out_loss, held_out_loss_ema, success."""
     use_policy_training_preset: bool = True
     """Start from the policy's optimizer and schedule; flags still override single values."""
     optimizer: OptimizerConfig | None = None
@@ -267,6 +286,11 @@ class TrainConfig:
     """Longest time a process may wait for the others before the run ends and shows their stacks."""
     audit: bool = False
     """Write the dataset rows of every update to audit/rank-NN.jsonl."""
+
+    @property
+    def resumes(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return self.resume not in (False, AUTO)
 
     @property
     def num_steps(self) -> int:

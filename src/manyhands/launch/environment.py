@@ -1,10 +1,15 @@
 """What the launcher of this very process asked for."""
 
+import json
 import os
+from typing import Any
 
 from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.launch.accelerate import accelerate_command, variables_of
 from manyhands.launch.srun import place_of_task
+
+RESTARTS = "MANYHANDS_RESTARTS"
+"""Set by our own launcher: why processes were started again, so far."""
 
 
 def current_launcher() -> Launcher:
@@ -20,12 +25,11 @@ def current_launcher() -> Launcher:
     return read_launcher(os.environ)
 
 
-def visible_gpus(gpu_ids: list[int]) -> str:
-    """CUDA_VISIBLE_DEVICES for chosen GPUs, which are counted among those visible already."""
+def visible_gpus(gpu_ids: list[int]) -> list[str]:
+    """Names for CUDA_VISIBLE_DEVICES of chosen GPUs, counted among those visible already."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     names = [name.strip() for name in visible.split(",") if name.strip()]
-    chosen = [names[number] if names else str(number) for number in gpu_ids]
-    return ",".join(chosen)
+    return [names[number] if names else str(number) for number in gpu_ids]
 
 
 def num_set_visible() -> int | None:
@@ -39,3 +43,9 @@ def port_set_by_hand() -> int | None:
     port = os.environ.get("MASTER_PORT", "")
     by_accelerate = "ACCELERATE_MIXED_PRECISION" in os.environ
     return int(port) if port.isdecimal() and not by_accelerate else None
+
+
+def restarts_so_far() -> list[dict[str, Any]]:
+    """Why our own launcher started this process anew, and those before it."""
+    restarts: list[dict[str, Any]] = json.loads(os.environ.get(RESTARTS) or "[]")
+    return restarts

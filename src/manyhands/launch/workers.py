@@ -12,24 +12,31 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from manyhands.config.launcher import LISTENING
 from manyhands.cores import num_cores
-from manyhands.errors import EnvironmentFault, RankLost
+from manyhands.errors import EnvironmentFault
+from manyhands.launch.outcome import (
+    INTERRUPTED,
+    SPOKEN,
+    STOPPED,
+    Outcome,
+    failed_ranks,
+    is_explained,
+    outcome_of,
+)
+from manyhands.stop import SIGNALS
 
 POLL_S = 0.05
 GRACE_S = 5.0
 LAST_WORDS_S = 5.0
-"""How long the rank that failed may take to end after those that it dragged down."""
+"""How long the others may take to end once a rank has left, by itself or dragged down by them."""
 ANSWER_S = 120.0
 """How long workers may take to save and leave once asked to stop."""
-STOPPED = 75
-LOST = RankLost.exit_code
 Request = tuple[int, float]
 """A signal that asked to stop, and when."""
-FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
 LOOPBACK = "127.0.0.1"
 
@@ -52,16 +59,22 @@ def run_workers(
     num_processes: int,
     command: Sequence[str],
     machines: Machines | None = None,
-    gpus: str | None = None,
-) -> int:
-    """Run a command once per rank of this machine; return the exit code of the whole."""
+    changes: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Run a command once per rank of this machine until none is left.
+
+    `changes` are to the environment of all.
+    """
     machines = machines or Machines(free_port())
-    places = [_place(rank, num_processes, machines, gpus) for rank in range(num_processes)]
-    workers = [_start(command, place, machines.listener) for place in places]
-    if machines.listener is not None:
-        machines.listener.close()
-    with _forwarding_signals(workers) as requests:
+    environ = os.environ | (changes or {})
+    places = [_place(rank, num_processes, machines) for rank in range(num_processes)]
+    workers: Workers = []
+    with _noted_signals() as requests:
         try:
+            for place in places:
+                workers.append(_start(command, environ | place, machines.listener))
+            if machines.listener is not None:
+                machines.listener.close()
             return _watch(workers, requests)
         finally:
             _end(workers)
@@ -86,9 +99,7 @@ def listen(address: str, port: int | None, named_by: str) -> socket.socket:
         ) from error
 
 
-def _place(
-    local_rank: int, num_processes: int, machines: Machines, gpus: str | None
-) -> dict[str, str]:
+def _place(local_rank: int, num_processes: int, machines: Machines) -> dict[str, str]:
     rank = machines.rank * num_processes + local_rank
     place = {
         "RANK": rank,
@@ -102,28 +113,31 @@ def _place(
     if machines.listener is not None or machines.rank > 0:
         inherited = machines.listener is not None and rank == 0
         place[LISTENING] = machines.listener.fileno() if machines.listener and inherited else 0
-    if gpus is not None:
-        place["CUDA_VISIBLE_DEVICES"] = gpus
     return {name: str(value) for name, value in place.items()}
 
 
 def _start(
-    command: Sequence[str], place: dict[str, str], listener: socket.socket | None
+    command: Sequence[str], environ: Mapping[str, str], listener: socket.socket | None
 ) -> subprocess.Popen[bytes]:
+    launcher = os.getpid()
     # A session of its own: the terminal's Ctrl-C reaches a worker once, through us.
     return subprocess.Popen(
         command,
-        env=os.environ | place,
+        env=environ,
         start_new_session=True,
-        preexec_fn=_end_with_the_parent,
-        pass_fds=[listener.fileno()] if listener is not None and place["RANK"] == "0" else [],
+        preexec_fn=lambda: _end_with(launcher),
+        pass_fds=[listener.fileno()] if listener is not None and environ["RANK"] == "0" else [],
     )
 
 
-def _end_with_the_parent() -> None:
+def _end_with(launcher: int) -> None:
     """Ask the kernel to stop this worker if the process that watches it is killed."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    # It may have been killed before the kernel was asked.
+    if os.getppid() != launcher:
+        os._exit(STOPPED)
 
 
 def threads_per_worker(num_processes: int) -> int:
@@ -131,20 +145,23 @@ def threads_per_worker(num_processes: int) -> int:
     return max(1, num_cores() // num_processes)
 
 
-def _watch(workers: Workers, requests: list[Request]) -> int:
+def _watch(workers: Workers, requests: list[Request]) -> Outcome:
     """Wait until every worker has ended, one has failed, or they leave a request unanswered."""
-    lost_since: float | None = None
+    first_end: float | None = None
+    num_forwarded = 0
     while True:
+        num_forwarded += _forward(requests[num_forwarded:], workers)
         codes = [worker.poll() for worker in workers]
-        failed = {rank: code for rank, code in enumerate(codes) if code not in (None, 0, STOPPED)}
-        if failed and lost_since is None:
-            lost_since = time.monotonic()
-        if failed and (_explains(failed) or time.monotonic() - (lost_since or 0) > LAST_WORDS_S):
-            return _told(failed, codes)
-        if None not in codes:
-            return _told(failed, codes) if failed else max(code or 0 for code in codes)
+        if any(codes) and first_end is None:
+            first_end = time.monotonic()
+        is_time = first_end is not None and time.monotonic() - first_end > LAST_WORDS_S
+        if None not in codes or is_explained(codes) or (is_time and failed_ranks(codes)):
+            return _told(replace(outcome_of(codes), was_asked=bool(requests)))
+        if is_time and not requests:
+            # One rank was asked to stop and has left; whoever never met it would wait for it.
+            requests.append((signal.SIGTERM, time.monotonic()))
         if _must_end(requests):
-            return 128 + signal.SIGINT
+            return Outcome(INTERRUPTED, was_asked=True)
         time.sleep(POLL_S)
 
 
@@ -154,34 +171,12 @@ def _must_end(requests: list[Request]) -> bool:
     return len(interrupts) > 1 or (bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S)
 
 
-def _explains(failed: Mapping[int, int | None]) -> bool:
-    """Whether one of these ranks failed by itself, and not because another did."""
-    return any(code != LOST for code in failed.values())
-
-
-def _told(failed: Mapping[int, int | None], codes: list[int | None]) -> int:
-    """The exit code that explains most; a rank that could not speak for itself is spoken for."""
-    own = {rank: code for rank, code in failed.items() if code not in (None, LOST)}
-    early = {rank: code for rank, code in enumerate(codes) if code in (0, STOPPED)}
-    for rank, code in (own or early).items():
-        words = _words(code or 0)
-        if words:
-            print(f"manyhands: rank {rank} {words}", file=sys.stderr)
-    # A rank that fails by itself says why; those it drags down leave with 1.
-    codes_told = [code for code in own.values() if code is not None] or [1]
-    code = max(codes_told, key=lambda code: (code > 1, code < 0))
-    return 128 - code if code < 0 else code
-
-
-def _words(code: int) -> str:
-    """What to say of a rank that ended in a certain way; nothing where its own words suffice."""
-    if code == -signal.SIGKILL:
-        return "was ended by SIGKILL; if nobody did that, the machine ran out of memory"
-    if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    if code in (0, STOPPED):
-        return f"left before the others, with exit code {code}"
-    return "" if code in (2, 3) else f"ended with exit code {code}; what it said is above"
+def _told(outcome: Outcome) -> Outcome:
+    """Speak for the ranks that could not do it themselves."""
+    for death in outcome.deaths:
+        if death.code not in SPOKEN:
+            print(f"manyhands: rank {death.rank} {death.how}", file=sys.stderr, flush=True)
+    return outcome
 
 
 def _end(workers: Workers) -> None:
@@ -202,19 +197,24 @@ def _end(workers: Workers) -> None:
 
 
 @contextmanager
-def _forwarding_signals(workers: Workers) -> Iterator[list[Request]]:
-    """Hand requests to stop on to every worker and note when they came."""
+def _noted_signals() -> Iterator[list[Request]]:
+    """Note requests to stop, and when they came."""
     requests: list[Request] = []
 
-    def forward(number: int, _frame: FrameType | None) -> None:
+    def note(number: int, _frame: FrameType | None) -> None:
         requests.append((number, time.monotonic()))
-        for worker in workers:
-            if worker.poll() is None:
-                worker.send_signal(number)
 
-    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    before = {number: signal.signal(number, note) for number in SIGNALS}
     try:
         yield requests
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _forward(requests: list[Request], workers: Workers) -> int:
+    """Hand requests on to every worker; how many there were."""
+    for number, _ in requests:
+        for worker in workers:
+            worker.send_signal(number)
+    return len(requests)

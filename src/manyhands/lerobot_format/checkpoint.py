@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from manyhands.config.checkpoints import OWN_FILE
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import read_json, read_tensors, write_json, write_tensors
 
@@ -32,7 +33,6 @@ OPTIMIZER_TENSORS = "optimizer_state.safetensors"
 OPTIMIZER_GROUPS = "optimizer_param_groups.json"
 SCHEDULER_FILE = "scheduler_state.json"
 RNG_FILE = "rng_state.safetensors"
-OWN_FILE = "manyhands.json"
 STATE_KEY = re.compile(r"state/(?P<index>\d+)/\w+")
 
 

@@ -22,6 +22,10 @@ class Audit:
         """Record what an update used."""
         self._rows.append({"step": step, "indices": batch["index"].tolist()})
 
+    def return_to(self, step: int) -> None:
+        """Forget updates after a step, which are made again."""
+        self._rows.keep_until(step)
+
 
 def audit_file(rank: int) -> str:
     """The name of a rank's file."""
@@ -33,3 +37,6 @@ class NoAudit:
 
     def note(self, step: int, batch: Batch) -> None:
         """Nobody asked."""
+
+    def return_to(self, step: int) -> None:
+        """There is nothing to forget."""

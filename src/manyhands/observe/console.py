@@ -1,5 +1,9 @@
 """What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
 
+import os
+import sys
+from typing import IO, Any, cast
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -8,11 +12,43 @@ from manyhands import units
 Metrics = dict[str, float]
 
 
+class Outlet:
+    """Standard output, or nothing once that is gone: a closed window must not end a run."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """Write if anybody reads it."""
+        try:
+            return self._file.write(text)
+        except OSError:
+            self._give_up()
+            return len(text)
+
+    def flush(self) -> None:
+        """Show what is written if anybody reads it."""
+        try:
+            self._file.flush()
+        except OSError:
+            self._give_up()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def _give_up(self) -> None:
+        """Let all that is still to come, from whomever, go nowhere."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._file.fileno())
+        os.close(nowhere)
+
+
 class Display:
     """Shows progress towards a number of updates."""
 
     def __init__(self, num_steps: int, step: int, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False, soft_wrap=True)
+        outlet = cast(IO[str], Outlet(sys.stdout))
+        self._console = console or Console(file=outlet, highlight=False, soft_wrap=True)
         self._num_steps = num_steps
         self._progress = Progress(
             TextColumn("training"),

@@ -2,17 +2,21 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import whole_file
+from manyhands.errors import Stopped
 from manyhands.observe.console import Display, Metrics
 from manyhands.observe.rows import RowFile
 
 Facts = dict[str, Any]
+
+INCIDENTS = "nonfinite.jsonl"
+"""Updates that came out not finite, and the samples that were in them."""
 
 
 class Journal:
@@ -23,6 +27,7 @@ class Journal:
         self._run_dir = run_dir
         self._display = Display(num_steps, step)
         self._metrics = RowFile(run_dir / "metrics.jsonl", step)
+        self._incidents = RowFile(run_dir / INCIDENTS, step)
         self._facts: Facts = {}
         self._started = time.monotonic()
 
@@ -32,6 +37,9 @@ class Journal:
         try:
             with self._display:
                 yield
+        except Stopped:
+            self.conclude("stopped")
+            raise
         except BaseException as error:
             self.conclude(f"failed: {type(error).__name__}")
             raise
@@ -40,8 +48,7 @@ class Journal:
         """Open the record with what the run is."""
         self._facts = {"started_at": datetime.now(UTC).isoformat(), "ending": None, **facts}
         self._write_facts()
-        for line in banner:
-            self.say(line)
+        self.tell(banner)
 
     def note(self, facts: Facts) -> None:
         """Keep further facts about the run."""
@@ -53,6 +60,11 @@ class Journal:
         self._display.say(text)
         self._log(text)
 
+    def tell(self, lines: Iterable[str]) -> None:
+        """Say one thing after the other."""
+        for line in lines:
+            self.say(line)
+
     def advance(self, step: int) -> None:
         """Note that an update is done."""
         self._display.advance(step)
@@ -61,6 +73,25 @@ class Journal:
         """Record the measures of the updates since the last record."""
         self._metrics.append({"step": step, **metrics})
         self._log(self._display.measure(step, metrics))
+
+    def record_incident(self, step: int, facts: Facts) -> None:
+        """Record what is known of an update that came out not finite."""
+        self._incidents.append({"step": step, **facts})
+
+    def return_to(self, step: int) -> None:
+        """Forget measures after a step, which are made again; incidents stay."""
+        self._metrics.keep_until(step)
+        self._display.advance(step)
+
+    def lacks(self, step: int, name: str) -> bool:
+        """Whether the last record is that of an update and has no measure of a name."""
+        row = self._metrics.last()
+        return row.get("step") == step and name not in row
+
+    def amend(self, metrics: Metrics) -> None:
+        """Add measures to the last record."""
+        if metrics:
+            self._metrics.amend(metrics)
 
     def conclude(self, ending: str) -> None:
         """Close the record with how the run ended."""
@@ -94,11 +125,27 @@ class SilentJournal:
     def say(self, text: str) -> None:
         """Say nothing."""
 
+    def tell(self, lines: Iterable[str]) -> None:
+        """Say nothing."""
+
     def advance(self, step: int) -> None:
         """Say nothing."""
 
     def record(self, step: int, metrics: Metrics) -> None:
         """Record nothing."""
+
+    def record_incident(self, step: int, facts: Facts) -> None:
+        """Record nothing."""
+
+    def return_to(self, step: int) -> None:
+        """There is nothing to forget."""
+
+    def lacks(self, step: int, name: str) -> bool:
+        """Keep none, and miss none."""
+        return False
+
+    def amend(self, metrics: Metrics) -> None:
+        """Keep none."""
 
     def conclude(self, ending: str) -> None:
         """Say nothing."""

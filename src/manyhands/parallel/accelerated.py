@@ -3,13 +3,17 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import Optimizer
 
+from manyhands.parallel.buckets import settle_buckets
+from manyhands.parallel.exchange import is_apart
 from manyhands.parallel.slices import even_slice
+from manyhands.parallel.stepping import step_if_finite
 from manyhands.parallel.world import World
 from manyhands.types import Batch
 
@@ -24,7 +28,9 @@ class AcceleratedEngine:
         self._accelerator = world.accelerator
         self._wrap = wrap or self._accelerator.prepare
         self._num_micro_batches = num_micro_batches
-        self._scaler: torch.amp.GradScaler | None = world.accelerator.scaler
+        # Its own: what one engine learned of overflows is of no use to another.
+        self._scaler: torch.amp.GradScaler | None = deepcopy(world.accelerator.scaler)
+        self.scales_losses = self._scaler is not None
         self._wrapped: nn.Module = nn.Identity()
 
     def prepare(self, network: nn.Module) -> nn.Module:
@@ -33,14 +39,15 @@ class AcceleratedEngine:
             # The newest torch renames broadcast_buffers, which older ones still need.
             warnings.simplefilter("ignore", FutureWarning)
             self._wrapped = self._wrap(network)
+        settle_buckets(self._wrapped)
         return self._wrapped
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
         """The parts of this rank's batch; gradients are shared when the last one is done."""
         for number in range(1, self._num_micro_batches + 1):
-            last = number == self._num_micro_batches
+            is_shared = number == self._num_micro_batches and not is_apart()
             # The consumer's forward and backward run while this generator is suspended in here.
-            with nullcontext() if last else self._accelerator.no_sync(self._wrapped):
+            with nullcontext() if is_shared else self._accelerator.no_sync(self._wrapped):
                 yield part_of(batch, number - 1, self._num_micro_batches)
 
     def backward(self, loss: Tensor) -> None:
@@ -56,15 +63,12 @@ class AcceleratedEngine:
         norm = get_total_norm([each.grad for each in weights if each.grad is not None])
         if max_norm > 0:
             clip_grads_with_norm_(weights, max_norm, norm)
-        if self._scaler is None:
-            return norm
-        # The loss scaler answers an overflow by skipping the update: there is no gradient then.
-        return norm.nan_to_num(nan=0.0, posinf=0.0)
+        return norm
 
-    def step(self, optimizer: Optimizer) -> None:
-        """Update the weights, unless gradients that were clipped before have overflown."""
+    def step(self, optimizer: Optimizer, norm: Tensor) -> None:
+        """Update the weights, unless the norm of gradients that were clipped is not finite."""
         if self._scaler is None:
-            optimizer.step()
+            step_if_finite(optimizer, norm)
             return
         # A fused optimizer is told of an overflow on the device; others are asked from here.
         self._scaler.step(optimizer)

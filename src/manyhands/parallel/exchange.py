@@ -1,5 +1,8 @@
 """Tensors that travel between ranks within a forward or a backward pass; nothing is tracked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch.distributed as dist
 from torch import Tensor
 
@@ -7,9 +10,31 @@ from torch import Tensor
 _GATHER = "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"
 
 
+_is_apart = False
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Let this rank compute by itself for a while, as if there were no others.
+
+    What it then does may fail without leaving anyone waiting for it.
+    """
+    global _is_apart
+    _is_apart = True
+    try:
+        yield
+    finally:
+        _is_apart = False
+
+
+def is_apart() -> bool:
+    """Whether this rank computes by itself."""
+    return _is_apart
+
+
 def num_ranks() -> int:
     """How many ranks compute together; one where no group was formed."""
-    return dist.get_world_size() if dist.is_initialized() else 1
+    return dist.get_world_size() if dist.is_initialized() and not _is_apart else 1
 
 
 def stack_over_ranks(row: Tensor) -> Tensor:

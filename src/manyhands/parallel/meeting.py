@@ -14,8 +14,9 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed.rendezvous import rendezvous
 
 from manyhands.config.launcher import Launcher
-from manyhands.errors import Diverged, EnvironmentFault, RankLost, UserError
+from manyhands.errors import Diverged, EnvironmentFault, RankLost, Stopped, UserError
 from manyhands.parallel.watch import NoWatch, Watch
+from manyhands.stop import StopSignal
 
 MARGIN_S = 60.0
 """How much later than the watch, which says more about it, the transport gives up waiting."""
@@ -40,27 +41,30 @@ class Meeting:
     """For agreement about host matters, which never waits for a GPU; None for a single rank."""
     timeout: timedelta
     """How long the transport waits."""
+    stop: StopSignal
+    """Requests that reached this rank."""
 
 
 @contextmanager
-def met(launcher: Launcher, backend: str, timeout_s: float) -> Iterator[Meeting]:
+def met(launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal) -> Iterator[Meeting]:
     """Meet the other ranks that a launcher started, and leave them in any case."""
     timeout = timedelta(seconds=timeout_s + MARGIN_S)
     if not launcher.started_ranks:
-        yield Meeting(NoWatch(), None, timeout)
+        yield Meeting(NoWatch(), None, timeout, stop)
         return
     rank, num_ranks = launcher.rank, launcher.num_ranks
     store = open_store(launcher, timeout)
     dist.init_process_group(backend, store=store, rank=rank, world_size=num_ranks, timeout=timeout)
     try:
         if num_ranks == 1:
-            yield Meeting(NoWatch(), None, timeout)
+            yield Meeting(NoWatch(), None, timeout, stop)
             return
         watch_store = PrefixStore("watch", store)
         # Our own launcher sees how a rank ends, and says so.
         watch = Watch(watch_store, rank, num_ranks, timeout_s, not launcher.is_ours)
+        watch.stop = stop
         with _watched(watch):
-            yield Meeting(watch, dist.new_group(backend="gloo", timeout=timeout), timeout)
+            yield Meeting(watch, dist.new_group(backend="gloo", timeout=timeout), timeout, stop)
     finally:
         dist.destroy_process_group()
 
@@ -75,12 +79,13 @@ def open_store(launcher: Launcher, timeout: timedelta) -> Store:
             "set MASTER_ADDR and MASTER_PORT"
         )
     try:
-        if launcher.listening is not None:
-            return TCPStore(
+        if launcher.listening is None:
+            store: Store = next(rendezvous("env://", rank, num_ranks, timeout=timeout))[0]
+        else:
+            store = TCPStore(
                 address, port, num_ranks, True, timeout, master_listen_fd=launcher.listening
             )
-        store: Store = next(rendezvous("env://", rank, num_ranks, timeout=timeout))[0]
-        return store
+        return PrefixStore(f"attempt/{launcher.attempt}", store)
     except dist.DistError as error:
         raise EnvironmentFault(_meeting_fault(str(error), launcher)) from error
 
@@ -117,16 +122,26 @@ def _watched(watch: Watch) -> Iterator[None]:
             raise RankLost from error
         error.rank = watch.rank
         raise
+    except Stopped:
+        watch.leave_stopped()
+        raise
     except RankLost:
+        if watch.is_stopped():
+            raise Stopped from None
         time.sleep(LINGER_S)
         raise
     except BaseException as error:
+        if is_of_a_lost_peer(error) and watch.is_stopped():
+            watch.leave_stopped()
+            raise Stopped from None
         if is_of_a_lost_peer(error):
             watch.leave_lost(str(error).splitlines()[0])
             time.sleep(LINGER_S)
             raise RankLost from error
         watch.claim(f"rank {watch.rank} failed: {type(error).__name__}: {error}", exit_code=1)
         raise
+    finally:
+        watch.retire()
 
 
 def is_of_a_lost_peer(error: BaseException) -> bool:

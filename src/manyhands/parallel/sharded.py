@@ -24,7 +24,10 @@ from torch.optim import Optimizer
 
 from manyhands.errors import ConfigError
 from manyhands.parallel.accelerated import part_of
+from manyhands.parallel.exchange import is_apart
 from manyhands.parallel.shards import held_part
+from manyhands.parallel.solitary import keep_apart
+from manyhands.parallel.stepping import step_if_finite
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import World
 from manyhands.types import Batch
@@ -32,6 +35,8 @@ from manyhands.types import Batch
 
 class ShardedEngine:
     """Spreads updates over ranks that share one copy of the weights, or a few copies."""
+
+    scales_losses = False
 
     def __init__(self, world: World, num_micro_batches: int) -> None:
         self._world = world
@@ -52,6 +57,8 @@ class ShardedEngine:
                 **settings,
             )
         self._root = fully_shard(network, mp_policy=self._precision_of(network), **settings)
+        if is_apart():
+            keep_apart(network)
         network.register_forward_hook(_reshard_after_evaluation)
         return Autocast(network, self._world)
 
@@ -60,10 +67,9 @@ class ShardedEngine:
         offload = OffloadPolicy()
         if strategy.fsdp.cpu_offload:
             offload = CPUOffloadPolicy(pin_memory=device.type == "cuda")
-        return {
-            "mesh": mesh_of(strategy, device.type, self._world.timeout),
-            "offload_policy": offload,
-        }
+        mesh = mesh_of(strategy, device.type, self._world.timeout)
+        # A rank by itself holds its share of one copy, which it compares with no other.
+        return {"mesh": mesh["shard"] if is_apart() else mesh, "offload_policy": offload}
 
     def _precision_of(self, unit: nn.Module) -> MixedPrecisionPolicy:
         """The precision in which weights travel; gradients are added up in full."""
@@ -100,9 +106,9 @@ class ShardedEngine:
             torch._foreach_mul_(parts, factor.to(parts[0].device))
         return norm
 
-    def step(self, optimizer: Optimizer) -> None:
-        """Update the weights."""
-        optimizer.step()
+    def step(self, optimizer: Optimizer, norm: Tensor) -> None:
+        """Update the weights, unless the norm of their gradients is not finite."""
+        step_if_finite(optimizer, norm)
 
     def scaler_state(self) -> dict[str, float]:
         """Nothing: losses are not scaled."""

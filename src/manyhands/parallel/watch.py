@@ -6,7 +6,6 @@ collective cannot do that by itself.
 """
 
 import os
-import socket
 import sys
 import threading
 import time
@@ -17,18 +16,23 @@ from typing import Any, cast
 
 import psutil
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import PrefixStore, Store
 
-from manyhands.errors import RankLost
+from manyhands.errors import RankLost, Stopped
+from manyhands.parallel.channel import Channel, OwnChannel
 from manyhands.parallel.hang import Place, hang_told, read_place, write_stacks
+from manyhands.parallel.peers import is_gone, machine_identity
+from manyhands.stop import StopSignal
 
 PERIOD_S = 0.5
 GRACE_S = 4.0
 """How long the main thread may take to leave by itself once the run is over."""
 REPORT_S = 5.0
 """How long ranks may take to say where they are once one of them is late."""
+RETIRE_S = 2.0
+"""How long a look at the store may take."""
 WAIT_S = 0.05
-VERDICT, LATE = "verdict", "late"
+VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
 
 
 class Watch:
@@ -45,18 +49,22 @@ class Watch:
         self.rank = rank
         self.hang_dir: Path | None = None
         """Where stacks go; the console before a run has a folder."""
+        self.stop = StopSignal()
+        """Requests that reached this rank; all leave if one does before the first update."""
         self._num_ranks = num_ranks
         self._timeout_s = timeout_s
         self._tells_losses = tells_losses
         self._main_store = store
-        # A store serves one thread at a time; this one must never wait for the other. Torch does
-        # not declare that stores can be cloned.
+        # One thread must never wait for the other. Torch does not declare that stores have clones.
         self._store: Store = cast(Any, store).clone()
         self._place = Place(0, "start", time.time())
         self._is_patient = False
+        self._is_stopped = False
         self._exit_code = RankLost.exit_code
         self._ended = threading.Event()
         self._over = threading.Event()
+        self._is_retired = False
+        self._looks_no_more = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
         self._peers = self._introduce()
 
@@ -85,6 +93,12 @@ class Watch:
         """Let ranks go on that wait for something."""
         self._main_store.set(key, "1")
 
+    def channel(self, name: str) -> Channel:
+        """A way for threads of ranks to talk while their main threads do something else."""
+        # A store serves one thread at a time.
+        store = cast(Any, self._main_store).clone()
+        return Channel(PrefixStore(name, store), self._over)
+
     def start(self) -> None:
         """Watch from now on."""
         self._thread.start()
@@ -97,6 +111,30 @@ class Watch:
         self._ended.set()
         self._thread.join()
         self._main_store.set(f"left/{self.rank}", "1")
+
+    def retire(self) -> None:
+        """Look no more, and only see to it that this process ends.
+
+        A thread that is in a store while Python goes down aborts the process.
+        """
+        if self._is_stopped:
+            self._exit_code = Stopped.exit_code
+        self._is_retired = True
+        self._looks_no_more.wait(RETIRE_S)
+
+    def leave_stopped(self) -> None:
+        """Leave because of a request to stop; the others are told, and leave too."""
+        self._is_stopped = True
+        # A main rank that is gone took the store along.
+        with suppress(dist.DistError):
+            self._main_store.set(STOPPED, "1")
+            self.leave()
+
+    def is_stopped(self) -> bool:
+        """Whether ranks leave because of a request to stop that came before the first update."""
+        with suppress(dist.DistError):
+            self._is_stopped = self._is_stopped or self._main_store.check([STOPPED])
+        return self._is_stopped
 
     def claim(self, told: str, exit_code: int) -> bool:
         """End the run; whether this rank is the first to do so, and speaks for all."""
@@ -122,7 +160,7 @@ class Watch:
             speak(told)
 
     def _claim(self, told: str, store: Store) -> bool:
-        own = f"{self.rank} {told}"
+        own = f"{self.rank} {threading.get_ident()} {told}"
         # A main rank that is gone took the store along; whoever is left may speak.
         with suppress(dist.DistError):
             return bool(store.compare_set(VERDICT, "", own).decode() == own)
@@ -144,7 +182,7 @@ class Watch:
 
     def _watch(self) -> None:
         shown = None
-        while not self._ended.wait(PERIOD_S):
+        while not self._ended.wait(PERIOD_S) and not self._is_retired:
             try:
                 if shown != self._place:
                     shown = self._place
@@ -152,8 +190,13 @@ class Watch:
                 self._look()
             except dist.DistError:
                 self._end(f"rank 0 was lost, which rank {self.rank} can no longer reach")
+        self._looks_no_more.set()
+        if self._is_retired:
+            self._leave_soon()
 
     def _look(self) -> None:
+        if self._look_for_a_stop():
+            return
         if self._store.check([VERDICT]):
             self._leave_soon()
         lost = self._lost_peer(self._store)
@@ -161,6 +204,15 @@ class Watch:
             self._end(lost)
         if self._is_late() or self._store.check([LATE]):
             self._report()
+
+    def _look_for_a_stop(self) -> bool:
+        """Whether some rank leaves before the first update because it was asked to stop."""
+        if self.stop.is_obeyed and not self._is_stopped:
+            self._store.set(STOPPED, "1")
+        self._is_stopped = self._is_stopped or self._store.check([STOPPED])
+        if self._is_stopped:
+            self.stop.request()
+        return self._is_stopped
 
     def _lost_peer(self, store: Store) -> str | None:
         for rank, process in self._peers.items():
@@ -173,7 +225,7 @@ class Watch:
 
     def _end(self, told: str) -> None:
         # A rank may have left in order between the two looks at it.
-        if self._ended.is_set():
+        if self._ended.is_set() or self._is_stopped:
             return
         self._tell(told, self._store)
         self._leave_soon()
@@ -230,21 +282,9 @@ class NoWatch:
     def say(self, key: str) -> None:
         """Nobody listens."""
 
-
-def is_gone(process: psutil.Process) -> bool:
-    """Whether a process has ended, reaped or not."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def machine_identity() -> str:
-    """What processes that can see each other have in common."""
-    if sys.platform != "linux":
-        return socket.gethostname()
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    def channel(self, name: str) -> OwnChannel:
+        """A way to talk to oneself."""
+        return OwnChannel()
 
 
 def speak(told: str) -> None:

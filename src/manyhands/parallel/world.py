@@ -21,9 +21,11 @@ from torch import Tensor
 from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.config.parallelism import DdpConfig
 from manyhands.config.train import TrainConfig
-from manyhands.errors import EnvironmentFault, UserError
+from manyhands.errors import EnvironmentFault, Stopped, UserError
+from manyhands.parallel.exchange import num_ranks, sum_over_ranks
 from manyhands.parallel.meeting import Meeting, met
 from manyhands.parallel.strategy import Strategy, strategy_of
+from manyhands.stop import StopSignal
 
 T = TypeVar("T")
 
@@ -57,6 +59,7 @@ class World:
         self.precision: str = accelerator.mixed_precision
         self.kind: str = accelerator.distributed_type.value
         self.watch = meeting.watch
+        self._stop = meeting.stop
         self.timeout = meeting.timeout
         self._host_group = meeting.host_group
         self._num_onces = 0
@@ -73,6 +76,16 @@ class World:
         """GPUs that compute in this run."""
         on_gpus = sum(seat.device.startswith("cuda") for seat in self.seats)
         return on_gpus * self.strategy.num_devices
+
+    def defer_stops(self) -> None:
+        """Collective. From here on requests to stop are only noted; one before that is obeyed."""
+        self._stop.defer()
+        if self.is_stopping():
+            raise Stopped
+
+    def is_stopping(self) -> bool:
+        """Collective. Whether any rank was asked to stop."""
+        return self.any(self._stop.requested)
 
     def any(self, flag: bool) -> bool:
         """Collective. Whether any rank says yes."""
@@ -140,17 +153,17 @@ class World:
 
     def sum(self, values: Tensor) -> Tensor:
         """Collective. The element-wise sum over ranks, on the device."""
-        if self.size > 1:
-            values = values.clone()
-            dist.all_reduce(values)
-        return values
+        return sum_over_ranks(values) if num_ranks() > 1 else values
 
 
 @contextmanager
-def joined_world(config: TrainConfig, backend: str | None = None) -> Iterator[World]:
+def joined_world(
+    config: TrainConfig, backend: str | None = None, stop: StopSignal | None = None
+) -> Iterator[World]:
     """Join the ranks the launcher started; leave their group in any case.
 
-    Tensors travel by `backend`, or by the one that the device calls for.
+    Tensors travel by `backend`, or by the one that the device calls for. A request to stop that
+    reaches one rank reaches all.
     """
     launcher = read_launcher(os.environ)
     device = _device_of(config, launcher)
@@ -167,7 +180,7 @@ def joined_world(config: TrainConfig, backend: str | None = None) -> Iterator[Wo
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     backend = backend or ("gloo" if device.type == "cpu" else "nccl")
-    with met(launcher, backend, config.timeout_s) as meeting:
+    with met(launcher, backend, config.timeout_s, stop or StopSignal()) as meeting:
         accelerator = _accelerator(config, device, precision)
         try:
             yield World(accelerator, launcher, strategy, meeting)

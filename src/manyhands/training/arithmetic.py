@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from manyhands.checkpoint.store import Position
+from manyhands.checkpoint.snapshot import Position
 from manyhands.config.train import ScalingConfig, TrainConfig
 from manyhands.data.loading.stream import Share
 from manyhands.errors import EnvironmentFault

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from manyhands.checkpoint.store import CheckpointStore, Position, resumed_position
+from manyhands.checkpoint.snapshot import Position
+from manyhands.checkpoint.store import CheckpointStore, resumed_position
 from manyhands.config.policy import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream, Share
@@ -23,12 +25,18 @@ from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.training.arithmetic import settled, share_of
 from manyhands.training.banner import banner_of, batch_norm_notes, facts_of
-from manyhands.training.data import TrainingData, open_training_data, scaling_stats
+from manyhands.training.culprits import Investigation
+from manyhands.training.data import TrainingData, open_training_data, scaling_stats, windows_of
 from manyhands.training.due import Due
 from manyhands.training.ema import LIVE
+from manyhands.training.fitting import fitting_share
+from manyhands.training.guard import Guard
 from manyhands.training.learner import Learner
 from manyhands.training.loading import loading_of, max_ram_of
 from manyhands.training.meter import Meter
+from manyhands.training.remarks import Remarks
+from manyhands.training.rollback import secure_return
+from manyhands.training.room import told_if_full
 from manyhands.training.run import Run
 from manyhands.training.validate import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
 from manyhands.types import Stats
@@ -45,35 +53,69 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     config = settled(
         config, resumed_position(config), data.order.num_samples, share.samples_per_step
     )
-    policy, notes = make_policy(config, data.stats, world.device)
-    engine = engine_of(world, share.num_parts, config.accelerator.ddp)
-    learner = Learner(policy, config, engine, world, share)
     loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
+    stream = SampleStream(data.source, data.order, share, loading, world.device)
+    learner, notes = fitting_learner(config, data.stats, world, stream)
     checkpoints = CheckpointStore(run_dir, config, world)
     start, resuming = checkpoints.restore(learner)
     clock, due = Clock(world.watch.begin), Due.from_config(config, POLL_EVERY[world.device.type])
-    held_out = held_out_of(config, data, policy, world)
+    held_out = held_out_of(config, data, learner.policy, world)
+    journal = journal_of(config, run_dir, start, world)
     run = Run(
         config=config,
         run_dir=run_dir,
         start=start,
         world=world,
         learner=learner,
-        stream=SampleStream(data.source, data.order, share, loading, world.device),
+        stream=stream,
         frames=data.caches,
         validator=validator_of(held_out, learner, due, clock),
         checkpoints=checkpoints,
-        journal=journal_of(config, run_dir, start, world),
+        journal=journal,
         audit=audit_of(config, run_dir, start, world),
         clock=clock,
         meter=Meter(world, clock, share.samples_per_step),
+        guard=guard_of(config, stream, world, journal),
+        remarks=Remarks(journal),
         due=due,
     )
     world.once_per_machine(lambda: data.caches.read_ahead_meanwhile(max_ram_of(config)))
-    notes += batch_norm_notes(policy.network, share)
     notes += data.notes + resuming
-    run.journal.introduce(facts_of(run, data), banner_of(run, data) + notes)
+    journal.introduce(facts_of(run, data), banner_of(run, data) + notes)
+    secure_return(run)
     return run
+
+
+def fitting_learner(
+    config: TrainConfig, stats: Stats, world: World, stream: SampleStream
+) -> tuple[Learner, list[str]]:
+    """Collective. A learner for the batches of a stream, and what must be said of it."""
+    share, tried = stream.share, list[str]()
+    if config.find_batch_size:
+        batches = stream.starting_at(resumed_position(config).samples)
+        make = partial(learner_of, config, stats, world)
+        share, tried = fitting_share(share, lambda smaller: make(smaller)[0], batches, world)
+    learner, notes = learner_of(config, stats, world, share)
+    return learner, notes + tried + batch_norm_notes(learner.policy.network, share)
+
+
+def learner_of(
+    config: TrainConfig, stats: Stats, world: World, share: Share
+) -> tuple[Learner, list[str]]:
+    """A learner with a policy of its own, and what must be said of that."""
+    with told_if_full(share, world):
+        policy, notes = make_policy(config, stats, world.device)
+        engine = engine_of(world, share.num_parts, config.accelerator.ddp)
+        return Learner(policy, config, engine, world, share), notes
+
+
+def guard_of(
+    config: TrainConfig, stream: SampleStream, world: World, journal: Journal | SilentJournal
+) -> Guard:
+    """A guard that knows which frames of which features a sample has."""
+    assert config.policy is not None
+    windows = {key: [0] for key in config.policy.input_features} | windows_of(config.policy)
+    return Guard(config.on_nonfinite, world, Investigation(stream, windows, world), journal)
 
 
 def journal_of(
@@ -117,7 +159,7 @@ def make_policy(
     policy_config = replace(config.policy, device=device.type)
     stats, dtype = scaling_stats(config, stats), DTYPES[config.dtype]
     torch.manual_seed(derive_seed(config.seed, "weights"))
-    if config.resume is not False:
+    if config.resumes:
         # A run goes on scaling as it began, whatever its dataset has grown to.
         saved = saved_stats(str(config.resume))
         policy = build_policy(self_contained(policy_config), saved, config.rename_map)

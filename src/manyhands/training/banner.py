@@ -1,11 +1,13 @@
 """The proof at start: what runs where, in which precision, and the arithmetic of the batch."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from manyhands import units
+from manyhands.config.changes import changes_since
 from manyhands.config.resolve import job_name_of
 from manyhands.config.schema import encode
 from manyhands.config.train import BUDGETS, TrainConfig
@@ -52,6 +54,7 @@ def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
     return {
         "job_name": job_name_of(config),
         "resumed_at": run.start.step,
+        "changes": changes_since(Path(str(config.resume)), config) if config.resumes else {},
         "versions": software_versions(),
         "hardware": hardware(),
         "dataset": {

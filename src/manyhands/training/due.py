@@ -38,8 +38,15 @@ class Due:
         return self.validate_every > 0 and self._falls(step, self.validate_every)
 
     def poll(self, step: int) -> bool:
-        """Whether ranks ask each other after this update about a request to stop."""
-        return step % self.poll_every == 0
+        """Whether ranks ask each other after this update about a request to stop.
+
+        They do where one may have cut a measurement short, so that a checkpoint waits for it.
+        """
+        return step % self.poll_every == 0 or self.validate(step)
+
+    def judge(self, step: int) -> bool:
+        """Whether updates so far are judged: at every poll, and before they are told or saved."""
+        return self.poll(step) or self.log(step) or self.save(step)
 
     def _falls(self, step: int, every: int) -> bool:
         return step == self.num_steps or (every > 0 and step % every == 0)

@@ -3,7 +3,8 @@
 Update n, counted from one, leaves `average = d * average + (1 - d) * weights`, where d depends on n
 alone: a resumed run needs the average and nothing else. Every rank averages the weights it holds.
 Buffers, and parameters that are not trained, have no average; theirs is the present value. An
-update that the loss scaler skipped counts too: it averages the weights that it left as they were.
+update that left the weights as they were, because its gradients were not finite, leaves the average
+as it was too.
 """
 
 import math
@@ -42,9 +43,14 @@ class Ema:
         return {**LIVE, "_ema": self.swapped_in}
 
     @torch.no_grad()
-    def follow(self, step: int) -> None:
-        """Take in the weights that an update left, counted from one."""
-        torch._foreach_lerp_(self._average, self._held(), 1 - decay_at(self._config, step))
+    def follow(self, step: int, is_sound: Tensor) -> None:
+        """Take in the weights that an update left, counted from one, if it was sound."""
+        first = self._average[0]
+        share = (1 - decay_at(self._config, step)) * is_sound.to(first.device, first.dtype)
+        # Written as a difference, so that weights which stay have themselves as their average.
+        changes = torch._foreach_sub(self._held(), self._average)
+        torch._foreach_mul_(changes, share)
+        torch._foreach_add_(self._average, changes)
 
     @torch.no_grad()
     def restart(self) -> None:
@@ -74,7 +80,7 @@ class NoEma:
 
     weights: Weights = LIVE
 
-    def follow(self, step: int) -> None:
+    def follow(self, step: int, is_sound: Tensor) -> None:
         """Take in nothing."""
 
     def restart(self) -> None:

@@ -12,19 +12,22 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 
 from manyhands.checkpoint.shards import Shards
-from manyhands.checkpoint.store import Position, Snapshot
+from manyhands.checkpoint.snapshot import Position, Snapshot
 from manyhands.config.train import TrainConfig
 from manyhands.data.augment.augmentation import augmentation_of
 from manyhands.data.loading.stream import Share
 from manyhands.errors import UserError
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
+from manyhands.parallel.shards import held_part
 from manyhands.parallel.world import World
 from manyhands.policies.loss import loss_of
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.training.arithmetic import lr_factor
+from manyhands.training.buffers import Buffers
 from manyhands.training.ema import ema_of
 from manyhands.training.memory import Memory
 from manyhands.training.optim import build_optimizer
@@ -40,6 +43,8 @@ class UpdateResult:
     """This rank's parts of the loss and its terms; summed over ranks they are the global means."""
     grad_norm: Tensor
     lr: float
+    is_bad: Tensor
+    """Whether this rank found the loss or the gradients not finite; nothing was changed then."""
 
 
 class Learner:
@@ -72,6 +77,7 @@ class Learner:
         curve = schedule_factor(config.scheduler, config.num_steps, scale * config.optimizer.lr)
         self._schedule = Schedule(self._optimizer, curve, scale)
         self.ema = ema_of(config.ema, policy.network)
+        self._buffers = Buffers(policy.network)
         self.memory = Memory(policy.network, self._optimizer, self.ema, world)
         self._all_take_part = False
 
@@ -81,20 +87,26 @@ class Learner:
         inputs = self.policy.prepare(self._augmentation(batch, self.augmentation_draws(step)))
         counts = self._global_counts(inputs)
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step, self.share.rank))
+        self._buffers.keep()
         measured: list[dict[str, Tensor]] = []
         for part in self._engine.micro_batches({"inputs": inputs, "draws": self.draws(step)}):
             loss, means = loss_of(self._network(part["inputs"], part["draws"]), counts)
-            # DDP averages gradients over ranks; the gradient of the global mean is their sum.
-            self._engine.backward(loss * self.share.num_ranks)
+            # DDP averages gradients over ranks; the gradient of the global mean is their sum. That
+            # of a loss which is not finite may be finite: times zero, the loss spoils it for all.
+            self._engine.backward(loss * (self.share.num_ranks + 0 * loss.detach()))
             measured.append({"loss": loss.detach(), **means})
         if not self._all_take_part:
             refuse_idle(self.policy.network)
             self._all_take_part = True
         grad_norm = self._engine.clip_gradients(self._optimizer, self._max_grad_norm)
-        self._engine.step(self._optimizer)
+        self._engine.step(self._optimizer, grad_norm)
         self._optimizer.zero_grad(set_to_none=True)
-        self.ema.follow(step + 1)
-        return UpdateResult(sum_of(measured), grad_norm, lr)
+        is_sound = grad_norm.isfinite()
+        self._buffers.put_back_unless(is_sound)
+        self.ema.follow(step + 1, is_sound)
+        terms = sum_of(measured)
+        is_fine = terms["loss"].isfinite() & (is_sound | self._engine.scales_losses)
+        return UpdateResult(terms, grad_norm, lr, ~is_fine)
 
     def _global_counts(self, inputs: Batch) -> dict[str, Tensor]:
         counts = self._bare_network.entry_counts(inputs)
@@ -116,6 +128,11 @@ class Learner:
         draws = draw(self.share.samples_per_step, generator)
         own = self.share.own
         return {name: sent(value[own], self.policy.device) for name, value in draws.items()}
+
+    def largest_weight(self) -> Tensor:
+        """The largest of the weights that this rank holds, on the device; of NaN it is NaN."""
+        weights = [held_part(each.detach()) for each in self.policy.network.parameters()]
+        return get_total_norm([each for each in weights if each.numel() > 0], torch.inf)
 
     def snapshot(self, position: Position) -> Snapshot:
         """Collective. Everything this learner needs to go on from a position."""

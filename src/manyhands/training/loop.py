@@ -1,40 +1,57 @@
 """The training loop: when things happen. How they happen lives in the modules it calls.
 
-One step is: data, update, log, validate, save. A checkpoint taken after step N followed by a resume
-continues exactly as if the run had never stopped.
+One step is: data, update, judge, log, validate, save. A checkpoint taken after step N followed by a
+resume continues exactly as if the run had never stopped.
 """
 
 from manyhands.training.ending import Ending
+from manyhands.training.rollback import roll_back
+from manyhands.training.room import told_if_full
 from manyhands.training.run import Run
-from manyhands.training.stop import StopSignal
+from manyhands.training.validate import HELD_OUT_LOSS
 
 
 def train(run: Run) -> Ending:
     """Train from where the run stands until its last step, or until asked to stop."""
+    catch_up(run)
     position = run.start
     batches = run.stream.starting_at(position.samples)
+    stopping = False
 
-    with StopSignal() as stop, run.journal.following():
-        while position.step < run.due.num_steps:
+    full = told_if_full(run.learner.share, run.world)
+    with run.journal.following(), run.checkpoints.concluded(), full:
+        run.world.defer_stops()
+        while position.step < run.due.num_steps and not stopping:
             with run.clock.timing("data"):
                 batch = next(batches)
             with run.clock.timing("update"):
                 result = run.learner.update(batch, position.step)
+            run.guard.note(position, result)
             position = position.after(run.learner.share.samples_per_step)
 
             run.meter.note(result)
             run.audit.note(position.step, batch)
             run.journal.advance(position.step)
-            stopping = run.due.poll(position.step) and run.world.any(stop.requested)
-            saving = run.due.save(position.step, stopping)
             held_out = run.validator.losses_after(position.step)
+            stopping = run.due.poll(position.step) and run.world.is_stopping()
+            saving = run.due.save(position.step, stopping)
+            if run.due.judge(position.step) and run.guard.must_return(run.learner, saving):
+                position = roll_back(run, position)
+                continue
             if run.due.log(position.step) or saving or held_out:
-                # Measures come before the save: one that is not finite ends the run here.
-                run.journal.record(position.step, run.meter.lap() | held_out)
+                measures = run.meter.lap() | run.guard.lap() | held_out
+                marks = run.remarks.on(position.step, measures)
+                run.journal.record(position.step, measures | marks)
             if saving:
-                run.checkpoints.save(position, run.learner)
-                run.journal.say(f"checkpoint of step {position.step} saved")
-            if stopping:
-                return Ending.STOPPED
+                run.checkpoints.save(position, run.learner, held_out)
+            run.journal.tell(run.checkpoints.news())
 
-    return Ending.FINISHED
+    run.journal.tell(run.checkpoints.news())
+    return Ending.STOPPED if stopping else Ending.FINISHED
+
+
+def catch_up(run: Run) -> None:
+    """Measure what was due where a run goes on, if a request to stop cut that short."""
+    step = run.start.step
+    if run.due.validate(step) and run.world.any(run.journal.lacks(step, HELD_OUT_LOSS)):
+        run.journal.amend(run.validator.losses_after(step))

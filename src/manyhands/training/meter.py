@@ -1,10 +1,7 @@
 """Measures of the updates since the last log, over all ranks: global means, worst timings."""
 
-import math
-
 import torch
 
-from manyhands.errors import Diverged
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import World
 from manyhands.training.learner import UpdateResult
@@ -20,31 +17,39 @@ class Meter:
         self._num_steps = 0
         self._names: list[str] = []
         self._sums = torch.zeros((), dtype=torch.float64)
+        self._num_sound = torch.zeros((), dtype=torch.float64)
         self._lr = 0.0
 
     def note(self, result: UpdateResult) -> None:
-        """Take an update's result into the lap."""
+        """Take an update's result into the lap; a bad one counts for its time alone."""
         values = torch.stack([*result.terms.values(), result.grad_norm]).double()
-        self._sums = values if self._num_steps == 0 else self._sums + values
+        # An overflow that a loss scaler answers leaves no gradient.
+        values = values.where(~result.is_bad & values.isfinite(), 0)
+        is_first = self._num_steps == 0
+        self._sums = values if is_first else self._sums + values
+        is_sound = (~result.is_bad).double()
+        self._num_sound = is_sound if is_first else self._num_sound + is_sound
         self._names = [*result.terms, "grad_norm"]
         self._lr = result.lr
         self._num_steps += 1
 
     def lap(self) -> dict[str, float]:
-        """Collective. Means over the lap's updates and their speed; starts the next lap."""
+        """Collective. Means over the lap's sound updates, NaN without any, and their speed.
+
+        Starts the next lap.
+        """
         measures = self._means() | {"lr": self._lr} | self._speed(self._num_steps)
         self._num_steps = 0
-        broken = [name for name, value in measures.items() if not math.isfinite(value)]
-        if broken:
-            raise Diverged(
-                f"training diverged: {', '.join(broken)} is not finite, and nothing is saved; "
-                "try a smaller --optimizer.lr, or look for bad values in the dataset"
-            )
         return measures
+
+    def restart(self) -> None:
+        """Forget the lap so far."""
+        self._num_steps = 0
+        self._clock.lap()
 
     def _means(self) -> dict[str, float]:
         # The gradient is that of all ranks already.
-        means = self._sums / self._num_steps
+        means = self._sums / self._num_sound
         values = torch.cat([self._world.sum(means[:-1]), means[-1:]]).tolist()
         return dict(zip(self._names, values, strict=True))
 

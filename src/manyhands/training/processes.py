@@ -1,37 +1,51 @@
 """A run in as many processes as it should have: those a launcher started, or our own."""
 
+import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from manyhands.config.files import to_yaml
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import completed
 from manyhands.config.train import LaunchConfig, TrainConfig
-from manyhands.errors import EnvironmentFault
+from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.launch.accelerate import accelerate_command
 from manyhands.launch.environment import (
+    RESTARTS,
     current_launcher,
     num_set_visible,
     port_set_by_hand,
     visible_gpus,
 )
+from manyhands.launch.gpus import gpus_that_compute
+from manyhands.launch.outcome import Outcome
 from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
+from manyhands.stop import StopSignal
 from manyhands.training.ending import Ending, ending_of
+from manyhands.training.restarts import Places, Start, run_with_restarts
 
 
 def train(config: TrainConfig) -> Ending:
     """Train as a config says, in one process per GPU unless a launcher already started some."""
+    try:
+        with StopSignal() as stop:
+            return _train(config, stop)
+    except Stopped:
+        return Ending.STOPPED
+
+
+def _train(config: TrainConfig, stop: StopSignal) -> Ending:
     config, launcher = completed(config), current_launcher()
     if not needs_workers(config, launcher):
         from manyhands.training.start import run_training
 
-        return run_training(config)
+        return run_training(config, stop=stop)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "train.yaml"
         file.write_text(to_yaml(config), encoding="utf-8")
-        return ending_of(train_in_workers(config, launcher, [f"--config={file}"]))
+        return ending_of(train_in_workers(config, launcher, [f"--config={file}"], stop))
 
 
 def needs_workers(config: TrainConfig, launcher: Launcher) -> bool:
@@ -39,21 +53,58 @@ def needs_workers(config: TrainConfig, launcher: Launcher) -> bool:
     if launcher.started_ranks:
         refuse_other_processes(config, launcher)
         return False
-    wanted = config.launch.num_machines > 1 or config.launch.gpu_ids is not None
+    launch = config.launch
+    wanted = launch.num_machines > 1 or launch.gpu_ids is not None or launch.max_restarts > 0
     return wanted or num_processes_of(config, launcher) > 1
 
 
-def train_in_workers(config: TrainConfig, launcher: Launcher, arguments: Sequence[str]) -> int:
-    """Run `manyhands train` once per rank of this machine; return the exit code of the whole."""
-    command = [sys.executable, "-m", "manyhands", "train", *arguments]
-    gpu_ids = config.launch.gpu_ids
+def train_in_workers(
+    config: TrainConfig,
+    launcher: Launcher,
+    arguments: Sequence[str],
+    stop: StopSignal,
+    places_left: Callable[[], Places] | None = None,
+) -> int:
+    """Run `manyhands train` once per rank of this machine; return the exit code of the whole.
+
+    `places_left` says where processes can be started again; those whose GPUs compute, if not given.
+    """
     refuse_missing_ids(config.launch)
-    return run_workers(
-        num_processes_of(config, launcher),
-        command,
-        machines_of(config.launch),
-        None if gpu_ids is None else visible_gpus(gpu_ids),
-    )
+    refuse_lost_accumulation(config, launcher)
+    first = places_of(config, launcher)
+
+    def run(start: Start) -> Outcome:
+        command = [sys.executable, "-m", "manyhands", "train", *arguments, *start.flags]
+        changes = {RESTARTS: json.dumps(start.restarts)}
+        if start.places.gpus is not None:
+            changes["CUDA_VISIBLE_DEVICES"] = ",".join(start.places.gpus)
+        machines = machines_of(config.launch)
+        return run_workers(start.places.num_processes, command, machines, changes)
+
+    left = places_left or (lambda: places_that_compute(first))
+    return run_with_restarts(config, first, run, left, stop)
+
+
+def places_of(config: TrainConfig, launcher: Launcher) -> Places:
+    """Where the processes of this machine compute."""
+    gpu_ids = config.launch.gpu_ids
+    if gpu_ids is None and config.launch.max_restarts > 0:
+        # By their names, those that are left after an accident are still told apart.
+        gpu_ids = [*range(_num_gpus(config, launcher))] or None
+    gpus = None if gpu_ids is None else visible_gpus(gpu_ids)
+    return Places(num_processes_of(config, launcher), gpus)
+
+
+def places_that_compute(first: Places) -> Places:
+    """What is left of the places that processes had."""
+    if first.gpus is None:
+        return first
+    gpus = gpus_that_compute(first.gpus)
+    if not gpus:
+        raise EnvironmentFault(
+            f"of the GPUs {', '.join(first.gpus)} none computes any more; look at nvidia-smi"
+        )
+    return Places(min(first.num_processes, len(gpus)), gpus)
 
 
 def machines_of(launch: LaunchConfig) -> Machines:
@@ -85,7 +136,7 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
 def refuse_other_processes(config: TrainConfig, launcher: Launcher) -> None:
     """Refuse flags about processes that a launcher has started already."""
     # A resumed run may have stored what it had, and our own workers get the flags of their parent.
-    if config.resume is not False or launcher.is_ours:
+    if config.resumes or launcher.is_ours:
         return
     asked = config.launch
     if asked.num_processes not in (None, launcher.num_local_ranks):
@@ -99,6 +150,16 @@ def refuse_other_processes(config: TrainConfig, launcher: Launcher) -> None:
                 f"--launch.{name}={getattr(asked, name)}, but a launcher started this process; "
                 "give its own flags instead"
             )
+
+
+def refuse_lost_accumulation(config: TrainConfig, launcher: Launcher) -> None:
+    """Refuse restarts with micro-batches that are not part of the config, and would not be kept."""
+    if config.launch.max_restarts > 0 and launcher.accumulation is not None:
+        raise EnvironmentFault(
+            f"the launcher asks for {launcher.accumulation} micro-batches per update, which "
+            "--launch.max_restarts cannot keep; use --accelerator.gradient_accumulation.steps="
+            f"{launcher.accumulation} instead"
+        )
 
 
 def refuse_missing_ids(launch: LaunchConfig) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from manyhands.checkpoint.store import CheckpointStore, Position
+from manyhands.checkpoint.snapshot import Position
+from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.train import TrainConfig
 from manyhands.data.cache.frame_cache import FrameCaches
 from manyhands.observe.audit import Audit, NoAudit
@@ -13,8 +14,10 @@ from manyhands.observe.clock import Clock
 from manyhands.observe.journal import Journal, SilentJournal
 from manyhands.parallel.world import World
 from manyhands.training.due import Due
+from manyhands.training.guard import Guard
 from manyhands.training.learner import Learner
 from manyhands.training.meter import Meter
+from manyhands.training.remarks import Remarks
 from manyhands.training.validate import NoValidator, Validator
 from manyhands.types import Batch
 
@@ -44,4 +47,6 @@ class Run:
     audit: Audit | NoAudit
     clock: Clock
     meter: Meter
+    guard: Guard
+    remarks: Remarks
     due: Due

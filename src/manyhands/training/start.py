@@ -9,15 +9,17 @@ from pathlib import Path
 
 import torch
 
-from manyhands.checkpoint.layout import find_checkpoint
+from manyhands.config.checkpoints import find_checkpoint
 from manyhands.config.folders import AVERAGED, PRETRAINED
 from manyhands.config.resolve import output_dir_of
-from manyhands.config.train import TrainConfig
+from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
+from manyhands.launch.environment import restarts_so_far
 from manyhands.observe.rows import read_rows
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.networks import network_maker
 from manyhands.policies.publish import check_publishing, publish_checkpoint
+from manyhands.stop import StopSignal
 from manyhands.training.assemble import assemble
 from manyhands.training.ending import Ending
 from manyhands.training.kernels import chosen_kernels
@@ -25,22 +27,30 @@ from manyhands.training.loop import train
 from manyhands.training.run import Run
 
 
-def run_training(config: TrainConfig, command: Sequence[str] = ()) -> Ending:
-    """Collective over the ranks a launcher started. Train as a config says."""
+def run_training(
+    config: TrainConfig, command: Sequence[str] = (), stop: StopSignal | None = None
+) -> Ending:
+    """Collective over the ranks a launcher started. Train as a config says.
+
+    A request to stop that comes before the first update raises Stopped.
+    """
+    stop = stop or StopSignal()
     assert config.policy is not None
     network_maker(config.policy.type)  # One that cannot be trained is refused before anything else.
-    with chosen_kernels(config.cudnn_deterministic), joined_world(config) as world:
+    with chosen_kernels(config.cudnn_deterministic), joined_world(config, stop=stop) as world:
         run_dir = agree_on_run_dir(config, world)
         world.watch.hang_dir = run_dir / "hang"
         if config.policy.push_to_hub:
             world.once(lambda: check_publishing(config))
         run = assemble(config, run_dir, world)
         run.journal.note({"command": list(command), "threads": torch.get_num_threads()})
+        run.journal.note({"restarts": restarts_so_far()})
         ending = train(run)
         world.once_per_machine(run.frames.make_durable)
         run.journal.say(farewell(ending, run_dir, config))
         run.journal.conclude(ending.value)
     if config.policy.push_to_hub and ending is Ending.FINISHED and world.is_main:
+        stop.obey()
         publish_run(run)
     return ending
 
@@ -68,21 +78,29 @@ def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
     """Collective. One run directory for all ranks; a fresh run never writes into an old one."""
     now = datetime.now().strftime("%Y-%m-%d/%H-%M-%S")
     run_dir = world.share(output_dir_of(config, now))
-    fault = world.share(fault_of_run_dir(run_dir, config.resume))
+    fault = world.share(fault_of_run_dir(run_dir, config))
     if fault is not None:
         raise UserError(fault)
     return run_dir
 
 
-def fault_of_run_dir(run_dir: Path, resume: bool | str) -> str | None:
+def fault_of_run_dir(run_dir: Path, config: TrainConfig) -> str | None:
     """Why a run cannot live in a directory, which need not exist yet; None if it can."""
-    resumed = resume is not False and find_checkpoint(Path(str(resume))).parent.parent
     nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         return f"--output_dir={run_dir} cannot be written to because of {nearest}; choose another"
-    if nearest == run_dir and any(run_dir.iterdir()) and run_dir.resolve() != resumed:
-        return (
-            f"--output_dir={run_dir} exists and holds something else; choose another, or "
-            f"continue the run in it with --resume={run_dir}"
-        )
-    return None
+    # A run that was killed as it began may have left folders, and no more.
+    holds_nothing = not any(path.is_file() for path in run_dir.rglob("*"))
+    if nearest != run_dir or holds_nothing or _is_at_home(run_dir, config):
+        return None
+    return (
+        f"--output_dir={run_dir} exists and holds something else; choose another, or continue the "
+        f"run in it with --resume={run_dir}"
+    )
+
+
+def _is_at_home(run_dir: Path, config: TrainConfig) -> bool:
+    """Whether what a directory holds is of the run that goes on, or that starts over, in it."""
+    if config.resumes:
+        return Path(str(config.resume)).resolve().parent.parent == run_dir.resolve()
+    return config.resume == AUTO and (run_dir / "run.json").is_file()

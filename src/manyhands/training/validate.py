@@ -23,8 +23,12 @@ from manyhands.training.due import Due
 from manyhands.training.ema import Weights
 from manyhands.types import Batch, LossTerms, Network
 
+HELD_OUT_LOSS = "held_out_loss"
 CHUNK = 32
 """Samples measured at a time; another number would change the draws, hence the loss."""
+
+POLL_EVERY = 4
+"""Chunks between two questions among ranks about a request to stop."""
 
 Sums = dict[str, tuple[float, float, float]]
 """Total, number of entries and weight of every term of the loss."""
@@ -53,9 +57,11 @@ class HeldOut:
     def losses(self, weights: Weights) -> dict[str, float]:
         """Collective. The loss and its terms, with each of the weights and named by their ending.
 
-        Samples are read once for all of them.
+        Samples are read once for all of them. There are none if a request to stop came meanwhile.
         """
         measured = self._measure(weights)
+        if not measured:
+            return {}
         losses = {
             f"{name}{ending}": value
             for ending in weights
@@ -69,7 +75,9 @@ class HeldOut:
         own: dict[int, Measured] = {}
         with evaluating(self._policy.network):
             batches = self._stream.batches_over(np.concatenate(rows), CHUNK)
-            for chunk, batch in zip(chunks, batches, strict=True):
+            for turn, (chunk, batch) in enumerate(zip(chunks, batches, strict=True)):
+                if turn % POLL_EVERY == 0 and self._world.is_stopping():
+                    return []
                 seed = derive_seed(self._seed, "held out", chunk)
                 sums = self._sums(batch, seed, weights)
                 own[chunk] = Measured(len(batch[names.ACTION]), sums)
@@ -142,7 +150,7 @@ def means_of(parts: list[Sums]) -> dict[str, float]:
         for name in parts[0]
     }
     loss = sum(parts[0][name][2] * mean for name, mean in means.items())
-    return {"held_out_loss": loss} | {f"held_out_{name}": mean for name, mean in means.items()}
+    return {HELD_OUT_LOSS: loss} | {f"held_out_{name}": mean for name, mean in means.items()}
 
 
 def held_out_rows(source: Dataset | Mixture, max_samples: int) -> np.ndarray:

@@ -425,7 +425,7 @@ def test_ranks_with_parts_of_a_batch_are_one_process_with_all_of_it(golden, tmp_
     counts = network.entry_counts(batch)
     case = {"config": config, "state": state, "batch": batch, "draws": draws, "counts": counts}
     torch.save(case, tmp_path / "case.pt")
-    assert run_workers(2, [sys.executable, "-c", SHARES, str(tmp_path)]) == 0
+    assert run_workers(2, [sys.executable, "-c", SHARES, str(tmp_path)]).code == 0
 
     whole = loss_of_draws(network, batch, draws)
     whole.backward()

@@ -76,7 +76,7 @@ def test_ranks_together_are_one_process_with_the_whole_batch(tmp_path: Path):
     cases = [case_of(dtype, num_first) for dtype in TOLERANCES for num_first in (1, 3, 5)]
     cases.append(case_of(torch.float64, 2, recompute=True))
     torch.save(cases, tmp_path / "cases.pt")
-    assert run_workers(2, [sys.executable, "-c", SHARES, str(tmp_path)]) == 0
+    assert run_workers(2, [sys.executable, "-c", SHARES, str(tmp_path)]).code == 0
     ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for case, (first, first_state), (second, second_state) in zip(cases, *ranks, strict=True):
         tolerance = TOLERANCES[case["images"].dtype]

@@ -92,6 +92,11 @@ class SampleStream:
         num_workers = resolve_num_workers(self.loading)
         return self._read(self._rows_from(position), self.share.samples_per_rank, num_workers)
 
+    def rows_at(self, position: int) -> np.ndarray:
+        """Rows of this rank in the global batch at a position."""
+        own = self.share.own
+        return self.order.indices(position + own.start, position + own.stop)
+
     def batches_over(self, rows: np.ndarray, batch_size: int) -> Iterator[Batch]:
         """Batches of the given rows, in their order; the last one holds what is left."""
         parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
@@ -99,9 +104,8 @@ class SampleStream:
         return self._read(iter(parts), batch_size, num_workers)
 
     def _rows_from(self, position: int) -> Iterator[np.ndarray]:
-        own = self.share.own
         while True:
-            yield self.order.indices(position + own.start, position + own.stop)
+            yield self.rows_at(position)
             position += self.share.samples_per_step
 
     def _read(

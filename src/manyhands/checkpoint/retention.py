@@ -1,0 +1,83 @@
+"""Which checkpoints stay."""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyhands.atomic import point_link
+from manyhands.config.checkpoints import checkpoints_of
+from manyhands.config.folders import BEST, CHECKPOINTS
+from manyhands.config.train import TrainConfig
+from manyhands.manifest import ManifestFault, read_manifest
+
+LOWER_IS_BETTER = ("held_out_loss", "held_out_loss_ema")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint as its manifest tells of it."""
+
+    folder: Path
+    step: int
+    scores: dict[str, float]
+
+
+def saved_of(run_dir: Path) -> list[Saved]:
+    """The checkpoints of a run whose manifests can be trusted, the one saved last first."""
+    saved = []
+    for folder in checkpoints_of(run_dir):
+        # Whatever it is, without a manifest it is not ours to remove.
+        with suppress(ManifestFault):
+            facts, _ = read_manifest(folder)
+            saved.append(Saved(folder, facts["step"], facts["scores"]))
+    return saved
+
+
+def expired(saved: Sequence[Saved], config: TrainConfig) -> list[Saved]:
+    """Checkpoints that nothing asks to keep; never the one saved last."""
+    if config.keep_last is None:
+        return []
+    best = best_of(saved, config.keep_best)
+    return [
+        each
+        for number, each in enumerate(saved)
+        if number >= config.keep_last
+        and each is not best
+        and not (config.keep_every and each.step % config.keep_every == 0)
+    ]
+
+
+def best_of(saved: Sequence[Saved], score: str | None) -> Saved | None:
+    """The checkpoint of the best score; of equal ones the first that was saved."""
+    scored = [each for each in reversed(saved) if score in each.scores]
+    sign = 1.0 if score in LOWER_IS_BETTER else -1.0
+    return min(scored, key=lambda each: sign * each.scores[str(score)], default=None)
+
+
+def tidy(run_dir: Path, config: TrainConfig) -> None:
+    """Point out the best checkpoint, and remove those that have expired."""
+    saved = saved_of(run_dir)
+    best = best_of(saved, config.keep_best)
+    if best is not None:
+        point_link(run_dir / CHECKPOINTS / BEST, best.folder.name)
+    for each in expired(saved, config):
+        # What cannot be removed now may be removed after the next save.
+        with suppress(OSError):
+            remove(each.folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder; whoever looks finds it whole or not at all."""
+    aside = folder.with_name(f".{folder.name}.removed")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
+    shutil.rmtree(aside)
+
+
+def sweep(run_dir: Path) -> None:
+    """Remove what saves and removals that a crash interrupted have left."""
+    for ending in ("partial", "shards", "removed"):
+        for path in (run_dir / CHECKPOINTS).glob(f".[0-9]*.{ending}"):
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,138 @@
+"""A save behind the back of training: every rank's thread writes its part, the main one ends it.
+
+Ranks agree by messages, never by a collective: training may make one at any moment.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+
+from manyhands.checkpoint.files import CheckpointFiles, told
+from manyhands.checkpoint.snapshot import Learner
+from manyhands.manifest import Entry
+from manyhands.parallel.channel import Channel, OwnChannel
+from manyhands.parallel.world import World
+
+PAUSES_S = (2.0, 10.0)
+"""How long to wait before a save that failed is tried again."""
+DAMAGE = "!"
+"""How a message begins that tells of a failure."""
+
+Say = Callable[[str], None]
+
+
+class Saving:
+    """One save under way."""
+
+    def __init__(
+        self,
+        name: str,
+        files: CheckpointFiles,
+        learner: Learner,
+        world: World,
+        channel: Channel | OwnChannel,
+    ) -> None:
+        self._name = name
+        self._files = files
+        self._learner = learner
+        self._world = world
+        self._channel = channel
+        self._say: Say = print
+        self.fault: str | None = None
+        """Why nothing was saved."""
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
+
+    def start(self, say: Say) -> None:
+        """Begin; what happens is told as it happens, by the main rank."""
+        self._say = say
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the end; an error that is nobody's mistake but ours is raised here."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end, but not longer than some seconds, and whatever it is."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            self._try_often()
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def _try_often(self) -> None:
+        started = time.monotonic()
+        for number, pause_s in enumerate((*PAUSES_S, None)):
+            key = f"{self._name}/{number}"
+            attempt = self._lead if self._world.is_main else self._follow
+            self.fault = attempt(key)
+            if self.fault is None:
+                wall_s = time.monotonic() - started
+                self._tell(f"checkpoint of step {self._files.step} saved in {wall_s:.1f} s")
+                return
+            if pause_s is None:
+                break
+            self._tell(f"WARNING: {self.fault}; trying again in {pause_s:.0f} s")
+            time.sleep(pause_s if self._world.is_main else 0.0)
+        self._files.give_up()
+        self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training goes on")
+
+    def _tell(self, text: str) -> None:
+        if self._world.is_main:
+            self._say(text)
+
+    def _lead(self, key: str) -> str | None:
+        """Let all ranks write, end it, and say how it went."""
+        verdict = f"{DAMAGE}the main rank failed"
+        try:
+            fault = self._guarded(self._files.make_room)
+            self._channel.say(f"{key}/open", f"{DAMAGE}{fault}" if fault else "")
+            fault = fault or self._take_in(key)
+            verdict = f"{DAMAGE}{fault}" if fault else ""
+        finally:
+            self._channel.say(f"{key}/verdict", verdict)
+        return self._fault_in(verdict)
+
+    def _take_in(self, key: str) -> str | None:
+        shards: dict[str, Entry] = {}
+        if self._files.is_sharded:
+            self._channel.say(f"{key}/{self._world.rank}", self._written())
+            for rank in range(self._world.size):
+                said = self._channel.hear(f"{key}/{rank}")
+                fault = self._fault_in(said)
+                if fault is not None:
+                    return f"rank {rank}: {fault}"
+                name, *entry = json.loads(said)
+                shards[name] = Entry(*entry)
+        return self._guarded(lambda: self._files.write(self._learner, shards))
+
+    def _follow(self, key: str) -> str | None:
+        """Write what the main rank waits for; how it went in the end."""
+        can_write = self._fault_in(self._channel.hear(f"{key}/open")) is None
+        if can_write and self._files.is_sharded:
+            self._channel.say(f"{key}/{self._world.rank}", self._written())
+        return self._fault_in(self._channel.hear(f"{key}/verdict"))
+
+    def _written(self) -> str:
+        try:
+            name, entry = self._files.write_shard()
+        except OSError as error:
+            return f"{DAMAGE}{told(error, self._files.target)}"
+        return json.dumps([name, *entry])
+
+    def _guarded(self, work: Callable[[], None]) -> str | None:
+        try:
+            work()
+        except OSError as error:
+            return told(error, self._files.target)
+        return None
+
+    @staticmethod
+    def _fault_in(said: str) -> str | None:
+        return said.removeprefix(DAMAGE) if said.startswith(DAMAGE) else None

@@ -1,0 +1,70 @@
+"""What a checkpoint is made of, and who can be saved and restored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor
+
+from manyhands.checkpoint.shards import Shards
+from manyhands.lerobot_format.checkpoint import TrainingState
+from manyhands.parallel.shards import Part
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run is: updates made, and samples its data order has given out."""
+
+    step: int = 0
+    samples: int = 0
+
+    def after(self, num_samples: int) -> "Position":
+        """The position one update of that many samples later."""
+        return Position(self.step + 1, self.samples + num_samples)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a checkpoint will hold; nothing in it changes any more."""
+
+    policies: Mapping[str, Mapping[str, Tensor] | None]
+    """Whole weights, in the memory of the main rank, by the folder they go to."""
+    state: TrainingState
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """What this rank has to save by itself."""
+
+    @property
+    def num_bytes(self) -> int:
+        """About what this rank will write."""
+        moments = [
+            value
+            for values in self.state.optimizer.get("state", {}).values()
+            for value in values.values()
+        ]
+        weights = [value for each in self.policies.values() for value in (each or {}).values()]
+        parts = [part.values for part in self.parts.values()]
+        return sum(value.nbytes for value in (*moments, *weights, *parts))
+
+
+class Memory(Protocol):
+    """What can be put back, from a folder or from shards."""
+
+    def load_policy(self, folder: Path, shards: Shards | None) -> None: ...
+
+    def load_average(self, folder: Path, shards: Shards | None) -> None: ...
+
+
+class Learner(Protocol):
+    """What can be saved and restored."""
+
+    @property
+    def memory(self) -> Memory: ...
+
+    def snapshot(self, position: Position) -> Snapshot:
+        """Collective. Everything this learner needs to go on from a position."""
+
+    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None: ...
+
+    def load_training_state(self, state: TrainingState, shards: Shards | None = None) -> list[str]:
+        """Go on from a saved state; return what differs and must be said."""

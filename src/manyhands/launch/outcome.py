@@ -1,0 +1,73 @@
+"""How workers ended together, from the exit code of each."""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from manyhands.errors import Diverged, RankLost, Stopped, UserError
+from manyhands.stop import SIGNALS
+
+STOPPED = Stopped.exit_code
+LOST = RankLost.exit_code
+INTERRUPTED = 128 + signal.SIGINT
+UNHEARD = tuple(-number for number in SIGNALS)
+"""Exit codes of workers that were asked to stop before they listened."""
+SPOKEN = (UserError.exit_code, Diverged.exit_code)
+"""Exit codes of workers that said themselves all there is to say."""
+
+Codes = Sequence[int | None]
+"""Exit codes by rank; None while a worker lives."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """How one worker ended that should not have."""
+
+    rank: int
+    code: int
+
+    @property
+    def how(self) -> str:
+        """What to say of it."""
+        if self.code == -signal.SIGKILL:
+            return "was ended by SIGKILL; if nobody did that, the machine ran out of memory"
+        if self.code < 0:
+            return f"was ended by {signal.Signals(-self.code).name}"
+        if self.code in (0, STOPPED):
+            return f"left before the others, with exit code {self.code}"
+        return f"ended with exit code {self.code}; what it said is above"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How workers ended."""
+
+    code: int
+    """The exit code of the whole."""
+    deaths: Sequence[Death] = ()
+    """Ranks that failed by themselves."""
+    was_asked: bool = False
+    """Whether somebody asked the workers to stop."""
+
+
+def failed_ranks(codes: Codes) -> dict[int, int]:
+    """The exit codes of ranks that neither finished nor were asked to stop."""
+    fine = (None, 0, STOPPED, *UNHEARD)
+    return {rank: code for rank, code in enumerate(codes) if code not in fine and code is not None}
+
+
+def is_explained(codes: Codes) -> bool:
+    """Whether one rank failed by itself, and not because another did."""
+    return any(code != LOST for code in failed_ranks(codes).values())
+
+
+def outcome_of(codes: Codes) -> Outcome:
+    """The exit code that explains most, and whose it is."""
+    failed = failed_ranks(codes)
+    if not failed:
+        return Outcome(STOPPED if any(codes) else 0)
+    # A rank that fails by itself says why, or is spoken for; those it drags down have no say.
+    own = [Death(rank, code) for rank, code in failed.items() if code != LOST]
+    early = [Death(rank, code) for rank, code in enumerate(codes) if code in (0, STOPPED)]
+    code = max((death.code for death in own), key=lambda code: (code > 1, code < 0), default=1)
+    return Outcome(128 - code if code < 0 else code, own or early)

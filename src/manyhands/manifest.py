@@ -1,0 +1,84 @@
+"""What a folder holds, file by file: enough to tell later whether it is whole and unchanged."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MANIFEST = "manifest.json"
+CHUNK_BYTES = 1 << 20
+
+
+class ManifestFault(Exception):
+    """A manifest that is missing, damaged, or of something else."""
+
+
+class Entry(NamedTuple):
+    """A file as it was written."""
+
+    num_bytes: int
+    sha256: str
+
+
+def entry_of(file: Path) -> Entry:
+    """A file as it is."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return Entry(file.stat().st_size, digest.hexdigest())
+
+
+def entries_of(folder: Path) -> dict[str, Entry]:
+    """All files of a folder by their paths in it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    return {path.relative_to(folder).as_posix(): entry_of(path) for path in files}
+
+
+def manifest_text(facts: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
+    """The text of a manifest: facts about a folder and its files, sealed by a checksum."""
+    content = {**facts, "files": {name: entry._asdict() for name, entry in entries.items()}}
+    return json.dumps({**content, "sha256": _seal(content)}, indent=2)
+
+
+def read_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, Entry]]:
+    """The facts and files of a folder; raises ManifestFault if they cannot be trusted."""
+    try:
+        text = (folder / MANIFEST).read_text(encoding="utf-8")
+        facts = json.loads(text)
+        entries = {name: Entry(**entry) for name, entry in facts.pop("files").items()}
+        del facts["sha256"]
+        if manifest_text(facts, entries) != text:
+            raise ValueError("its checksum does not match")
+        return facts, entries
+    except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+        raise ManifestFault(f"{folder / MANIFEST} cannot be trusted: {error}") from None
+
+
+def damage_of(folder: Path) -> str | None:
+    """The first file of a folder that is not what its manifest says; None if all are."""
+    try:
+        _, entries = read_manifest(folder)
+    except ManifestFault as error:
+        return str(error)
+    for name, known in entries.items():
+        fault = _fault_of(folder / name, known)
+        if fault is not None:
+            return f"{folder / name} {fault}"
+    return None
+
+
+def _fault_of(file: Path, known: Entry) -> str | None:
+    try:
+        num_bytes = file.stat().st_size
+        if num_bytes != known.num_bytes:
+            return f"has {num_bytes} bytes of {known.num_bytes}"
+        return None if entry_of(file) == known else "was changed after it was written"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,44 @@
+"""Short messages between ranks that background threads can wait for without a collective."""
+
+import threading
+
+from torch._C._distributed_c10d import Store
+
+from manyhands.errors import RankLost
+
+WAIT_S = 0.05
+
+
+class Channel:
+    """What ranks tell each other under names that are used once."""
+
+    def __init__(self, store: Store, is_over: threading.Event) -> None:
+        self._store = store
+        self._is_over = is_over
+
+    def say(self, name: str, text: str = "") -> None:
+        """Tell something to all ranks."""
+        # An empty value would read as none.
+        self._store.set(name, f"{text}\n")
+
+    def hear(self, name: str) -> str:
+        """What a rank says under a name, however long that takes it; raises if the run ends."""
+        while not self._store.check([name]):
+            if self._is_over.wait(WAIT_S):
+                raise RankLost
+        return self._store.get(name).decode()[:-1]
+
+
+class OwnChannel:
+    """The channel of a single process, which only hears itself."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def say(self, name: str, text: str = "") -> None:
+        """Remember something."""
+        self._said[name] = text
+
+    def hear(self, name: str) -> str:
+        """What was said before."""
+        return self._said.pop(name)

@@ -1,0 +1,109 @@
+"""Which values of which samples are not finite, found by reading an update's samples once more.
+
+The order of data is a function of the position alone: any update's samples can be had again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from manyhands.data.batches import read_batch
+from manyhands.data.loading.stream import SampleStream
+from manyhands.data.mixture import DATASET_INDEX
+from manyhands.lerobot_format import names
+from manyhands.parallel.world import World
+from manyhands.types import Batch
+
+MAX_TOLD = 3
+
+Windows = Mapping[str, Sequence[int]]
+"""Frame offsets of the features that a policy reads or predicts."""
+
+
+class Culprit(NamedTuple):
+    """A value that is not finite."""
+
+    row: int
+    """The sample that had it, as the dataset counts frames."""
+    episode: int
+    frame: int
+    """Where in the episode the value is."""
+    feature: str
+    dataset: int | None = None
+    """Which of several datasets it is in."""
+
+    def __str__(self) -> str:
+        where = "" if self.dataset is None else f" of dataset {self.dataset}"
+        return (
+            f"{self.feature} of episode {self.episode}, frame {self.frame}{where} "
+            f"(seen from row {self.row})"
+        )
+
+
+class Evidence(NamedTuple):
+    """What an update was made from."""
+
+    rows: list[int]
+    """All samples of the global batch, as the dataset counts frames."""
+    culprits: list[Culprit]
+
+
+class Investigation:
+    """Reads the samples of past updates again."""
+
+    def __init__(self, stream: SampleStream, windows: Windows, world: World) -> None:
+        self._stream = stream
+        self._windows = windows
+        self._world = world
+
+    def of_update(self, position: int) -> Evidence:
+        """Collective. What went into the update whose samples begin at a position."""
+        batch = read_batch(self._stream.source, self._stream.rows_at(position))
+        rows = batch[names.INDEX].flatten().tolist()
+        parts = self._world.gather(Evidence(rows, culprits_in(batch, self._windows)))
+        return Evidence(
+            [row for part in parts for row in part.rows],
+            [culprit for part in parts for culprit in part.culprits],
+        )
+
+
+def culprits_in(batch: Batch, windows: Windows) -> list[Culprit]:
+    """Values of a batch that are not finite, in the order of its samples."""
+    found = []
+    for feature, offsets in windows.items():
+        values = batch[feature]
+        if values.is_floating_point():
+            seen = ~is_finite(values, len(offsets))
+            seen &= ~batch.get(feature + names.PAD_SUFFIX, torch.zeros_like(seen))
+            found += [
+                (sample, feature, offsets[place]) for sample, place in seen.nonzero().tolist()
+            ]
+    return [_culprit(batch, *each) for each in sorted(found)]
+
+
+def is_finite(values: Tensor, num_frames: int) -> Tensor:
+    """Whether all numbers are finite, by sample and frame, in the precision of training."""
+    return values.float().isfinite().reshape(len(values), num_frames, -1).all(dim=-1)
+
+
+def _culprit(batch: Batch, sample: int, feature: str, offset: int) -> Culprit:
+    row, episode, frame = (
+        int(batch[key].flatten()[sample])
+        for key in (names.INDEX, names.EPISODE_INDEX, names.FRAME_INDEX)
+    )
+    dataset = int(batch[DATASET_INDEX][sample]) if DATASET_INDEX in batch else None
+    return Culprit(row, episode, frame + offset, feature, dataset)
+
+
+def told_of(evidence: Evidence) -> str:
+    """What is to blame, in a few words."""
+    culprits = evidence.culprits
+    if not culprits:
+        return f"no value of its {len(evidence.rows)} samples is the cause"
+    # Several samples may see one and the same value.
+    first_of_each = {each._replace(row=0): each for each in reversed(culprits)}
+    told = [str(each) for each in reversed(first_of_each.values())]
+    more = f" and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else ""
+    return f"the cause is {'; '.join(told[:MAX_TOLD])}{more}"

@@ -1,0 +1,70 @@
+"""How many samples a process can take at a time, found by trying.
+
+Every try is made by a learner of its own that is thrown away: nothing of it is left in the run that
+follows. Ranks try by themselves, so that one which fails keeps no other waiting.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+
+from manyhands.data.loading.stream import Share
+from manyhands.errors import UserError
+from manyhands.parallel.exchange import apart
+from manyhands.parallel.world import World
+from manyhands.training.learner import Learner
+from manyhands.training.room import is_out_of_memory, shortage
+from manyhands.types import Batch
+
+NUM_TRIED = 2
+"""Updates of a try: what optimizers remember takes its room from the second on."""
+
+MakeLearner = Callable[[Share], Learner]
+
+
+def fitting_share(
+    share: Share, make_learner: MakeLearner, batches: Iterator[Batch], world: World
+) -> tuple[Share, list[str]]:
+    """Collective. A share in as many micro-batches as it takes to fit, and what is said of it.
+
+    The samples of an update stay the same; each try halves what is taken at a time.
+    """
+    batch, failed = next(batches), list[str]()
+    while world.any(not fits(make_learner, share, batch, world)):
+        failed.append(str(share.most_per_part))
+        share = halved(share, world)
+    told = f", after {', '.join(failed)} did not" if failed else ""
+    return share, [f"Batch size search: {share.most_per_part} samples at a time fit{told}"]
+
+
+def halved(share: Share, world: World) -> Share:
+    """The same samples with half as many at a time; no rank is left without any."""
+    if share.num_parts == share.least_per_rank:
+        raise UserError(shortage(share, world, "--find_batch_size found nothing that fits"))
+    size = -(-share.most_per_part // 2)
+    num_parts = min(-(-share.most_per_rank // size), share.least_per_rank)
+    return replace(share, num_parts=num_parts)
+
+
+def fits(make_learner: MakeLearner, share: Share, batch: Batch, world: World) -> bool:
+    """Whether this rank has room for updates."""
+    with apart():
+        outcome = _tried(make_learner(share), batch)
+    # Networks that were prepared stay until they are let go.
+    world.accelerator.free_memory()
+    gc.collect()
+    torch.cuda.empty_cache()
+    return outcome
+
+
+def _tried(learner: Learner, batch: Batch) -> bool:
+    try:
+        for step in range(NUM_TRIED):
+            learner.update(batch, step)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        return False
+    return True

@@ -1,0 +1,133 @@
+"""Updates that came out not finite: noticed, explained, and answered as --on_nonfinite asks.
+
+Such an update has changed nothing: the device itself saw to that. That it happened stays on the
+device until updates are judged, some at a time, so that nobody waits for it.
+"""
+
+import math
+from collections import Counter
+from typing import Any, NamedTuple
+
+import torch
+
+from manyhands.checkpoint.snapshot import Position
+from manyhands.errors import Diverged
+from manyhands.observe.journal import INCIDENTS, Journal, SilentJournal
+from manyhands.parallel.world import World
+from manyhands.training.culprits import Evidence, Investigation, told_of
+from manyhands.training.learner import Learner, UpdateResult
+
+MAX_IN_A_ROW = 100
+"""Bad updates one after the other that --on_nonfinite=skip bears."""
+MAX_RETURNS = 3
+"""How often --on_nonfinite=rollback returns to one and the same checkpoint."""
+ADVICE = (
+    f"The last checkpoint is sound; {INCIDENTS} in the run directory lists the samples. Mend what "
+    "is not finite in them, leave them out by --dataset.exclude_episodes, or pass over them by "
+    "--on_nonfinite=skip; if all are sound, try a smaller --optimizer.lr"
+)
+
+
+class Noted(NamedTuple):
+    """An update that was not judged yet."""
+
+    before: Position
+    result: UpdateResult
+
+
+class Guard:
+    """Judges updates, the same on every rank."""
+
+    def __init__(
+        self,
+        answer: str,
+        world: World,
+        investigation: Investigation,
+        journal: Journal | SilentJournal,
+    ) -> None:
+        self._answer = answer
+        self._world = world
+        self._investigation = investigation
+        self._journal = journal
+        self._noted: list[Noted] = []
+        self._num_skipped = 0
+        self._num_in_a_row = 0
+        self._returns: Counter[int] = Counter()
+
+    def note(self, before: Position, result: UpdateResult) -> None:
+        """Remember an update that was made at a position."""
+        self._noted.append(Noted(before, result))
+
+    def must_return(self, learner: Learner, saving: bool) -> bool:
+        """Collective. Judge the updates so far, and the weights where they are about to be saved.
+
+        Whether the run has to go back to its last checkpoint; ends it where no answer helps.
+        """
+        told = [self._explained(each) for each in self._bad_ones()]
+        is_hopeless = self._num_in_a_row >= MAX_IN_A_ROW
+        if saving and not told and not self._is_finite(learner):
+            told, is_hopeless = ["weights are not finite, although all gradients were"], True
+        if told and (self._answer == "stop" or (self._answer == "skip" and is_hopeless)):
+            raise Diverged(f"training diverged: {told[-1]}\n{ADVICE}")
+        return bool(told) and self._answer == "rollback"
+
+    def note_return(self, step: int) -> None:
+        """Begin anew from a checkpoint; ends the run if that has not helped often enough."""
+        self._returns[step] += 1
+        if self._returns[step] > MAX_RETURNS:
+            raise Diverged(
+                f"training diverged: it went back to step {step} {MAX_RETURNS} times, and updates "
+                f"still come out not finite\n{ADVICE}"
+            )
+        self._num_skipped = self._num_in_a_row = 0
+
+    def lap(self) -> dict[str, float]:
+        """How many updates of the lap were skipped; starts the next lap."""
+        num_skipped, self._num_skipped = self._num_skipped, 0
+        return {"num_skipped": num_skipped}
+
+    def _bad_ones(self) -> list[Noted]:
+        """Collective. Updates since the last judgment that some rank found bad."""
+        noted, self._noted = self._noted, []
+        if not noted:
+            return []
+        flags = torch.stack([each.result.is_bad for each in noted])
+        is_bad = [num_ranks > 0 for num_ranks in self._world.sum(flags.float()).tolist()]
+        for bad in is_bad:
+            self._num_in_a_row = self._num_in_a_row + 1 if bad else 0
+        self._num_skipped += sum(is_bad)
+        return [each for each, bad in zip(noted, is_bad, strict=True) if bad]
+
+    def _is_finite(self, learner: Learner) -> bool:
+        """Collective."""
+        largest = self._world.sum(learner.largest_weight().to(self._world.device))
+        return math.isfinite(largest.item())
+
+    def _explained(self, bad: Noted) -> str:
+        """Collective. What is known of a bad update, written down and told."""
+        loss = sum(self._world.gather(bad.result.terms["loss"].item()))
+        norm = bad.result.grad_norm.item()
+        evidence = self._investigation.of_update(bad.before.samples)
+        step = bad.before.step + 1
+        facts = {"loss": _number(loss), "grad_norm": _number(norm), **_facts_of(evidence)}
+        self._journal.record_incident(step, facts | {"position": bad.before.samples})
+        told = (
+            f"update {step} is not finite (loss {loss:.4g}, gradient {norm:.4g}) and changed "
+            f"nothing; {told_of(evidence)}"
+        )
+        self._journal.say(f"WARNING: {told}")
+        return told
+
+
+def _facts_of(evidence: Evidence) -> dict[str, Any]:
+    """All samples are listed only where none is to blame."""
+    samples = [
+        {name: value for name, value in each._asdict().items() if value is not None}
+        for each in evidence.culprits
+    ]
+    return {"samples": samples} if samples else {"samples": [], "rows": evidence.rows}
+
+
+def _number(value: float) -> float | None:
+    """A number that JSON knows."""
+    return value if math.isfinite(value) else None

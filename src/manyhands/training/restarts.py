@@ -1,0 +1,161 @@
+"""A run that is started again from its newest checkpoint when one of its processes dies.
+
+Only restarts in vain are counted: a checkpoint newer than the last start begins the count anew. So
+a run outlives any number of accidents, and a fault that comes back at once ends it.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from manyhands.config.checkpoints import newest_whole, saved_at
+from manyhands.config.resolve import output_dir_of
+from manyhands.config.train import AUTO, TrainConfig
+from manyhands.errors import Diverged, EnvironmentFault, Stopped, UserError
+from manyhands.launch.outcome import INTERRUPTED, Outcome
+from manyhands.stop import StopSignal
+
+FINAL = (0, UserError.exit_code, Diverged.exit_code, Stopped.exit_code, INTERRUPTED)
+"""Exit codes that another start would not change."""
+MAX_PAUSE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the processes of this machine compute."""
+
+    num_processes: int
+    gpus: Sequence[str] | None = None
+    """The GPUs they see, named as in CUDA_VISIBLE_DEVICES; None for all."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of all processes."""
+
+    places: Places
+    flags: Sequence[str] = ()
+    """Added to the flags of the run."""
+    restarts: Sequence[dict[str, Any]] = ()
+    """Why it is not the first, for the record of the run."""
+
+
+def run_with_restarts(
+    config: TrainConfig,
+    first: Places,
+    run: Callable[[Start], Outcome],
+    places_left: Callable[[], Places],
+    stop: StopSignal,
+) -> int:
+    """Run processes, and again while they die and the config allows it; the last exit code."""
+    restarts = Restarts(config, first)
+    start = restarts.first()
+    while True:
+        stop.defer()
+        outcome = run(start)
+        if not restarts.may_follow(outcome):
+            return outcome.code
+        stop.obey()
+        time.sleep(restarts.pause_s)
+        start = restarts.next(outcome, places_left())
+
+
+class Restarts:
+    """The starts of one run, one after the other."""
+
+    def __init__(self, config: TrainConfig, first: Places) -> None:
+        self._config = config
+        self._first = first
+        self._allowed = config.launch.max_restarts
+        self._run_dir = output_dir_of(config, datetime.now().strftime("%Y-%m-%d/%H-%M-%S"))
+        self._started_at = time.time()
+        self._num_in_vain = 0
+        self._record: list[dict[str, Any]] = []
+        self._batch_flags: list[str] = []
+
+    @property
+    def pause_s(self) -> float:
+        """How long to wait before the next start."""
+        return min(MAX_PAUSE_S, 2.0 ** (self._num_in_vain - 1))
+
+    def first(self) -> Start:
+        """The first start; whatever follows must find its run directory."""
+        return Start(self._first, [f"--output_dir={self._run_dir}"] if self._allowed else [])
+
+    def may_follow(self, outcome: Outcome) -> bool:
+        """Whether processes that ended are to be started again."""
+        if self._allowed == 0 or outcome.code in FINAL or outcome.was_asked:
+            return False
+        _, newest_at = self._standing()
+        self._num_in_vain = 1 if newest_at > self._started_at else self._num_in_vain + 1
+        if self._num_in_vain > self._allowed:
+            tell(f"given up: {self._allowed} restarts in a row brought no new checkpoint")
+            return False
+        tell(f"restart {self._num_in_vain} of {self._allowed} in {self.pause_s:.0f} s")
+        return True
+
+    def next(self, outcome: Outcome, left: Places) -> Start:
+        """The start after processes ended, at the places that are left."""
+        step, _ = self._standing()
+        places = self._fitting(left)
+        dead = outcome.deaths[0] if outcome.deaths else None
+        self._record.append(
+            {
+                "at": datetime.now(UTC).isoformat(),
+                "rank": dead and dead.rank,
+                "how": dead and dead.how,
+                "step": step,
+                "num_processes": places.num_processes,
+            }
+        )
+        tell(f"going on from step {step}; number of processes: {places.num_processes}")
+        self._started_at = time.time()
+        flags = [f"--output_dir={self._run_dir}", f"--resume={AUTO}", *self._batch_flags]
+        return Start(places, flags, self._record)
+
+    def _standing(self) -> tuple[int, float]:
+        """The step of the newest checkpoint, and when it was saved."""
+        newest = newest_whole(self._run_dir)
+        return (0, 0.0) if newest is None else (int(newest.name), saved_at(newest))
+
+    def _fitting(self, left: Places) -> Places:
+        """As many of the places as the batch of the first start can be spread over."""
+        if left.num_processes == self._first.num_processes:
+            return left
+        from manyhands.training.arithmetic import share_of
+
+        num_samples = share_of(self._config, 0, self._first.num_processes).samples_per_step
+        fixed = with_batch(self._config, num_samples)
+        for num_processes in range(left.num_processes, 0, -1):
+            with suppress(EnvironmentFault):
+                share_of(fixed, 0, num_processes)
+                self._batch_flags = batch_flags(fixed)
+                return replace(left, num_processes=num_processes)
+        return left
+
+
+def with_batch(config: TrainConfig, num_samples: int) -> TrainConfig:
+    """A config whose updates have that many samples over however many processes."""
+    parts = replace(config.accelerator.gradient_accumulation, steps=1)
+    accelerator = replace(config.accelerator, gradient_accumulation=parts)
+    return replace(config, global_batch_size=num_samples, accelerator=accelerator)
+
+
+def batch_flags(config: TrainConfig) -> list[str]:
+    """The flags that say how large batches are."""
+    size = "null" if config.batch_size is None else config.batch_size
+    parts = config.accelerator.gradient_accumulation.steps
+    return [
+        f"--global_batch_size={config.global_batch_size}",
+        f"--batch_size={size}",
+        f"--accelerator.gradient_accumulation.steps={parts}",
+    ]
+
+
+def tell(text: str) -> None:
+    """Say what becomes of the run."""
+    print(f"manyhands: {text}", file=sys.stderr, flush=True)

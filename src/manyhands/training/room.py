@@ -1,0 +1,78 @@
+"""Room for an update on its device: what is said when there is none."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import torch
+
+from manyhands import units
+from manyhands.data.loading.stream import Share
+from manyhands.errors import UserError
+from manyhands.parallel.world import World
+
+SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
+"""What allocators and libraries say that do not raise an error of its own for it."""
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error tells that memory was asked for in vain."""
+    told = any(sign in str(error) for sign in SIGNS)
+    return isinstance(error, torch.OutOfMemoryError) or told
+
+
+@contextmanager
+def told_if_full(share: Share, world: World) -> Iterator[None]:
+    """Tell users what to change when a device has no room for an update."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(shortage(share, world, str(error).splitlines()[0])) from error
+
+
+def shortage(share: Share, world: World, told: str) -> str:
+    """What an update needs and has, and the flags that help, the most helpful first."""
+    smaller = -(-share.most_per_part // 2)
+    remedies = {
+        f"--batch_size={smaller} --global_batch_size={share.samples_per_step}, which takes fewer "
+        "samples at a time and keeps the effective batch": share.most_per_part > 1,
+        "--find_batch_size=true, which finds such a number": share.most_per_part > 1,
+        "--accelerator.mixed_precision=bf16": world.precision == "no",
+        "--parallelism.dp_shard=-1, which shares weights and optimizer among processes": (
+            world.size > 1 and not world.strategy.is_sharded
+        ),
+        "--accelerator.fsdp.cpu_offload=true": (
+            world.strategy.is_sharded and not world.strategy.fsdp.cpu_offload
+        ),
+        "smaller pictures by --dataset.image_size=[HEIGHT,WIDTH], fewer cameras by "
+        "--policy.input_features, or a smaller policy": True,
+    }
+    helpful = [f"  {remedy}" for remedy, helps in remedies.items() if helps]
+    return "\n".join(
+        [
+            f"an update does not fit into the memory of {world.device}: {told}",
+            f"a process takes {share.most_per_part} samples at a time, {share.num_parts} "
+            f"micro-batches per update, precision {world.precision}; {memory_told(world.device)}",
+            "what helps, the most helpful first:",
+            *helpful,
+        ]
+    )
+
+
+def memory_told(device: torch.device) -> str:
+    """How much memory a device has, and how much of it was used."""
+    if device.type != "cuda":
+        memory = psutil.virtual_memory()
+        own = psutil.Process().memory_info().rss
+        return (
+            f"of {units.num_bytes(memory.total)} this process has {units.num_bytes(own)}, and "
+            f"{units.num_bytes(memory.available)} are free"
+        )
+    free, total = torch.cuda.mem_get_info(device)
+    peak = torch.cuda.max_memory_allocated(device)
+    return (
+        f"of {units.num_bytes(total)} this process had {units.num_bytes(peak)} at most, and "
+        f"{units.num_bytes(free)} are free"
+    )

@@ -1,0 +1,84 @@
+"""A save behind the back of training."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from manyhands.checkpoint.files import CheckpointFiles
+from manyhands.checkpoint.saving import Saving
+from manyhands.checkpoint.snapshot import Snapshot
+from manyhands.config.act import ActConfig
+from manyhands.config.checkpoints import newest_whole
+from manyhands.config.train import TrainConfig
+from manyhands.lerobot_format.checkpoint import TrainingState
+from manyhands.parallel.world import World, joined_world
+
+CONFIG = TrainConfig(policy=ActConfig(device="cpu"), steps=9)
+STATE = TrainingState(1, 8, 1, 8, 1, optimizer={"state": {}, "param_groups": []})
+
+
+class SlowLearner:
+    """Waits with its policy until it may save it, and fails as often as it is told to."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.may_save = threading.Event()
+        self._errors = list(errors)
+
+    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None:
+        assert self.may_save.wait(20)
+        if self._errors:
+            raise self._errors.pop()
+        folder.mkdir()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with joined_world(CONFIG) as world:
+        yield world
+
+
+def saving_of(run_dir: Path, learner: SlowLearner, world: World) -> Saving:
+    snapshot = Snapshot({"pretrained_model": {"w": torch.zeros(3)}}, STATE)
+    files = CheckpointFiles(run_dir, CONFIG, world, snapshot, {})
+    return Saving("1", files, learner, world, world.watch.channel("saves"))
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, world):
+    learner, said = SlowLearner(), []
+    saving = saving_of(tmp_path, learner, world)
+    saving.start(said.append)
+    assert newest_whole(tmp_path) is None
+    learner.may_save.set()
+    saving.finish()
+    assert newest_whole(tmp_path) == tmp_path / "checkpoints/000001"
+    assert saving.fault is None
+    assert len(said) == 1
+    assert "checkpoint of step 1 saved" in said[0]
+
+
+def test_a_failure_is_told_and_tried_again(tmp_path, world, monkeypatch):
+    monkeypatch.setattr("manyhands.checkpoint.saving.PAUSES_S", (0.0, 0.0))
+    learner, said = SlowLearner(OSError(5, "Input/output error")), []
+    learner.may_save.set()
+    saving = saving_of(tmp_path, learner, world)
+    saving.start(said.append)
+    saving.finish()
+    assert saving.fault is None
+    assert newest_whole(tmp_path) is not None
+    assert "Input/output error; trying again" in said[0]
+    assert "saved" in said[1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_error_of_ours_is_not_kept_secret(tmp_path, world):
+    learner = SlowLearner(ZeroDivisionError("ours"))
+    learner.may_save.set()
+    saving = saving_of(tmp_path, learner, world)
+    saving.start(lambda line: None)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        saving.finish()
+    assert newest_whole(tmp_path) is None

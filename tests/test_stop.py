@@ -1,0 +1,117 @@
+"""Requests to stop."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from manyhands.errors import Stopped
+from manyhands.stop import LEAVE_S, SIGNALS, StopSignal
+
+DEADLINE_S = 30
+# A lock taken twice is a wait that no signal ends.
+STUCK = """
+import ctypes
+from manyhands.stop import StopSignal
+
+mutex, lock = ctypes.create_string_buffer(256), ctypes.CDLL(None).pthread_mutex_lock
+with StopSignal(insists=True) as stop:
+    {first}
+    lock(mutex)
+    print("up", flush=True)
+    lock(mutex)
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_request_interrupts_and_handlers_are_put_back(number):
+    before = signal.getsignal(number)
+    with pytest.raises(Stopped), StopSignal():
+        os.kill(os.getpid(), number)
+        time.sleep(DEADLINE_S)
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_deferred_request_waits_until_somebody_obeys(number):
+    with StopSignal() as stop:
+        stop.defer()
+        os.kill(os.getpid(), number)
+        assert stop.requested
+        assert not stop.is_obeyed
+        with pytest.raises(Stopped):
+            stop.obey()
+
+
+def test_only_the_first_request_interrupts_whoever_cleans_up():
+    with StopSignal() as stop:
+        with pytest.raises(Stopped):
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert stop.is_obeyed
+
+
+@pytest.mark.parametrize("is_deferred", [True, False])
+def test_a_second_ctrl_c_stops_at_once(is_deferred):
+    with StopSignal() as stop:
+        if is_deferred:
+            stop.defer()
+            os.kill(os.getpid(), signal.SIGINT)
+        else:
+            with pytest.raises(Stopped):
+                os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_another_thread_can_ask_and_wakes_the_main_one():
+    start = time.monotonic()
+    with pytest.raises(Stopped), StopSignal() as stop:
+        threading.Timer(0.1, stop.request).start()
+        threading.Event().wait(DEADLINE_S)
+    assert time.monotonic() - start < DEADLINE_S
+
+
+def test_without_signals_a_request_is_noted():
+    stop = StopSignal()
+    stop.request()
+    assert stop.requested
+
+
+def test_other_threads_leave_signals_to_the_main_one():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def listen() -> None:
+        with StopSignal(insists=True):
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def stuck(first: str) -> subprocess.Popen[str]:
+    script = STUCK.format(first=first)
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+def test_a_process_that_hears_nothing_ends_unless_it_has_something_to_save():
+    deaf, busy = stuck(""), stuck("stop.defer()")
+    start = time.monotonic()
+    for process in (deaf, busy):
+        process.terminate()
+    assert deaf.wait(DEADLINE_S) == 75
+    assert LEAVE_S <= time.monotonic() - start < LEAVE_S + 5
+    with pytest.raises(subprocess.TimeoutExpired):
+        busy.wait(1)
+    busy.kill()
+    busy.wait()

@@ -1,0 +1,125 @@
+"""A request to stop, to any rank and at any time, loses nothing and leaves nobody."""
+
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from manyhands.config.resolve import read_train_config
+from manyhands.errors import Stopped
+from manyhands.observe.rows import read_rows
+from manyhands.stop import StopSignal
+from manyhands.training.ending import Ending
+from manyhands.training.start import run_training
+
+STEPS = ("--batch_size=2", "--log_freq=1", "--save_freq=0", "--resume=auto")
+
+
+def last_checkpoint(run_dir: Path) -> int:
+    return int((run_dir / "checkpoints" / "last").readlink().name)
+
+
+def ending_of(run_dir: Path) -> str:
+    return json.loads((run_dir / "run.json").read_text())["ending"]
+
+
+@pytest.mark.process
+def test_a_request_to_one_rank_saves_and_ends_all_and_the_same_flags_go_on(
+    start_job, command, in_ranks, tmp_path
+):
+    run_dir = tmp_path / "run"
+    job = start_job(run_dir, 4, *STEPS, "--steps=60")
+    job.wait_for_updates()
+    job.rank(2).send_signal(signal.SIGTERM)
+    code, took_s = job.end()
+    assert code == 75, job.printed()
+    assert took_s < 30
+    assert 3 <= last_checkpoint(run_dir) < 60
+    assert ending_of(run_dir) == "stopped"
+
+    in_ranks([(4, run_dir, command.argv(run_dir, *STEPS, "--steps=60"))])
+    assert [row["step"] for row in read_rows(run_dir / "metrics.jsonl")] == [*range(1, 61)]
+    assert last_checkpoint(run_dir) == 60
+
+
+@pytest.mark.process
+def test_a_request_to_processes_that_still_start_ends_them_with_75(start_job, tmp_path):
+    job = start_job(tmp_path / "run", 2, *STEPS, "--steps=60")
+    job.wait_until(lambda: len(job.launcher.children()) == 2)
+    time.sleep(1)
+    job.processes = job.launcher.children(recursive=True)
+    job.launcher.send_signal(signal.SIGUSR1)
+    code, took_s = job.end()
+    assert code == 75, job.printed()
+    assert took_s < 30
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.process
+def test_ranks_whose_launcher_is_killed_save_and_leave(start_job, tmp_path):
+    job = start_job(tmp_path / "run", 2, *STEPS, "--steps=1000000")
+    job.wait_for_updates()
+    job.launcher.kill()
+    code, took_s = job.end()
+    assert code == -signal.SIGKILL
+    assert took_s < 30
+    assert ending_of(tmp_path / "run") == "stopped"
+    assert last_checkpoint(tmp_path / "run") >= 3
+
+
+def test_a_request_before_the_first_update_is_obeyed_and_saves_nothing(command, tmp_path):
+    stop = StopSignal()
+    stop.request()
+    config = read_train_config(command.argv(tmp_path / "run", *STEPS, "--steps=3"))
+    with pytest.raises(Stopped):
+        run_training(config, stop=stop)
+    assert ending_of(tmp_path / "run") == "stopped"
+    assert not (tmp_path / "run" / "checkpoints").exists()
+    again = read_train_config(command.argv(tmp_path / "run", *STEPS, "--steps=3"))
+    assert run_training(again) is Ending.FINISHED
+
+
+@pytest.fixture(scope="module")
+def measured(record_tiny, tmp_path_factory, tiny_act):
+    """Flags of a run that measures much longer than it trains."""
+    root = tmp_path_factory.mktemp("held out") / "data"
+    lengths = (20, 1500)
+    record_tiny(root, "observation.state", lengths, np.random.default_rng(0).normal)
+    flags = ("--dataset.eval_split=0.5", "--eval_steps=1", "--steps=3", "--batch_size=2")
+
+    def argv(run_dir: Path) -> list[str]:
+        return [f"--dataset.root={root}", *tiny_act, f"--output_dir={run_dir}", *STEPS, *flags]
+
+    return argv
+
+
+def test_a_measurement_that_a_request_cuts_short_is_made_up_for(measured, metrics, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    start = time.monotonic()
+    run_training(read_train_config(measured(whole)))
+    whole_s = time.monotonic() - start
+
+    stop = StopSignal()
+    threading.Thread(target=request_while_measuring, args=(parts, stop)).start()
+    assert run_training(read_train_config(measured(parts)), stop=stop) is Ending.STOPPED
+    last = metrics(parts)[last_checkpoint(parts)]
+    assert "loss" in last and "held_out_loss" not in last
+    assert whole_s > 1
+
+    run_training(read_train_config(measured(parts)))
+    for step, row in metrics(whole).items():
+        again = metrics(parts)[step]
+        assert again["loss"] == row["loss"]
+        assert again["held_out_loss"] == row["held_out_loss"]
+
+
+def request_while_measuring(run_dir: Path, stop: StopSignal) -> None:
+    file = run_dir / "metrics.jsonl"
+    while not file.exists() or not list(read_rows(file)):
+        time.sleep(0.01)
+    time.sleep(0.1)
+    stop.request()
