@@ -8,10 +8,11 @@ USAGE = """manyhands bench WHAT --dataset.root=DIR --policy.type=act [--flag=val
 
   manyhands bench loader    samples per second that loading delivers
   manyhands bench scaling   speed-up, efficiency and communication over numbers of processes
+  manyhands bench resume    runs killed at any moment and continued; what saves cost
 
 `manyhands bench WHAT --help` lists the flags; those of manyhands train are among them."""
 
-KNOWN = ("loader", "scaling")
+KNOWN = ("loader", "scaling", "resume")
 
 Bench = Callable[[Sequence[str]], int]
 
@@ -44,4 +45,13 @@ def find_bench(name: str) -> Bench | None:
             from manyhands.cli.bench_scaling import bench_rank_command
 
             return bench_rank_command
+        case "resume":
+            from manyhands.cli.bench_resume import bench_resume_command
+
+            return bench_resume_command
+        case "nursery":
+            # What bench resume has its runs forked off.
+            from manyhands.cli.bench_resume import nursery_command
+
+            return nursery_command
     return None

@@ -1,0 +1,92 @@
+"""Whether runs survive kill -9 at any moment, and how much of a save training has to wait for."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from manyhands.bench.resume_cases import case_of, record_dataset
+from manyhands.bench.resume_delay import Delay, measure_delay
+from manyhands.bench.resume_moments import planned_kills
+from manyhands.bench.resume_processes import starter
+from manyhands.bench.resume_trial import Tally, Trial
+from manyhands.config.bench_resume import CASES, BenchResumeConfig
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeResult:
+    """What was found."""
+
+    seed: int
+    tallies: list[Tally]
+    delay: Delay | None
+    wall_s: float
+    folder: Path | None
+    """Where runs were kept; None if they were not."""
+
+    @property
+    def kills(self) -> int:
+        """Kills that were made."""
+        return sum(tally.kills for tally in self.tallies)
+
+    @property
+    def failures(self) -> list[str]:
+        """What did not end as if nothing had happened."""
+        return [failure for tally in self.tallies for failure in tally.failures]
+
+    def as_json(self) -> dict[str, Any]:
+        """The result for programs."""
+        return {
+            "kills": self.kills,
+            "failures": len(self.failures),
+            "async_over_sync": None if self.delay is None else self.delay.async_over_sync,
+            "seed": self.seed,
+            "wall_s": self.wall_s,
+            "cases": [vars(tally) for tally in self.tallies],
+            "delay": None if self.delay is None else vars(self.delay),
+        }
+
+
+def bench_resume(bench: BenchResumeConfig, on_progress: OnProgress) -> ResumeResult:
+    """Kill runs, and time saves."""
+    started = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="manyhands-resume-")) if bench.folder is None else None
+    place = (bench.folder or folder or Path()).absolute()
+    place.mkdir(parents=True, exist_ok=True)
+    record_dataset(place / "dataset")
+    tallies = kill_runs(bench, place, on_progress) if bench.kills else []
+    delay = measure_delay(place, bench.saves) if bench.saves else None
+    stays = bench.folder is not None or any(tally.failures for tally in tallies)
+    if not stays:
+        shutil.rmtree(place)
+    return ResumeResult(
+        seed=bench.seed,
+        tallies=tallies,
+        delay=delay,
+        wall_s=time.monotonic() - started,
+        folder=place if stays else None,
+    )
+
+
+def kill_runs(bench: BenchResumeConfig, folder: Path, on_progress: OnProgress) -> list[Tally]:
+    """Make the kills, spread over the cases."""
+    kills, names = planned_kills(bench.seed, bench.kills), bench.cases or CASES
+    tallies: list[Tally] = []
+    made = 0
+
+    def on_kill() -> None:
+        nonlocal made
+        made += 1
+        on_progress(made, len(kills))
+
+    with starter(folder / "home") as starting:
+        for number, name in enumerate(names):
+            first, last = (len(kills) * end // len(names) for end in (number, number + 1))
+            trial = Trial(case_of(name), folder / "dataset", folder / name, starting, on_kill)
+            tallies.append(trial.run(kills[first:last]))
+    return tallies

@@ -1,0 +1,93 @@
+"""Small runs of every policy in every strategy, and the dataset they learn from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from manyhands.data.writing.writer import DatasetWriter
+
+NUM_STEPS = 48
+SAVE_EVERY = 4
+SIZES = {"observation.state": 3, "observation.environment_state": 4, "action": 2}
+EPISODE_LENGTHS = (9, 12, 7, 11)
+
+COMMON = (
+    f"--steps={NUM_STEPS}",
+    f"--save_freq={SAVE_EVERY}",
+    "--log_freq=1",
+    "--global_batch_size=4",
+    "--audit=true",
+    "--policy.device=cpu",
+    "--cache.mode=off",
+)
+POLICIES = {
+    "act": (
+        "--policy.type=act",
+        "--policy.dim_model=16",
+        "--policy.n_heads=2",
+        "--policy.dim_feedforward=32",
+        "--policy.n_encoder_layers=1",
+        "--policy.n_vae_encoder_layers=1",
+        "--policy.latent_dim=4",
+        "--policy.chunk_size=6",
+        "--policy.n_action_steps=6",
+        "--policy.optimizer_lr=1e-3",
+    ),
+    "diffusion": (
+        "--policy.type=diffusion",
+        "--policy.down_dims=[8, 16]",
+        "--policy.horizon=8",
+        "--policy.n_action_steps=4",
+        "--policy.drop_n_last_frames=2",
+        "--policy.diffusion_step_embed_dim=8",
+        "--policy.num_train_timesteps=10",
+        "--policy.scheduler_warmup_steps=5",
+    ),
+}
+STRATEGIES = {
+    "single": (1, ("--launch.num_processes=1",)),
+    "ddp": (2, ("--launch.num_processes=2",)),
+    "fsdp": (2, ("--launch.num_processes=2", "--parallelism.dp_shard=2")),
+}
+OWN = {
+    "act-single": ("--num_workers=1", "--keep_last=2"),
+    "act-ddp": ("--num_workers=0", "--ema.enable=true"),
+    "act-fsdp": ("--num_workers=0", "--ema.enable=true", "--keep_last=2"),
+    "diffusion-single": ("--num_workers=0", "--ema.enable=true", "--keep_last=1"),
+    "diffusion-ddp": ("--num_workers=1", "--dataloader_multiprocessing_context=fork"),
+    "diffusion-fsdp": ("--num_workers=0", "--checkpoint_format=dcp"),
+}
+"""What each run does besides, so that together they do everything that is saved."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of run."""
+
+    name: str
+    num_ranks: int
+    flags: tuple[str, ...]
+    """All but where it reads and writes."""
+
+
+def case_of(name: str) -> Case:
+    """The run of a policy in a strategy, as act-ddp."""
+    policy, _, strategy = name.partition("-")
+    num_ranks, spread = STRATEGIES[strategy]
+    return Case(name, num_ranks, (*COMMON, *POLICIES[policy], *spread, *OWN[name]))
+
+
+def record_dataset(root: Path) -> None:
+    """Record a few short episodes of small vectors; they need nothing from outside."""
+    features = {
+        name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in SIZES.items()
+    }
+    random = np.random.default_rng(0)
+    with DatasetWriter.create(root, 10, features) as writer:
+        for length in EPISODE_LENGTHS:
+            for _ in range(length):
+                frame = {name: random.normal(size=size) for name, size in SIZES.items()}
+                values = {name: value.astype("f4") for name, value in frame.items()}
+                writer.add_frame({**values, "task": "reach"})
+            writer.save_episode()
