@@ -172,7 +172,7 @@ def test_a_gpu_computes_in_bf16_and_keeps_weights_in_full(monkeypatch, cpu_offlo
         output = wrapped(torch.ones(4, 8, device=world.device))
         engine.backward(output.float().sum())
         norm = engine.clip_gradients(optimizer, 1.0)
-        engine.step(optimizer)
+        engine.step(optimizer, norm)
         after = network.weight.to_local()
         assert output.dtype == torch.bfloat16
         assert after.dtype == torch.float32

@@ -4,6 +4,7 @@ A few combinations are tried here; `make exactness` tries all.
 """
 
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -163,9 +164,10 @@ def test_batch_norm_learns_alike_however_images_are_spread(
 @pytest.mark.process
 def test_a_run_goes_on_under_another_strategy(tmp_path, tiny_dataset, tiny_act, in_ranks):
     shared = [f"--dataset.root={tiny_dataset}", *tiny_act, *AVERAGED, "--dtype=float64"]
-    shared.append(f"--global_batch_size={GLOBAL_BATCH}")
-    names = ("alone", "fsdp to one", "ddp to fsdp", "hsdp to fsdp")
-    alone, fsdp, ddp, hsdp = (tmp_path / name for name in names)
+    shared += [f"--global_batch_size={GLOBAL_BATCH}", "--audit=true"]
+    names = ("alone", "fsdp to ddp", "fsdp to one", "fsdp to fsdp", "ddp to fsdp", "hsdp to fsdp")
+    alone, *others = (tmp_path / name for name in names)
+    to_ddp, to_one, to_fsdp, ddp, hsdp = others
     shards, whole = "--checkpoint_format=dcp", "--checkpoint_format=safetensors"
 
     def resumed(run_dir: Path, *flags: str) -> list[str]:
@@ -174,11 +176,19 @@ def test_a_run_goes_on_under_another_strategy(tmp_path, tiny_dataset, tiny_act, 
     in_ranks(
         [
             (1, alone, [*shared, "--steps=6"]),
-            (2, fsdp, [*shared, "--steps=3", *STRATEGIES["fsdp"]]),
-            (1, fsdp, resumed(fsdp)),
+            (4, to_ddp, [*shared, "--steps=3", *STRATEGIES["fsdp"]]),
             (2, ddp, [*shared, "--steps=3"]),
-            (2, ddp, resumed(ddp, *STRATEGIES["fsdp"])),
             (4, hsdp, [*shared, "--steps=3", *STRATEGIES["hsdp"], shards]),
+        ]
+    )
+    for copy in (to_one, to_fsdp):
+        shutil.copytree(to_ddp, copy, symlinks=True)
+    in_ranks(
+        [
+            (2, to_ddp, resumed(to_ddp, "--parallelism.dp_shard=1")),
+            (1, to_one, resumed(to_one)),
+            (3, to_fsdp, resumed(to_fsdp)),
+            (2, ddp, resumed(ddp, *STRATEGIES["fsdp"])),
             (3, hsdp, resumed(hsdp, "--parallelism.dp_replicate=1", *STRATEGIES["fsdp"], whole)),
         ]
     )
@@ -186,11 +196,21 @@ def test_a_run_goes_on_under_another_strategy(tmp_path, tiny_dataset, tiny_act, 
     assert len([*saved.glob("training_state/shards/shard-*-of-00004.safetensors")]) == 4
     assert not [*saved.glob("*/model.safetensors")]
     assert not [*(hsdp / "checkpoints/000006").glob("training_state/shards")]
-    for run_dir, folder in product((fsdp, ddp, hsdp), ("pretrained_model", "pretrained_model_ema")):
+    for run_dir, folder in product(others, ("pretrained_model", "pretrained_model_ema")):
+        assert batches_of(run_dir) == batches_of(alone)
         assert losses_of(run_dir) == pytest.approx(losses_of(alone), rel=1e-9)
         # Where gradients are zero, Adam makes updates of what rounding leaves of them.
         near = {"rtol": 1e-6, "atol": 1e-9}
         torch.testing.assert_close(weights_of(run_dir, folder), weights_of(alone, folder), **near)
+
+
+def batches_of(run_dir: Path) -> dict[int, list[int]]:
+    """The dataset rows of every update, ranks in their order, however many there were."""
+    batches: dict[int, list[int]] = {}
+    for file in sorted((run_dir / "audit").iterdir()):
+        for row in map(json.loads, file.read_text().splitlines()):
+            batches.setdefault(row["step"], []).extend(row["indices"])
+    return batches
 
 
 def weights_of(run_dir: Path, folder: str = "pretrained_model") -> dict[str, torch.Tensor]:
