@@ -99,16 +99,13 @@ def measured(record_tiny, tmp_path_factory, tiny_act):
 
 def test_a_measurement_that_a_request_cuts_short_is_made_up_for(measured, metrics, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    start = time.monotonic()
     run_training(read_train_config(measured(whole)))
-    whole_s = time.monotonic() - start
 
     stop = StopSignal()
     threading.Thread(target=request_while_measuring, args=(parts, stop)).start()
     assert run_training(read_train_config(measured(parts)), stop=stop) is Ending.STOPPED
     last = metrics(parts)[last_checkpoint(parts)]
     assert "loss" in last and "held_out_loss" not in last
-    assert whole_s > 1
 
     run_training(read_train_config(measured(parts)))
     for step, row in metrics(whole).items():
