@@ -10,7 +10,7 @@ LEROBOT_PYTHON ?= $(shell for python in python3.12 python3 $$HOME/.pyenv/version
 LEROBOT_VENV := .venv-lerobot
 LEROBOT_READY := $(LEROBOT_VENV)/.ready
 
-.PHONY: demo test gpu-test exactness soak interop slurm-test lint clean
+.PHONY: demo test gpu-test exactness launch-test soak interop slurm-test lint clean
 
 # One environment serves every target; it is made anew when what it installs changes.
 $(READY): pyproject.toml constraints.txt
@@ -34,8 +34,12 @@ gpu-test: $(READY)
 exactness: $(READY)
 	$(BIN)/pytest tests/training/test_strategies.py -m 'exact or process'
 
+# Every command line that guides give, several machines as processes and as network namespaces (needs root).
+launch-test: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/cli tests/cluster -m 'launchers and not slurm'
+
 # 100 times kill -9, of any process at any moment, over ACT and Diffusion Policy, single, DDP and FSDP2;
-# twenty minutes on two cores. Another SEED kills elsewhere.
+# fifteen minutes on two cores. Another SEED kills elsewhere.
 SEED ?= 0
 soak: $(READY)
 	$(BIN)/manyhands bench resume --kills=100 --seed=$(SEED) $(SOAK_FLAGS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.bench.resume_cases import case_of, record_dataset
+from manyhands.bench.resume_cases import NUM_STEPS, case_of, record_dataset
 from manyhands.bench.resume_moments import Kill, Moment
 from manyhands.bench.resume_processes import starter
 from manyhands.bench.resume_trial import Failure, Trial, refuse
@@ -56,7 +56,7 @@ def test_a_run_that_differs_is_a_failure_that_tells_the_kills_and_stays(
     trial = Trial(case_of("diffusion-single"), dataset, folder, starting, spoil_reference)
     tally = trial.run(SAVES[:1])
     (failure,) = tally.failures
-    assert "audit/rank-00.jsonl has 48 rows, not 0" in failure
+    assert f"audit/rank-00.jsonl has {NUM_STEPS} rows, not 0" in failure
     assert "rank 0 in " in failure and "Moment.SAVE" in failure
     assert tally.runs == 0 and (folder / "run-01").is_dir() and (folder / "run-01.log").is_file()
 

@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +65,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--mixed_precision=no", PROGRAM, DATA, "--policy=act",
     ),
 }  # fmt: skip
+EVERY_TIME = ("S0.4 without a config", "S2.23 sharded", "S4.6 torchrun")
 SAVED = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n"
 SAVED += "mixed_precision: 'no'\nnum_machines: 1\nuse_cpu: false\n"
 EXPECTED = {
@@ -113,8 +116,15 @@ def start():
             process.wait()
 
 
+def names_of_commands() -> Iterator[Any]:
+    """All of them, of which only a few are tried every time."""
+    for name in COMMANDS:
+        marks = () if name in EVERY_TIME else (pytest.mark.launchers,)
+        yield pytest.param(name, marks=marks)
+
+
 @pytest.mark.process
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", names_of_commands())
 def test_a_guides_command_line_runs(command, homes, tiny_sizes, tmp_path, name):
     words = [word.replace("PRETRAINED", homes["PRETRAINED"]) for word in COMMANDS[name]]
     words += tiny_sizes if {"--policy=act", "--policy.type=act"} & {*words} else ()
@@ -130,6 +140,7 @@ def test_a_guides_command_line_runs(command, homes, tiny_sizes, tmp_path, name):
 
 
 @pytest.mark.process
+@pytest.mark.launchers
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "manyhands"])
 def test_two_machines_train_together(command, start, tmp_path, launcher):
     """Both on this host, started like two hosts."""
@@ -160,6 +171,7 @@ def test_two_machines_train_together(command, start, tmp_path, launcher):
 
 
 @pytest.mark.process
+@pytest.mark.launchers
 def test_tasks_of_srun_train_together(command, start, tmp_path):
     """As two tasks of a step, by SLURM's variables alone."""
     step = {
@@ -205,6 +217,7 @@ def test_the_training_configs_we_ship_are_complete_but_for_the_dataset(name):
 
 
 @pytest.mark.process
+@pytest.mark.launchers
 def test_the_example_script_trains(command, tiny_dataset, tiny_act, tmp_path):
     script = str(ROOT / "examples" / "train_multi_gpu.sh")
     flags = [flag for flag in tiny_act if not flag.startswith("--policy.type")]

@@ -17,6 +17,7 @@ LAUNCHERS = {
 
 
 @pytest.mark.process
+@pytest.mark.launchers
 def test_all_launchers_give_the_same_losses_and_weights(command, tmp_path, metrics, weights):
     flags = ("--steps=6", "--batch_size=4", "--log_freq=1")
     for name, launcher in LAUNCHERS.items():

@@ -41,6 +41,7 @@ def words(folder: Path) -> str:
     return "\n".join((folder / name).read_text() for name in ("node1", "node2"))
 
 
+@pytest.mark.launchers
 @pytest.mark.parametrize("num_processes", [1, pytest.param(2, marks=pytest.mark.slurm)])
 def test_two_hosts_train_as_one_with_as_many_processes(
     hosts, command, tmp_path, metrics, weights, num_processes
@@ -62,6 +63,7 @@ def test_two_hosts_train_as_one_with_as_many_processes(
         assert f"rank {rank} -> {host} cpu" in words(tmp_path)
 
 
+@pytest.mark.launchers
 def test_when_one_host_is_lost_the_other_says_so_and_ends(hosts, command, tmp_path):
     run_dir = tmp_path / "run"
     argv = command.argv(run_dir, *FLAGS, "--steps=1000000")
