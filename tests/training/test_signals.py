@@ -2,9 +2,10 @@
 
 import json
 import signal
-import threading
 import time
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from manyhands.observe.rows import read_rows
 from manyhands.stop import StopSignal
 from manyhands.training.ending import Ending
 from manyhands.training.start import run_training
+from manyhands.training.validate import CHUNK, POLL_EVERY, HeldOut
 
+NUM_HELD_OUT = 1500
 STEPS = ("--batch_size=2", "--log_freq=1", "--save_freq=0", "--resume=auto")
 
 
@@ -87,7 +90,7 @@ def test_a_request_before_the_first_update_is_obeyed_and_saves_nothing(command, 
 def measured(record_tiny, tmp_path_factory, tiny_act):
     """Flags of a run that measures much longer than it trains."""
     root = tmp_path_factory.mktemp("held out") / "data"
-    lengths = (20, 1500)
+    lengths = (20, NUM_HELD_OUT)
     record_tiny(root, "observation.state", lengths, np.random.default_rng(0).normal)
     flags = ("--dataset.eval_split=0.5", "--eval_steps=1", "--steps=3", "--batch_size=2")
 
@@ -97,12 +100,15 @@ def measured(record_tiny, tmp_path_factory, tiny_act):
     return argv
 
 
-def test_a_measurement_that_a_request_cuts_short_is_made_up_for(measured, metrics, tmp_path):
+def test_a_measurement_that_a_request_cuts_short_is_made_up_for(
+    measured, metrics, tmp_path, monkeypatch
+):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run_training(read_train_config(measured(whole)))
 
-    stop = StopSignal()
-    threading.Thread(target=request_while_measuring, args=(parts, stop)).start()
+    stop, num_chunks = StopSignal(), -(-NUM_HELD_OUT // CHUNK)
+    assert num_chunks > POLL_EVERY
+    request_in_chunk(num_chunks + 1, stop, monkeypatch)
     assert run_training(read_train_config(measured(parts)), stop=stop) is Ending.STOPPED
     last = metrics(parts)[last_checkpoint(parts)]
     assert "loss" in last and "held_out_loss" not in last
@@ -114,9 +120,13 @@ def test_a_measurement_that_a_request_cuts_short_is_made_up_for(measured, metric
         assert again["held_out_loss"] == row["held_out_loss"]
 
 
-def request_while_measuring(run_dir: Path, stop: StopSignal) -> None:
-    file = run_dir / "metrics.jsonl"
-    while not file.exists() or not list(read_rows(file)):
-        time.sleep(0.01)
-    time.sleep(0.1)
-    stop.request()
+def request_in_chunk(number: int, stop: StopSignal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask a run to stop while it measures a chunk, counted over all measurements."""
+    measure, calls = HeldOut._sums, count(1)
+
+    def measure_and_ask(*arguments: Any) -> Any:
+        if next(calls) == number:
+            stop.request()
+        return measure(*arguments)
+
+    monkeypatch.setattr(HeldOut, "_sums", measure_and_ask)
