@@ -15,8 +15,8 @@ from manyhands.observe.rows import read_rows
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(550)]
 
 PYTHON = sys.executable
-STEP_S = 200
-NUM_STEPS = 2000
+STEP_S = 300
+NUM_STEPS = 1500
 CPU = ("--gpus_per_node=0", "--processes_per_node=1", "--nodes=2", "--time=60", "--partition=gpu")
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
