@@ -9,6 +9,7 @@ from manyhands.config.checkpoints import damage_to
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import CheckpointError
 from manyhands.manifest import MANIFEST, entries_of, manifest_text, read_manifest
+from manyhands.parallel.copies import HostCopies
 from manyhands.parallel.shards import own_parts
 from manyhands.policies.load import load_policy
 from manyhands.training.memory import named_in
@@ -25,7 +26,7 @@ def test_shards_become_a_policy(command, tmp_path):
     shards.mkdir()
     parts = {}
     for folder, network in zip(folders, networks, strict=True):
-        parts |= own_parts(named_in(folder.name, network), is_main=True)
+        parts |= own_parts(named_in(folder.name, network), is_main=True, copies=HostCopies())
         (folder / "model.safetensors").unlink()
     write_shard(shard_file(shards, 0, 1), parts)
     facts, _ = read_manifest(checkpoint)

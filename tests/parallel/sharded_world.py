@@ -13,6 +13,7 @@ from manyhands.config.act import ActConfig
 from manyhands.config.parallelism import DdpConfig, FsdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
+from manyhands.parallel.copies import HostCopies
 from manyhands.parallel.engine import engine_of
 from manyhands.parallel.exchange import apart
 from manyhands.parallel.shards import as_held, fill, gathered, held_part, own_parts, whole
@@ -71,7 +72,7 @@ def updated(
         engine.backward(wrapped(part["x"]).sum())
     norm = engine.clip_gradients(optimizer, max_norm)
     engine.step(optimizer, norm)
-    weights = gathered(network.state_dict(), world.is_main)
+    weights = gathered(network.state_dict(), world.is_main, HostCopies())
     gradients = [whole(weight.grad).flatten().tolist() for weight in network.parameters()]
     return {
         "norm": norm.item(),
@@ -93,12 +94,12 @@ def held(world: World) -> dict[str, Any]:
         "is cut": torch.equal(held_part(as_held(alone.detach(), part)), held_part(part.detach())),
         "parts": {
             name: [len(part.values), part.offsets]
-            for name, part in own_parts(network.state_dict(), world.is_main).items()
+            for name, part in own_parts(network.state_dict(), world.is_main, HostCopies()).items()
         },
         "scalar": as_held(torch.tensor(3.0), part).item(),
     }
     fill(network, {name: value + 1 for name, value in Net().state_dict().items()})
-    moved = gathered(network.state_dict(), world.is_main)
+    moved = gathered(network.state_dict(), world.is_main, HostCopies())
     with torch.no_grad():
         wrapped(INPUT)
         fill(network, Net().state_dict())

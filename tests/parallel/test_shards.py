@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from manyhands.parallel.copies import HostCopies
 from manyhands.parallel.shards import as_held, fill, gathered, held_part, own_parts, whole
 
 
@@ -16,8 +17,8 @@ def test_a_whole_tensor_is_its_own_part():
 
 def test_only_the_main_rank_gets_copies():
     network = nn.Linear(2, 1)
-    copies = gathered(network.state_dict(), is_main=True)
-    assert gathered(network.state_dict(), is_main=False) == {}
+    copies = gathered(network.state_dict(), is_main=True, copies=HostCopies())
+    assert gathered(network.state_dict(), is_main=False, copies=HostCopies()) == {}
     fill(network, {name: torch.zeros_like(value) for name, value in copies.items()})
     assert not network.weight.any()
     assert copies["weight"].any()
@@ -25,8 +26,8 @@ def test_only_the_main_rank_gets_copies():
 
 def test_the_first_holder_saves_what_all_hold():
     values = {"weight": torch.ones(2, 1), "step": torch.tensor(3.0)}
-    parts = own_parts(values, is_main=True)
-    assert own_parts(values, is_main=False) == {}
+    parts = own_parts(values, is_main=True, copies=HostCopies())
+    assert own_parts(values, is_main=False, copies=HostCopies()) == {}
     assert {name: part.offsets for name, part in parts.items()} == {"weight": (0, 0), "step": ()}
     values["weight"].zero_()
     assert parts["weight"].values.all()

@@ -180,7 +180,7 @@ def everything_of(learner: Learner) -> list[torch.Tensor]:
     moments = [
         value for state in snapshot.state.optimizer["state"].values() for value in state.values()
     ]
-    return [*weights, *moments]
+    return [value.clone() for value in (*weights, *moments)]
 
 
 def assert_kept(learner: Learner, before: list[torch.Tensor]) -> None:

@@ -34,7 +34,7 @@ def learner_of(command, run_dir) -> Iterator[Learner]:
 
 def remembered(learner: Learner) -> dict[str, Tensor]:
     """Everything that a learner has to save."""
-    return {name: part.values for name, part in learner.memory.parts().items()}
+    return {name: part.values.clone() for name, part in learner.memory.parts().items()}
 
 
 def test_what_is_saved_in_shards_comes_back(command, tmp_path):

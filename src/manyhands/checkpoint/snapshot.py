@@ -26,7 +26,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a checkpoint will hold; nothing in it changes any more."""
+    """What a checkpoint will hold; nothing in it changes until the next one is taken."""
 
     policies: Mapping[str, Mapping[str, Tensor] | None]
     """Whole weights, in the memory of the main rank, by the folder they go to."""

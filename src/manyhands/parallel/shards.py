@@ -3,14 +3,16 @@
 A tensor tells by itself whether it is a part, so that all strategies save and load alike.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-Key = TypeVar("Key")
+from manyhands.parallel.copies import HostCopies
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Part(NamedTuple):
@@ -36,19 +38,19 @@ def whole(value: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def gathered(values: Mapping[Key, Tensor], is_main: bool) -> dict[Key, Tensor]:
+def gathered(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -> dict[Key, Tensor]:
     """Collective. Copies of whole tensors in the main rank's memory; nothing on the others."""
-    copies = {}
+    found = {}
     for name, value in values.items():
         # One at a time: a device need not have room for all of them.
         full = whole(value)
         if is_main:
-            copies[name] = full.detach().to("cpu", copy=True)
-    return copies
+            found[name] = copies.copy(name, full)
+    return found
 
 
 @torch.no_grad()
-def own_parts(values: Mapping[Key, Tensor], is_main: bool) -> dict[Key, Part]:
+def own_parts(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -> dict[Key, Part]:
     """Copies in the host's memory of what this rank has to save: all ranks' parts fit together.
 
     What several ranks hold alike is saved by the first of them.
@@ -58,7 +60,7 @@ def own_parts(values: Mapping[Key, Tensor], is_main: bool) -> dict[Key, Part]:
         offsets = _first_holders_offsets(value) if isinstance(value, DTensor) else (0,) * value.ndim
         held = held_part(value)
         if offsets is not None and held.numel() > 0 and (is_main or isinstance(value, DTensor)):
-            parts[name] = Part(held.detach().to("cpu", copy=True).contiguous(), offsets)
+            parts[name] = Part(copies.copy(name, held), offsets)
     return parts
 
 

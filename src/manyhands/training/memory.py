@@ -4,6 +4,8 @@ Whole tensors go by the main rank; shards are saved by the ranks that hold them,
 any number of ranks.
 """
 
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from manyhands.checkpoint.shards import Shards
 from manyhands.config.folders import PRETRAINED
 from manyhands.lerobot_format.checkpoint import flat_state, nested_state, state_place
 from manyhands.lerobot_format.policy import read_fitting_weights
+from manyhands.parallel.copies import HostCopies
 from manyhands.parallel.shards import Part, fill, gathered, own_parts
 from manyhands.parallel.world import World
 from manyhands.training.ema import Ema, NoEma
@@ -32,19 +35,21 @@ class Memory:
         self._ema = ema
         self._is_main = world.is_main
         self._strategy = world.strategy
+        self._copies: defaultdict[Hashable, HostCopies] = defaultdict(HostCopies)
 
     def policies(self) -> dict[str, dict[str, Tensor] | None]:
         """Collective. Copies of whole weights by the folder they go to; None where not asked for.
 
-        Only the main rank gets them.
+        Only the main rank gets them. Like all copies made here they hold until the next are made.
         """
         found: dict[str, dict[str, Tensor] | None] = {}
         for ending, weights in self._ema.weights.items():
             found[PRETRAINED + ending] = None
             if self._strategy.saves_whole:
                 with weights():
-                    whole = gathered(self._network.state_dict(), self._is_main)
-                found[PRETRAINED + ending] = whole
+                    found[PRETRAINED + ending] = self._gathered(
+                        PRETRAINED + ending, self._network.state_dict()
+                    )
         return found
 
     def optimizer_state(self) -> dict[str, Any]:
@@ -53,7 +58,7 @@ class Memory:
         if self._strategy.saves_shards:
             return {"state": {}, "param_groups": groups}
         saved = self._optimizer.state_dict()["state"]
-        state = {index: gathered(values, self._is_main) for index, values in saved.items()}
+        state = {index: self._gathered(index, values) for index, values in saved.items()}
         return {"state": state, "param_groups": groups}
 
     def parts(self) -> dict[str, Part]:
@@ -64,9 +69,12 @@ class Memory:
         for ending, weights in self._ema.weights.items():
             with weights():
                 named = named_in(PRETRAINED + ending, self._network)
-                parts |= own_parts(named, self._is_main)
+                parts |= own_parts(named, self._is_main, self._copies["shards"])
         remembered = flat_state(self._optimizer.state_dict()["state"])
-        return parts | own_parts(remembered, self._is_main)
+        return parts | own_parts(remembered, self._is_main, self._copies["shards"])
+
+    def _gathered(self, group: Hashable, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return gathered(values, self._is_main, self._copies[group])
 
     def load_policy(self, folder: Path, shards: Shards | None) -> None:
         """Take saved weights; their average starts from them."""

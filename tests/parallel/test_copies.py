@@ -1,0 +1,30 @@
+"""Copies in the host's memory."""
+
+import torch
+
+from manyhands.parallel.copies import HostCopies
+
+
+def test_a_copy_is_made_in_the_place_of_the_one_before():
+    copies, value = HostCopies(), torch.arange(6.0).view(2, 3)
+    first = copies.copy("weight", value)
+    value += 1
+    assert first.tolist() == [[0, 1, 2], [3, 4, 5]]
+    second = copies.copy("weight", value)
+    assert second.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert second.data_ptr() == first.data_ptr() != copies.copy("bias", value).data_ptr()
+
+
+def test_a_tensor_of_another_shape_or_type_has_a_place_of_its_own():
+    copies = HostCopies()
+    first = copies.copy("weight", torch.ones(2))
+    assert copies.copy("weight", torch.zeros(3)).tolist() == [0, 0, 0]
+    assert copies.copy("weight", torch.zeros(3).int()).dtype == torch.int32
+    assert first.tolist() == [1, 1]
+
+
+def test_copies_lie_in_one_piece_and_take_no_part_in_learning():
+    weight = torch.nn.Parameter(torch.arange(6.0).view(2, 3).T)
+    copy = HostCopies().copy("weight", weight)
+    assert copy.is_contiguous() and not copy.requires_grad
+    assert torch.equal(copy, weight)
