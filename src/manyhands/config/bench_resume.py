@@ -19,7 +19,7 @@ class BenchResumeConfig:
     """Which runs are killed, as [act-ddp]; null takes act and diffusion in all strategies."""
     seed: int = 0
     """Seed of which processes are killed, and when."""
-    saves: int = 5
+    saves: int = 9
     """Saves of 500 MB, each way, whose delay is measured; 0 for none."""
     folder: Path | None = None
     """New folder for all runs, which stays; null takes a temporary one, kept if a run fails."""
