@@ -1,59 +1,41 @@
-"""Another loader measured by another Python."""
+"""Scripts that another Python runs."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from manyhands.bench.reference import ReferenceRequest, measure_reference
+from manyhands.bench.reference import ask_lerobot
 from manyhands.errors import UserError
 
-REQUEST = ReferenceRequest(
-    repo_id="local/dataset",
-    root="somewhere",
-    episodes=[0, 2],
-    delta_timestamps={"action": [0.0, 0.1]},
-    batch_size=4,
-    num_workers=0,
-    seconds=0.2,
-    warm_up_s=0.0,
-)
 
-LEROBOT = """
-import torch
-class LeRobotDataset(torch.utils.data.Dataset):
-    def __init__(self, repo_id, root, episodes, delta_timestamps):
-        assert (repo_id, root, episodes) == ("local/dataset", "somewhere", [0, 2])
-        self.length = len(delta_timestamps["action"])
-    def __len__(self):
-        return 12
-    def __getitem__(self, index):
-        return {"action": torch.zeros(self.length)}
-"""
+def ask(python: Path):
+    return ask_lerobot(python, "manyhands.bench.step", "step", {}, 60)
 
 
-@pytest.fixture
-def python(tmp_path) -> Path:
-    """A Python that finds a package by LeRobot's name."""
-    package = tmp_path / "lerobot" / "datasets"
-    package.mkdir(parents=True)
-    (package / "lerobot_dataset.py").write_text(LEROBOT)
-    script = tmp_path / "python"
-    script.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"\n')
+def python_that(folder: Path, does: str) -> Path:
+    """Something that is started like a Python."""
+    script = folder / "python"
+    script.write_text(f"#!/bin/sh\n{does}\n")
     script.chmod(0o755)
     return script
 
 
-def test_the_rate_of_the_other_loader_comes_back(python):
-    assert measure_reference(python, REQUEST) > 0
+def test_the_last_line_is_the_answer(tmp_path):
+    assert ask(python_that(tmp_path, """echo welcome; echo '{"value": 3}'""")) == {"value": 3}
 
 
-def test_a_python_without_lerobot_is_told():
-    with pytest.raises(UserError, match=r"LeRobot's loader failed: .*lerobot"):
-        measure_reference(Path(sys.executable), REQUEST)
+def test_the_last_complaint_is_told(tmp_path):
+    python = python_that(tmp_path, "echo first >&2; echo 'no such thing' >&2; exit 1")
+    with pytest.raises(UserError, match=r"LeRobot's step failed: no such thing"):
+        ask(python)
 
 
-def test_a_file_that_is_no_python_is_told(tmp_path):
-    (tmp_path / "python").write_text("nothing")
-    with pytest.raises(UserError, match="cannot be measured"):
-        measure_reference(tmp_path / "python", REQUEST)
+def test_silence_is_no_answer(tmp_path):
+    with pytest.raises(UserError, match="it printed nothing"):
+        ask(python_that(tmp_path, "exit 0"))
+
+
+def test_a_request_without_a_policy_fails_in_words():
+    with pytest.raises(UserError, match="LeRobot's step failed: KeyError"):
+        ask(Path(sys.executable))

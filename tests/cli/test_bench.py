@@ -9,7 +9,7 @@ from manyhands.cli.main import guarded
 def test_what_is_unknown_is_told_with_what_is_known(capsys):
     assert guarded(bench_command, ["lodaer"]) == 2
     told = capsys.readouterr().err
-    assert "bench lodaer is unknown" in told and "bench loader, bench scaling" in told
+    assert "bench lodaer is unknown" in told and "bench loader, bench step" in told
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in KNOWN)])

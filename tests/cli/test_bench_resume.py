@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from manyhands.bench.resume import ResumeResult
-from manyhands.bench.resume_delay import Delay
-from manyhands.bench.resume_trial import Tally
+from manyhands.bench.resume.campaign import ResumeResult
+from manyhands.bench.resume.delay import Delay
+from manyhands.bench.resume.trial import Tally
 from manyhands.cli.bench import bench_command
 from manyhands.cli.bench_resume import captions, show, train_as_program
 from manyhands.cli.main import guarded

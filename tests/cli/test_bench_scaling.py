@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from manyhands.bench.scaling import Row, Scaling
-from manyhands.bench.scaling_host import Host
+from manyhands.bench.scaling.host import Host
+from manyhands.bench.scaling.speedup import Row, Scaling
 from manyhands.cli.bench import bench_command
 from manyhands.cli.bench_scaling import captions
 from manyhands.cli.main import guarded

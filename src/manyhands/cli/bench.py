@@ -7,12 +7,13 @@ from manyhands.errors import ConfigError
 USAGE = """manyhands bench WHAT --dataset.root=DIR --policy.type=act [--flag=value ...]
 
   manyhands bench loader    samples per second that loading delivers
+  manyhands bench step      time, memory and efficiency of an update on this device
   manyhands bench scaling   speed-up, efficiency and communication over numbers of processes
   manyhands bench resume    runs killed at any moment and continued; what saves cost
 
 `manyhands bench WHAT --help` lists the flags; those of manyhands train are among them."""
 
-KNOWN = ("loader", "scaling", "resume")
+KNOWN = ("loader", "step", "scaling", "resume")
 
 Bench = Callable[[Sequence[str]], int]
 
@@ -36,6 +37,10 @@ def find_bench(name: str) -> Bench | None:
             from manyhands.cli.bench_loader import bench_loader_command
 
             return bench_loader_command
+        case "step":
+            from manyhands.cli.bench_step import bench_step_command
+
+            return bench_step_command
         case "scaling":
             from manyhands.cli.bench_scaling import bench_scaling_command
 

@@ -7,7 +7,7 @@ from manyhands.cli.answers import Config, decoded
 from manyhands.config.flags import read_flags
 from manyhands.config.help import help_text
 from manyhands.config.resolve import resolve_train_config
-from manyhands.config.schema import Decoder
+from manyhands.config.schema import Decoder, Tree
 from manyhands.config.train import TrainConfig
 from manyhands.errors import Answered
 
@@ -16,6 +16,12 @@ def read_bench_flags(
     kind: type[Config], usage: str, arguments: Sequence[str]
 ) -> tuple[Config, TrainConfig]:
     """The measurement that arguments ask for, and the run that is measured."""
+    bench, tree = split_flags(kind, usage, arguments)
+    return bench, resolve_train_config(tree)
+
+
+def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tuple[Config, Tree]:
+    """The measurement that arguments ask for, and the flags that are about the run."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
         print(help_text(kind, usage))
@@ -27,4 +33,4 @@ def read_bench_flags(
     own = {item.name for item in fields(kind)}
     tree = command_line.tree
     bench = decoded(kind, decoder, {name: tree[name] for name in tree if name in own})
-    return bench, resolve_train_config({name: tree[name] for name in tree if name not in own})
+    return bench, {name: tree[name] for name in tree if name not in own}

@@ -13,7 +13,7 @@ from manyhands.config.bench import BenchLoaderConfig
 from manyhands.observe.progress import progress_bar
 
 if TYPE_CHECKING:
-    from manyhands.bench.loader import LoaderResult
+    from manyhands.bench.loader.rates import LoaderResult
 
 USAGE = """manyhands bench loader --dataset.root=DIR --policy.type=diffusion [--flag=value ...]
 
@@ -25,7 +25,7 @@ those of manyhands train."""
 def bench_loader_command(arguments: Sequence[str]) -> int:
     """Measure the loader; return the exit code."""
     bench, config = read_bench_flags(BenchLoaderConfig, USAGE, arguments)
-    from manyhands.bench.loader import bench_loader
+    from manyhands.bench.loader.rates import bench_loader
 
     with progress_bar("decoding frames") as on_progress:
         result = bench_loader(bench, config, on_progress)

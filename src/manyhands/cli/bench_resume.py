@@ -20,9 +20,9 @@ from manyhands.observe.progress import progress_bar
 from manyhands.units import duration, num_bytes
 
 if TYPE_CHECKING:
-    from manyhands.bench.resume import ResumeResult
-    from manyhands.bench.resume_delay import Delay
-    from manyhands.bench.resume_trial import Tally
+    from manyhands.bench.resume.campaign import ResumeResult
+    from manyhands.bench.resume.delay import Delay
+    from manyhands.bench.resume.trial import Tally
 
 USAGE = """manyhands bench resume [--kills=100] [--seed=N] [--flag=value ...]
 
@@ -57,7 +57,7 @@ def bench_resume_command(arguments: Sequence[str]) -> int:
             "bench resume starts its processes by itself; run it without torchrun, accelerate "
             "launch or srun"
         )
-    from manyhands.bench.resume import bench_resume
+    from manyhands.bench.resume.campaign import bench_resume
 
     with progress_bar("killing") as on_progress:
         result = bench_resume(bench, on_progress)

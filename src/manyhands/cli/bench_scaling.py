@@ -16,7 +16,7 @@ from manyhands.observe.progress import progress_bar
 from manyhands.units import num_bytes
 
 if TYPE_CHECKING:
-    from manyhands.bench.scaling import Row, Scaling
+    from manyhands.bench.scaling.speedup import Row, Scaling
 
 USAGE = """manyhands bench scaling --dataset.root=DIR --policy.type=act [--processes=[1,2,4]] [...]
 
@@ -43,8 +43,8 @@ COMMUNICATION = (
 def bench_scaling_command(arguments: Sequence[str]) -> int:
     """Measure and model numbers of processes; return the exit code."""
     bench, config = read_bench_flags(BenchScalingConfig, USAGE, arguments)
-    from manyhands.bench.scaling import bench_scaling
-    from manyhands.bench.scaling_world import WorldFailed
+    from manyhands.bench.scaling.speedup import bench_scaling
+    from manyhands.bench.scaling.world import WorldFailed
 
     try:
         with progress_bar("measuring processes") as on_progress:
@@ -58,7 +58,7 @@ def bench_scaling_command(arguments: Sequence[str]) -> int:
 
 def bench_rank_command(arguments: Sequence[str]) -> int:
     """Be one of the processes that are measured; what and where to report is in a folder."""
-    from manyhands.bench.scaling_world import write_report
+    from manyhands.bench.scaling.world import write_report
 
     write_report(Path(arguments[0]))
     return 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manyhands.bench.loader import LoaderResult, bench_loader, request_of
+from manyhands.bench.loader.rates import LoaderResult, bench_loader, request_of
 from manyhands.config.bench import BenchLoaderConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.data.writing.writer import DatasetWriter

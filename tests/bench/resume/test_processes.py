@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from manyhands.bench.resume_processes import Member, Starter, adopting, chosen
+from manyhands.bench.resume.processes import Member, Starter, adopting, chosen
 from manyhands.launch.nursery import Nursery
 
 DEADLINE_S = 60
@@ -96,7 +96,7 @@ def test_a_launcher_comes_before_its_ranks(starter, log):
 def test_an_orphan_is_waited_for_and_one_that_stays_is_told_and_ended(starter, log, monkeypatch):
     starter.fork(["orphan"], 1, log).wait()
     assert starter.left() != [] and starter.clear() == []
-    monkeypatch.setattr("manyhands.bench.resume_processes.LEAVE_S", 0.3)
+    monkeypatch.setattr("manyhands.bench.resume.processes.LEAVE_S", 0.3)
     starter.fork(["stay"], 1, log).wait()
     (told,) = starter.clear()
     assert "was left: sleep 600" in told

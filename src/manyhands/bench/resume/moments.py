@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from manyhands.bench.resume_cases import SAVE_EVERY
+from manyhands.bench.resume.cases import SAVE_EVERY
 from manyhands.config.folders import CHECKPOINTS
 from manyhands.observe.audit import audit_file
 from manyhands.observe.rows import read_rows

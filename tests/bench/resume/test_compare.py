@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyhands.bench.resume_compare import (
+from manyhands.bench.resume.compare import (
     interim_differences,
     last_step,
     run_differences,

@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from manyhands.bench.resume_moments import (
+from manyhands.bench.resume.moments import (
     LONGEST_S,
     SHORTEST_S,
     Kill,

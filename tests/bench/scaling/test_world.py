@@ -2,8 +2,8 @@
 
 import pytest
 
-from manyhands.bench.scaling_rank import RankRequest
-from manyhands.bench.scaling_world import WorldFailed, measure_world, placed
+from manyhands.bench.scaling.rank import RankRequest
+from manyhands.bench.scaling.world import WorldFailed, measure_world, placed
 from manyhands.config.resolve import read_train_config
 
 REQUEST = RankRequest(num_steps=4, warm_up=1, threads=1, exchanges=True)

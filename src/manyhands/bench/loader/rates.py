@@ -6,8 +6,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
-from manyhands.bench.memory import resident_bytes
-from manyhands.bench.reference import ReferenceRequest, measure_reference
+from manyhands.bench.loader.memory import resident_bytes
+from manyhands.bench.loader.reference import ReferenceRequest, measure_reference
 from manyhands.config.bench import BenchLoaderConfig
 from manyhands.config.train import TrainConfig
 from manyhands.cores import num_cores

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from manyhands.bench.resume_cases import record_dataset
-from manyhands.bench.resume_delay import POLICY, Delay, delay_of, one_core_left
+from manyhands.bench.resume.cases import record_dataset
+from manyhands.bench.resume.delay import POLICY, Delay, delay_of, one_core_left
 from manyhands.config.resolve import read_train_config
 
 

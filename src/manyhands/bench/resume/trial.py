@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.bench.resume_cases import NUM_STEPS, Case
-from manyhands.bench.resume_compare import interim_differences, last_step, run_differences
-from manyhands.bench.resume_moments import (
+from manyhands.bench.resume.cases import NUM_STEPS, Case
+from manyhands.bench.resume.compare import interim_differences, last_step, run_differences
+from manyhands.bench.resume.moments import (
     Kill,
     Moment,
     Trail,
@@ -16,7 +16,7 @@ from manyhands.bench.resume_moments import (
     wait_for_updates,
     wait_in_start,
 )
-from manyhands.bench.resume_processes import Member, Started, Starter, Stuck, chosen
+from manyhands.bench.resume.processes import Member, Started, Starter, Stuck, chosen
 from manyhands.config.checkpoints import newest_whole
 from manyhands.errors import CheckpointError
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from manyhands.bench.resume import ResumeResult, bench_resume
-from manyhands.bench.resume_delay import Delay
-from manyhands.bench.resume_trial import Tally
+from manyhands.bench.resume.campaign import ResumeResult, bench_resume
+from manyhands.bench.resume.delay import Delay
+from manyhands.bench.resume.trial import Tally
 from manyhands.config.bench_resume import CASES, BenchResumeConfig
 
 DEADLINE_S = 900

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.bench.resume_cases import NUM_STEPS, SAVE_EVERY, case_of, record_dataset
+from manyhands.bench.resume.cases import NUM_STEPS, SAVE_EVERY, case_of, record_dataset
 from manyhands.config.bench_resume import CASES
 from manyhands.config.resolve import read_train_config
 from manyhands.lerobot_format.dataset import read_dataset_meta

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.bench.scaling_host import Host, host_of, refuse_other_starts, sizes_of
+from manyhands.bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
 from manyhands.config.bench import BenchScalingConfig
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from manyhands.bench.scaling_link import (
+from manyhands.bench.scaling.link import (
     ETHERNET,
     FAST_ETHERNET,
     LOOPBACK,

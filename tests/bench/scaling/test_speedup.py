@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.bench.scaling import (
+from manyhands.bench.scaling.model import Link, Traffic
+from manyhands.bench.scaling.rank import RankReport
+from manyhands.bench.scaling.speedup import (
     bench_scaling,
     case_of,
     measured_of,
@@ -13,8 +15,6 @@ from manyhands.bench.scaling import (
     traffic_of,
     update_of,
 )
-from manyhands.bench.scaling_model import Link, Traffic
-from manyhands.bench.scaling_rank import RankReport
 from manyhands.config.bench import BenchScalingConfig
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config

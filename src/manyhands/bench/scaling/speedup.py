@@ -11,19 +11,19 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from manyhands.bench.scaling_host import Host, host_of, refuse_other_starts, sizes_of
-from manyhands.bench.scaling_link import link_of
-from manyhands.bench.scaling_model import Link, Traffic, Update, modelled_update, num_messages_of
-from manyhands.bench.scaling_rank import RankReport, RankRequest
-from manyhands.bench.scaling_world import measure_world, placed
+from manyhands.bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
+from manyhands.bench.scaling.link import link_of
+from manyhands.bench.scaling.model import Link, Traffic, Update, modelled_update, num_messages_of
+from manyhands.bench.scaling.rank import RankReport, RankRequest
+from manyhands.bench.scaling.world import measure_world, placed
 from manyhands.config.bench import BenchScalingConfig
 from manyhands.config.launcher import Launcher
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import Share
 from manyhands.launch.workers import threads_per_worker
 from manyhands.observe.progress import OnProgress
+from manyhands.parallel.precision import precision_of
 from manyhands.parallel.strategy import Strategy, strategy_of
-from manyhands.parallel.world import precision_of
 from manyhands.training.arithmetic import share_of
 
 MEASURED, MODELLED = "measured", "modelled"

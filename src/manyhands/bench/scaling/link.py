@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from manyhands.bench.scaling_model import Link
+from manyhands.bench.scaling.model import Link
 from manyhands.config.bench import BenchScalingConfig
 
 YIELD = 0.8

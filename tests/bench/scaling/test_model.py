@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.bench.scaling_model import (
+from manyhands.bench.scaling.model import (
     BACKWARD_SHARE,
     Link,
     Traffic,

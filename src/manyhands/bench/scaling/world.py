@@ -7,8 +7,8 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from manyhands.bench.scaling_model import Traffic
-from manyhands.bench.scaling_rank import RankReport, RankRequest, measure_rank
+from manyhands.bench.scaling.model import Traffic
+from manyhands.bench.scaling.rank import RankReport, RankRequest, measure_rank
 from manyhands.config.files import to_yaml
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyhands.bench.resume_cases import case_of, record_dataset
-from manyhands.bench.resume_delay import Delay, measure_delay
-from manyhands.bench.resume_moments import planned_kills
-from manyhands.bench.resume_processes import starter
-from manyhands.bench.resume_trial import Tally, Trial
+from manyhands.bench.resume.cases import case_of, record_dataset
+from manyhands.bench.resume.delay import Delay, measure_delay
+from manyhands.bench.resume.moments import planned_kills
+from manyhands.bench.resume.processes import starter
+from manyhands.bench.resume.trial import Tally, Trial
 from manyhands.config.bench_resume import CASES, BenchResumeConfig
 
 OnProgress = Callable[[int, int], None]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from manyhands.bench.resume_cases import NUM_STEPS, case_of, record_dataset
-from manyhands.bench.resume_moments import Kill, Moment
-from manyhands.bench.resume_processes import starter
-from manyhands.bench.resume_trial import Failure, Trial, refuse
+from manyhands.bench.resume.cases import NUM_STEPS, case_of, record_dataset
+from manyhands.bench.resume.moments import Kill, Moment
+from manyhands.bench.resume.processes import starter
+from manyhands.bench.resume.trial import Failure, Trial, refuse
 
 SAVES = [
     Kill(

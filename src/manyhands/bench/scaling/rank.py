@@ -1,18 +1,17 @@
 """What one of the measured processes does: it makes real updates of one batch, and times them."""
 
 import os
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
 
-from manyhands.bench.loader import without_cache
-from manyhands.bench.scaling_model import Traffic
+from manyhands.bench.loader.rates import without_cache
+from manyhands.bench.scaling.model import Traffic
+from manyhands.bench.timing import step_times
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream
@@ -111,21 +110,3 @@ def traffic_of(network: nn.Module, config: TrainConfig, world: World) -> Traffic
         weight_bytes=sum(2 * each.numel() if is_rounded else each.nbytes for each in weights),
         num_units=1 + len(units_of(network, config.accelerator.fsdp.wrap_modules)),
     )
-
-
-def step_times(update: Callable[[int], None], steps: range, device: torch.device) -> list[float]:
-    """Seconds of each of some updates; on a GPU as it counts them, since it is never waited for."""
-    if device.type != "cuda":
-        marks = [time.perf_counter()]
-        for step in steps:
-            update(step)
-            marks.append(time.perf_counter())
-        return [end - start for start, end in pairwise(marks)]
-    cuda: Any = torch.cuda
-    events = [cuda.Event(enable_timing=True) for _ in range(len(steps) + 1)]
-    events[0].record()
-    for step, event in zip(steps, events[1:], strict=True):
-        update(step)
-        event.record()
-    events[-1].synchronize()
-    return [start.elapsed_time(end) / 1e3 for start, end in pairwise(events)]
