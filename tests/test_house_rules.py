@@ -26,7 +26,8 @@ MAY_WAIT_WHEN_ACTING = {"policies/policy.py"}
 """Files whose methods named predict* and select* hand actions to a robot, and so must wait."""
 TESTED_ELSEWHERE = {
     "__main__.py": "cli/test_main.py",
-    "bench/reference_loader.py": "bench/test_reference.py",
+    "bench/loader/reference_loader.py": "bench/loader/test_reference.py",
+    "bench/step/reference_step.py": "bench/step/test_reference.py",
     "config/features.py": "config/test_policy.py",
     "config/folders.py": "config/test_checkpoints.py",
     "data/pictures/source.py": "data/pictures/test_cameras.py",

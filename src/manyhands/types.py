@@ -1,6 +1,6 @@
 """The words packages use to talk to each other: batches, draws, loss terms, and who offers what."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -69,6 +69,10 @@ class Engine(Protocol):
 
     scales_losses: bool
     """Whether losses are scaled until gradients overflow now and then, which is no fault."""
+
+    @property
+    def changed(self) -> Sequence[Tensor]:
+        """What an update changes on the device besides weights and the optimizer."""
 
     def prepare(self, network: nn.Module) -> nn.Module:
         """The network to train with; the one given keeps the weights, which may be replaced."""

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from manyhands.config.act import ActConfig
-from manyhands.config.launcher import Launcher
 from manyhands.config.parallelism import DdpConfig, ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault
@@ -17,7 +16,6 @@ from manyhands.parallel.world import (
     Seat,
     accumulation_of,
     joined_world,
-    precision_of,
     refuse_shared_gpus,
 )
 
@@ -84,25 +82,6 @@ def test_worlds_can_follow_each_other_with_other_settings():
     )
     with joined_world(half) as world:
         assert world.precision == "bf16"
-
-
-@pytest.mark.parametrize(
-    ("flag", "launcher", "use_amp", "expected"),
-    [
-        (None, None, False, "no"),
-        (None, "bf16", False, "bf16"),
-        ("no", "bf16", True, "no"),
-        ("fp16", "bf16", False, "fp16"),
-        (None, None, True, "bf16"),
-    ],
-)
-def test_precision_is_the_flags_else_the_launchers_else_the_policys(
-    flag, launcher, use_amp, expected
-):
-    config = TrainConfig(
-        policy=ActConfig(use_amp=use_amp), accelerator=AcceleratorConfig(mixed_precision=flag)
-    )
-    assert precision_of(config, Launcher(mixed_precision=launcher)) == expected
 
 
 def test_accumulation_is_the_flags_else_the_launchers(monkeypatch):

@@ -7,7 +7,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from manyhands.config.train import EmaConfig
+from manyhands.config.ema import EmaConfig
 from manyhands.training.ema import Ema, NoEma, decay_at, ema_of
 
 DECAYS = {
@@ -61,7 +61,8 @@ def test_decay_and_average_are_lerobots(config):
     ema, found = Ema(config, network), []
     for step in range(1, 13):
         move(network, step)
-        ema.follow(step, SOUND)
+        ema.prepare(step)
+        ema.follow(SOUND)
         found.append((decay_at(config, step), averaged(ema, network)))
     for step, (decay, average) in zip(STEPS, DECAYS[config], strict=True):
         assert found[step - 1] == pytest.approx((decay, average), rel=1e-6)
@@ -121,7 +122,8 @@ def test_shards_are_averaged_where_they_lie(tmp_path):
             for each, ema in zip((whole, network), averages, strict=True):
                 each(torch.full((1, 3), float(step))).sum().backward()
                 torch.optim.SGD(each.parameters(), lr=0.1).step()
-                ema.follow(step, SOUND)
+                ema.prepare(step)
+                ema.follow(SOUND)
         with averages[0].swapped_in(), averages[1].swapped_in():
             assert torch.equal(whole(torch.ones(1, 3)), network(torch.ones(1, 3)))
         averages[1].restart()
@@ -135,7 +137,8 @@ def test_an_update_that_was_not_sound_leaves_the_average_as_it_was():
     before = averaged(ema, network)
     move(network, 5.0)
     for step in (1, 7):
-        ema.follow(step, BAD)
+        ema.prepare(step)
+        ema.follow(BAD)
         assert averaged(ema, network) == before
 
 
@@ -143,7 +146,8 @@ def test_weights_that_stay_have_themselves_as_their_average():
     network = network_of(0.7)
     ema = Ema(EmaConfig(decay=0.9999), network)
     for step in range(200):
-        ema.follow(step, SOUND)
+        ema.prepare(step)
+        ema.follow(SOUND)
     assert averaged(ema, network) == network.weight.item()
 
 
@@ -151,7 +155,8 @@ def test_following_reads_nothing_back(no_host_synchronization):
     network = network_of(1.0)
     ema = Ema(EmaConfig(), network)
     with no_host_synchronization():
-        ema.follow(2, SOUND)
+        ema.prepare(2)
+        ema.follow(SOUND)
         with ema.swapped_in():
             pass
 

@@ -277,6 +277,7 @@ ELSEWHERE = {
     "policy.use_separate_rgb_encoder_per_camera": "policies/diffusion/test_model.py",
     "prefetch_factor": "training/test_loading.py",
     "resume": "training/test_loop.py",
+    "step.mode": "training/test_execution.py",
     "timeout_s": "training/test_failures.py",
     "samples": "training/test_arithmetic.py",
 }

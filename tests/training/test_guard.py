@@ -19,8 +19,8 @@ from manyhands.parallel.world import joined_world
 from manyhands.training.culprits import Evidence, Investigation
 from manyhands.training.ending import Ending
 from manyhands.training.guard import MAX_IN_A_ROW, MAX_RETURNS, Guard
-from manyhands.training.learner import UpdateResult
 from manyhands.training.start import run_training
+from manyhands.training.update import Measures
 
 NAN, INF = float("nan"), float("inf")
 STEPS = ("--steps=12", "--log_freq=1", "--save_freq=4", "--global_batch_size=4", "--audit")
@@ -195,9 +195,9 @@ def make_guard():
         yield make
 
 
-def result_of(is_bad: bool) -> UpdateResult:
+def result_of(is_bad: bool) -> Measures:
     value = torch.tensor(NAN if is_bad else 1.0)
-    return UpdateResult({"loss": value}, value, 0.1, torch.tensor(is_bad))
+    return Measures({"loss": value}, value, torch.tensor(is_bad))
 
 
 def test_noting_asks_the_device_for_nothing(make_guard, no_host_synchronization):

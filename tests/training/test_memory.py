@@ -39,7 +39,7 @@ def remembered(learner: Learner) -> dict[str, Tensor]:
 
 def test_what_is_saved_in_shards_comes_back(command, tmp_path):
     with learner_of(command, tmp_path / "run") as learner:
-        saved, groups = learner.memory.parts(), learner.memory.optimizer_state()
+        saved, groups = learner.memory.parts(), learner.memory.optimizer_state([1e-3, 1e-3])
         known = remembered(learner)
     assert groups["state"] == {}
     assert {name.partition("/")[0] for name in saved} == {

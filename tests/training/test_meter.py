@@ -10,8 +10,8 @@ from manyhands.config.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import joined_world
-from manyhands.training.learner import UpdateResult
 from manyhands.training.meter import Meter
+from manyhands.training.update import Measures
 
 NOT_BAD = torch.tensor(False)
 
@@ -26,36 +26,36 @@ def meter():
         yield meter
 
 
-def result(loss: float, lr: float = 0.1, is_bad: bool = False) -> UpdateResult:
+def result(loss: float, is_bad: bool = False) -> Measures:
     terms = {"loss": torch.tensor(loss)}
-    return UpdateResult(terms, torch.tensor(2 * loss), lr, torch.tensor(is_bad))
+    return Measures(terms, torch.tensor(2 * loss), torch.tensor(is_bad))
 
 
 def test_a_lap_averages_its_updates_and_forgets_them(meter):
-    meter.note(result(1.0))
-    meter.note(result(3.0, lr=0.2))
+    meter.note(result(1.0), 0.1)
+    meter.note(result(3.0), 0.2)
     lap = meter.lap()
     assert (lap["loss"], lap["grad_norm"], lap["lr"]) == (2.0, 4.0, 0.2)
-    meter.note(result(5.0))
+    meter.note(result(5.0), 0.1)
     assert meter.lap()["loss"] == 5.0
 
 
 def test_means_are_exact_over_long_laps_and_nothing_is_kept(meter):
     for _ in range(1000):
-        meter.note(result(0.1))
+        meter.note(result(0.1), 0.1)
     assert meter._sums.numel() == 2
     assert meter.lap()["loss"] == pytest.approx(torch.tensor(0.1).item(), rel=1e-12)
 
 
 def test_noting_reads_nothing_back(meter, no_host_synchronization):
     with no_host_synchronization():
-        meter.note(result(1.0))
-        meter.note(result(1.0))
+        meter.note(result(1.0), 0.1)
+        meter.note(result(1.0), 0.1)
 
 
 def test_speed_counts_all_samples_and_the_wait_for_data(meter):
-    meter.note(result(1.0))
-    meter.note(result(1.0))
+    meter.note(result(1.0), 0.1)
+    meter.note(result(1.0), 0.1)
     lap = meter.lap()
     assert lap["samples_per_s"] == pytest.approx(16 / (2 * lap["step_s"]))
     assert 0 < lap["data_wait_share"] <= 1
@@ -64,31 +64,31 @@ def test_speed_counts_all_samples_and_the_wait_for_data(meter):
 
 def test_bad_updates_have_no_part_in_the_means_but_in_the_time(meter):
     for loss in (1.0, math.nan, math.inf, 3.0):
-        meter.note(result(loss, is_bad=not math.isfinite(loss)))
+        meter.note(result(loss, is_bad=not math.isfinite(loss)), 0.1)
     lap = meter.lap()
     assert (lap["loss"], lap["grad_norm"]) == (2.0, 4.0)
     assert lap["samples_per_s"] == pytest.approx(32 / (4 * lap["step_s"]))
 
 
 def test_a_lap_of_bad_updates_has_no_loss_and_spoils_no_other(meter):
-    meter.note(result(math.nan, is_bad=True))
+    meter.note(result(math.nan, is_bad=True), 0.1)
     assert math.isnan(meter.lap()["loss"])
-    meter.note(result(1.0))
+    meter.note(result(1.0), 0.1)
     assert meter.lap()["loss"] == 1.0
 
 
 def test_an_overflow_of_scaled_gradients_counts_as_no_gradient(meter):
-    scaled = UpdateResult({"loss": torch.tensor(4.0)}, torch.tensor(math.inf), 0.1, NOT_BAD)
-    meter.note(scaled)
-    meter.note(result(2.0))
+    scaled = Measures({"loss": torch.tensor(4.0)}, torch.tensor(math.inf), NOT_BAD)
+    meter.note(scaled, 0.1)
+    meter.note(result(2.0), 0.1)
     lap = meter.lap()
     assert (lap["loss"], lap["grad_norm"]) == (3.0, 2.0)
 
 
 def test_a_restarted_lap_forgets_what_came_before(meter):
-    meter.note(result(9.0))
+    meter.note(result(9.0), 0.1)
     meter.restart()
-    meter.note(result(1.0))
+    meter.note(result(1.0), 0.1)
     lap = meter.lap()
     assert lap["loss"] == 1.0
     assert "data_s" not in lap

@@ -71,12 +71,13 @@ def test_kernels_are_fused_where_that_is_safe(config, fused):
     groups = [{"params": [nn.Parameter(torch.ones(2))]}, {"params": [], "lr": 0.1}]
     optimizer = build_optimizer(config, groups)
     assert [group["fused"] for group in optimizer.param_groups] == [fused, fused]
-    assert [group["fused"] for group in portable_groups(optimizer)] == [None, None]
+    assert [group["fused"] for group in portable_groups(optimizer, [1, 2])] == [None, None]
 
 
 def saved_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """What a checkpoint holds of an optimizer."""
-    return {**optimizer.state_dict(), "param_groups": portable_groups(optimizer)}
+    groups = portable_groups(optimizer, [0.1] * len(optimizer.param_groups))
+    return {**optimizer.state_dict(), "param_groups": groups}
 
 
 def test_a_restored_state_goes_on_with_the_kernels_of_here():

@@ -16,7 +16,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
   manyhands launch   write a job for SLURM, and submit it
   manyhands doctor   check a dataset before spending GPU hours on it
   manyhands cache    decode frames ahead, show and clear what is kept
-  manyhands bench    measure how fast samples are loaded, and speed-up over processes
+  manyhands bench    measure loading, updates, and speed-up over processes
   manyhands convert  convert a dataset to v3.0, merge datasets, remove episodes
 
 `manyhands COMMAND --help` lists the flags of a command."""

@@ -30,6 +30,12 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
     launcher = current_launcher()
     if needs_workers(config, launcher):
         return train_in_workers(config, launcher, arguments, stop)
+    from manyhands.parallel.watch import leave_now
+    from manyhands.training.rising import is_compiling
     from manyhands.training.start import run_training
 
-    return run_training(config, ["manyhands", "train", *arguments], stop).exit_code
+    ending = run_training(config, ["manyhands", "train", *arguments], stop)
+    if is_compiling():
+        # All is saved; Python would wait for a thread that nobody needs, and abort.
+        leave_now(ending.exit_code)
+    return ending.exit_code

@@ -22,6 +22,7 @@ class ActConfig(BackbonePolicyConfig):
     """Action Chunking with Transformers."""
 
     type: ClassVar[str] = "act"
+    trains_in_bf16: ClassVar[bool] = True
 
     chunk_size: int = 100
     """Actions predicted at once."""

@@ -38,6 +38,7 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
     yield from _optimizer_faults(config)
     yield from config.scaling.faults()
     yield from config.ema.faults()
+    yield from config.step.faults()
     yield from config.parallelism.faults()
     yield from config.accelerator.ddp.faults()
     if config.checkpoint_format not in (None, *CHECKPOINT_FORMATS):

@@ -19,6 +19,8 @@ class PolicyConfig(ABC):
     """What every policy has; the concrete class is chosen by `--policy.type`."""
 
     type: ClassVar[str]
+    trains_in_bf16: ClassVar[bool] = False
+    """Whether it is known to learn as well in bf16 mixed precision, the default then on GPUs."""
 
     n_obs_steps: int = 1
     """Observations the policy looks at, the current one included."""

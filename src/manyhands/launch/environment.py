@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from manyhands.config.launcher import Launcher, read_launcher
@@ -43,6 +44,11 @@ def port_set_by_hand() -> int | None:
     port = os.environ.get("MASTER_PORT", "")
     by_accelerate = "ACCELERATE_MIXED_PRECISION" in os.environ
     return int(port) if port.isdecimal() and not by_accelerate else None
+
+
+def keep_compiled(folder: Path) -> None:
+    """Have compiled kernels kept in a folder for later runs, unless a person chose another."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder))
 
 
 def restarts_so_far() -> list[dict[str, Any]]:

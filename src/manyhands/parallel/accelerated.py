@@ -1,7 +1,7 @@
 """The engine of runs whose processes hold whole weights: single, DP and DDP, with Accelerate."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 
@@ -14,6 +14,7 @@ from manyhands.parallel.buckets import settle_buckets
 from manyhands.parallel.exchange import is_apart
 from manyhands.parallel.slices import even_slice
 from manyhands.parallel.stepping import step_if_finite
+from manyhands.parallel.streams import aside
 from manyhands.parallel.world import World
 from manyhands.types import Batch
 
@@ -31,6 +32,9 @@ class AcceleratedEngine:
         # Its own: what one engine learned of overflows is of no use to another.
         self._scaler: torch.amp.GradScaler | None = deepcopy(world.accelerator.scaler)
         self.scales_losses = self._scaler is not None
+        if self._scaler is not None:
+            # By itself it makes its tensors in the first update, which may be a recorded one.
+            self._scaler._lazy_init_scale_growth_tracker(world.device)
         self._wrapped: nn.Module = nn.Identity()
 
     def prepare(self, network: nn.Module) -> nn.Module:
@@ -38,9 +42,18 @@ class AcceleratedEngine:
         with warnings.catch_warnings():
             # The newest torch renames broadcast_buffers, which older ones still need.
             warnings.simplefilter("ignore", FutureWarning)
-            self._wrapped = self._wrap(network)
-        settle_buckets(self._wrapped)
+            # DDP looks at gradients from the stream that it was made in.
+            with aside(self._accelerator.device):
+                self._wrapped = self._wrap(network)
+                settle_buckets(self._wrapped)
         return self._wrapped
+
+    @property
+    def changed(self) -> Sequence[Tensor]:
+        """The loss scale of fp16 and what it depends on, once there is one."""
+        scaler = self._scaler
+        known = () if scaler is None else (scaler._scale, scaler._growth_tracker)
+        return [each for each in known if each is not None]
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
         """The parts of this rank's batch; gradients are shared when the last one is done."""

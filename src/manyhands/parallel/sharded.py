@@ -4,7 +4,7 @@ Weights and optimizer state are kept in full precision; where a lower one is ask
 travel and compute in it. A forward pass is collective: every rank must make it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
@@ -37,6 +37,7 @@ class ShardedEngine:
     """Spreads updates over ranks that share one copy of the weights, or a few copies."""
 
     scales_losses = False
+    changed: Sequence[Tensor] = ()
 
     def __init__(self, world: World, num_micro_batches: int) -> None:
         self._world = world

@@ -35,20 +35,20 @@ def _fused_step(optimizer: Optimizer, is_bad: Tensor) -> None:
 
 @torch.no_grad()
 def _step_and_take_back(optimizer: Optimizer, is_bad: Tensor) -> None:
-    before = {place: value.clone() for place, value in _tensors_of(optimizer).items()}
+    before = {place: value.clone() for place, value in tensors_of(optimizer).items()}
     optimizer.step()
-    for place, value in _tensors_of(optimizer).items():
+    for place, value in tensors_of(optimizer).items():
         # What an optimizer begins to remember with a step, it then has from zero.
         kept = before.get(place, torch.zeros_like(value))
         value.copy_(torch.where(is_bad.to(value.device), kept, value))
 
 
-def _tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
+def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
     """What a step may change: weights, and what is remembered of them."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     found: dict[tuple[int, str], Tensor] = {}
     for index, weight in enumerate(weights):
-        named = {"": weight, **optimizer.state[weight]}
+        named = {"": weight, **optimizer.state.get(weight, {})}
         found |= {
             (index, name): held_part(value.detach())
             for name, value in named.items()

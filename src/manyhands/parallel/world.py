@@ -24,6 +24,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault, Stopped, UserError
 from manyhands.parallel.exchange import num_ranks, sum_over_ranks
 from manyhands.parallel.meeting import Meeting, met
+from manyhands.parallel.precision import precision_of, refuse_unfit
 from manyhands.parallel.strategy import Strategy, strategy_of
 from manyhands.stop import StopSignal
 
@@ -167,16 +168,10 @@ def joined_world(
     """
     launcher = read_launcher(os.environ)
     device = _device_of(config, launcher)
-    precision = precision_of(config, launcher)
+    precision = precision_of(config, launcher, device)
     strategy = strategy_of(config, launcher, precision)
     _refuse_missing_gpus(device, launcher)
-    if precision == "fp16" and device.type == "cpu":
-        raise EnvironmentFault("fp16 needs a GPU and none is used; choose bf16 or no")
-    if precision != "no" and config.dtype == "float64":
-        raise EnvironmentFault(
-            f"the launcher asks for {precision}, which rounds what --dtype=float64 keeps exact; "
-            "leave one of the two out"
-        )
+    refuse_unfit(precision, config, device)
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     backend = backend or ("gloo" if device.type == "cpu" else "nccl")
@@ -227,14 +222,6 @@ def _ddp_settings(ddp: DdpConfig) -> DistributedDataParallelKwargs:
         find_unused_parameters=False,
         broadcast_buffers=False,
     )
-
-
-def precision_of(config: TrainConfig, launcher: Launcher) -> str:
-    """Precision asked by flag, else by the launcher, else by --policy.use_amp."""
-    asked = config.accelerator.mixed_precision or launcher.mixed_precision
-    if asked is not None:
-        return asked
-    return "bf16" if config.policy is not None and config.policy.use_amp else "no"
 
 
 def accumulation_of(config: TrainConfig) -> int:

@@ -41,7 +41,8 @@ def banner_of(run: Run, data: TrainingData) -> list[str]:
         *datasets_told(data),
         f"Steps: {budget_told(config, share, data.order.num_samples)}",
         f"Parameters: {units.count(total)}, {units.count(trained)} trained",
-        f"Precision: {precision_in_use(world, run.learner.policy.dtype)}",
+        f"Precision: {precision_in_use(world, run.learner.policy.dtype)}{unasked(config, world)}",
+        f"Updates: {run.learner.mode}",
         *rates_told(config, share),
         *(f"  rank {seat.rank} -> {seat.host} {seat.device} ({seat.name})" for seat in world.seats),
     ]
@@ -195,6 +196,14 @@ def num_parameters(run: Run) -> tuple[int, int]:
     parameters = list(run.learner.policy.network.parameters())
     trained = [each for each in parameters if each.requires_grad]
     return sum(each.numel() for each in parameters), sum(each.numel() for each in trained)
+
+
+def unasked(config: TrainConfig, world: World) -> str:
+    """How to have another precision than the one that nobody asked for."""
+    asked = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
+    if asked or world.precision == "no":
+        return ""
+    return "; float32 by --accelerator.mixed_precision=no"
 
 
 def precision_in_use(world: World, dtype: torch.dtype) -> str:

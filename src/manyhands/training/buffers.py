@@ -25,6 +25,11 @@ class Buffers:
         ]
         self._kept: list[Tensor] = []
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The buffers as they are."""
+        return [getattr(module, name) for module, name in self._places]
+
     @torch.no_grad()
     def keep(self) -> None:
         """Remember the values as they are."""

@@ -8,14 +8,14 @@ as it was too.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from manyhands.config.train import EmaConfig
+from manyhands.config.ema import EmaConfig
 
 Weights = Mapping[str, Callable[[], AbstractContextManager[None]]]
 """Which weights a network can have for a while, by the ending of what is named after them."""
@@ -31,6 +31,8 @@ class Ema:
         self._config = config
         self._trained = [weight for weight in network.parameters() if weight.requires_grad]
         self._average = [weight.detach().clone() for weight in self._held()]
+        # On the device, so that an update which is replayed there follows it.
+        self._share = torch.zeros_like(self._average[0][:1].flatten()[0])
 
     @torch.no_grad()
     def _held(self) -> list[Tensor]:
@@ -42,15 +44,23 @@ class Ema:
         """The network as it is, and averaged."""
         return {**LIVE, "_ema": self.swapped_in}
 
+    def prepare(self, step: int) -> None:
+        """Know which update comes next, counted from one."""
+        self._share.fill_(1 - decay_at(self._config, step))
+
     @torch.no_grad()
-    def follow(self, step: int, is_sound: Tensor) -> None:
-        """Take in the weights that an update left, counted from one, if it was sound."""
-        first = self._average[0]
-        share = (1 - decay_at(self._config, step)) * is_sound.to(first.device, first.dtype)
+    def follow(self, is_sound: Tensor) -> None:
+        """Take in the weights that an update left, if it was sound."""
+        share = self._share * is_sound.to(self._share.device, self._share.dtype)
         # Written as a difference, so that weights which stay have themselves as their average.
         changes = torch._foreach_sub(self._held(), self._average)
         torch._foreach_mul_(changes, share)
         torch._foreach_add_(self._average, changes)
+
+    @property
+    def averages(self) -> list[Tensor]:
+        """The average of every weight that is trained, or what this rank holds of it."""
+        return self._average
 
     @torch.no_grad()
     def restart(self) -> None:
@@ -79,8 +89,12 @@ class NoEma:
     """Averages nothing."""
 
     weights: Weights = LIVE
+    averages: Sequence[Tensor] = ()
 
-    def follow(self, step: int, is_sound: Tensor) -> None:
+    def prepare(self, step: int) -> None:
+        """Know nothing."""
+
+    def follow(self, is_sound: Tensor) -> None:
         """Take in nothing."""
 
     def restart(self) -> None:

@@ -15,7 +15,8 @@ from manyhands.errors import Diverged
 from manyhands.observe.journal import INCIDENTS, Journal, SilentJournal
 from manyhands.parallel.world import World
 from manyhands.training.culprits import Evidence, Investigation, told_of
-from manyhands.training.learner import Learner, UpdateResult
+from manyhands.training.learner import Learner
+from manyhands.training.update import Measures
 
 MAX_IN_A_ROW = 100
 """Bad updates one after the other that --on_nonfinite=skip bears."""
@@ -32,7 +33,7 @@ class Noted(NamedTuple):
     """An update that was not judged yet."""
 
     before: Position
-    result: UpdateResult
+    result: Measures
 
 
 class Guard:
@@ -54,7 +55,7 @@ class Guard:
         self._num_in_a_row = 0
         self._returns: Counter[int] = Counter()
 
-    def note(self, before: Position, result: UpdateResult) -> None:
+    def note(self, before: Position, result: Measures) -> None:
         """Remember an update that was made at a position."""
         self._noted.append(Noted(before, result))
 

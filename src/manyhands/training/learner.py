@@ -6,7 +6,6 @@ cut, so that sample k gets the same noise wherever it is computed.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -21,30 +20,24 @@ from manyhands.data.augment.augmentation import augmentation_of
 from manyhands.data.loading.stream import Share
 from manyhands.errors import UserError
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
+from manyhands.parallel.accelerated import part_of
 from manyhands.parallel.shards import held_part
+from manyhands.parallel.stepping import tensors_of
 from manyhands.parallel.world import World
 from manyhands.policies.loss import loss_of
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.training.arithmetic import lr_factor
+from manyhands.training.backup import Tensors
 from manyhands.training.buffers import Buffers
 from manyhands.training.ema import ema_of
+from manyhands.training.execution import Work
 from manyhands.training.memory import Memory
+from manyhands.training.modes import execution_of
 from manyhands.training.optim import build_optimizer
 from manyhands.training.schedule import Schedule, schedule_factor
+from manyhands.training.update import Inputs, Measures
 from manyhands.types import Batch, Engine, Network
-
-
-@dataclass(frozen=True)
-class UpdateResult:
-    """What an update measured, still on the device."""
-
-    terms: dict[str, Tensor]
-    """This rank's parts of the loss and its terms; summed over ranks they are the global means."""
-    grad_norm: Tensor
-    lr: float
-    is_bad: Tensor
-    """Whether this rank found the loss or the gradients not finite; nothing was changed then."""
 
 
 class Learner:
@@ -80,16 +73,31 @@ class Learner:
         self._buffers = Buffers(policy.network)
         self.memory = Memory(policy.network, self._optimizer, self.ema, world)
         self._all_take_part = False
+        self._news: list[str] = []
+        work = Work(self._compute, self._changed, self._rehearse, policy.network, world)
+        self._execution = execution_of(config, work, self._optimizer, self._news.append)
 
-    def update(self, batch: Batch, step: int) -> UpdateResult:
+    @property
+    def lr(self) -> float:
+        """The learning rate of the update that was made last."""
+        return self._schedule.current[0]
+
+    def update(self, batch: Batch, step: int) -> Measures:
         """Make one optimizer update; return device tensors, read none of them."""
-        lr = self._schedule.apply(step)
-        inputs = self.policy.prepare(self._augmentation(batch, self.augmentation_draws(step)))
-        counts = self._global_counts(inputs)
+        self._schedule.apply(step)
+        self.ema.prepare(step + 1)
+        tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor)}
+        inputs = Inputs(tensors, self.augmentation_draws(step), self.draws(step))
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step, self.share.rank))
+        return self._execution(inputs, self.config.num_steps - step - 1)
+
+    def _compute(self, given: Inputs) -> Measures:
+        """What the device does in an update; the host does not look at any value."""
+        inputs = self.policy.prepare(self._augmentation(given.batch, given.augmentation))
+        counts = self._global_counts(inputs)
         self._buffers.keep()
         measured: list[dict[str, Tensor]] = []
-        for part in self._engine.micro_batches({"inputs": inputs, "draws": self.draws(step)}):
+        for part in self._engine.micro_batches({"inputs": inputs, "draws": given.draws}):
             loss, means = loss_of(self._network(part["inputs"], part["draws"]), counts)
             # DDP averages gradients over ranks; the gradient of the global mean is their sum. That
             # of a loss which is not finite may be finite: times zero, the loss spoils it for all.
@@ -103,10 +111,26 @@ class Learner:
         self._optimizer.zero_grad(set_to_none=True)
         is_sound = grad_norm.isfinite()
         self._buffers.put_back_unless(is_sound)
-        self.ema.follow(step + 1, is_sound)
+        self.ema.follow(is_sound)
         terms = sum_of(measured)
         is_fine = terms["loss"].isfinite() & (is_sound | self._engine.scales_losses)
-        return UpdateResult(terms, grad_norm, lr, ~is_fine)
+        return Measures(terms, grad_norm, ~is_fine)
+
+    def _rehearse(self, network: nn.Module, given: Inputs) -> None:
+        """Run a copy of the network forward and back as an update does."""
+        inputs = self.policy.prepare(self._augmentation(given.batch, given.augmentation))
+        batch = {"inputs": inputs, "draws": given.draws}
+        part = part_of(batch, 0, self.share.num_parts)
+        with self._world.accelerator.autocast():
+            # By its class: the network's own call may belong to the engine.
+            terms = type(network).forward(network, part["inputs"], part["draws"])
+        loss, _ = loss_of(terms, self._bare_network.entry_counts(inputs))
+        torch.autograd.backward(loss)
+
+    def _changed(self) -> Tensors:
+        """Every tensor that an update changes."""
+        others = (*self._buffers.tensors, *self.ema.averages, *self._engine.changed)
+        return {**tensors_of(self._optimizer), **dict(enumerate(others))}
 
     def _global_counts(self, inputs: Batch) -> dict[str, Tensor]:
         counts = self._bare_network.entry_counts(inputs)
@@ -128,6 +152,17 @@ class Learner:
         draws = draw(self.share.samples_per_step, generator)
         own = self.share.own
         return {name: sent(value[own], self.policy.device) for name, value in draws.items()}
+
+    @property
+    def mode(self) -> str:
+        """How updates are carried out at present."""
+        return self._execution.mode
+
+    def news(self) -> list[str]:
+        """What must be said of how updates are carried out, since this was asked last."""
+        news = self._news.copy()
+        self._news.clear()
+        return news
 
     def largest_weight(self) -> Tensor:
         """The largest of the weights that this rank holds, on the device; of NaN it is NaN."""
@@ -151,7 +186,7 @@ class Learner:
             num_ranks=self.share.num_ranks,
             batch_size=self.share.most_per_part,
             accumulation=self.share.num_parts,
-            optimizer=self.memory.optimizer_state(),
+            optimizer=self.memory.optimizer_state(self._schedule.current),
             schedule=rates if self.config.scheduler is not None else None,
             scaler=self._engine.scaler_state(),
             samples_per_step=self.share.samples_per_step,
@@ -161,6 +196,7 @@ class Learner:
     def load_training_state(self, state: TrainingState, shards: Shards | None = None) -> list[str]:
         """Go on from a saved state, with this run's hyper-parameters; return what must be said."""
         self.memory.load_optimizer(state.optimizer, shards)
+        self._execution.forget()
         self._engine.load_scaler_state(state.scaler)
         before, now = state.samples_per_step, self.share.samples_per_step
         if before in (0, now):

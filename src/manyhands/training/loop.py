@@ -29,7 +29,7 @@ def train(run: Run) -> Ending:
             run.guard.note(position, result)
             position = position.after(run.learner.share.samples_per_step)
 
-            run.meter.note(result)
+            run.meter.note(result, run.learner.lr)
             run.audit.note(position.step, batch)
             run.journal.advance(position.step)
             held_out = run.validator.losses_after(position.step)
@@ -44,7 +44,7 @@ def train(run: Run) -> Ending:
                 run.journal.record(position.step, measures | marks)
             if saving:
                 run.checkpoints.save(position, run.learner, held_out)
-            run.journal.tell(run.checkpoints.news())
+            run.journal.tell([*run.learner.news(), *run.checkpoints.news()])
 
     run.journal.tell(run.checkpoints.news())
     return Ending.STOPPED if stopping else Ending.FINISHED

@@ -5,7 +5,7 @@ any number of ranks.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,9 @@ class Memory:
                     )
         return found
 
-    def optimizer_state(self) -> dict[str, Any]:
+    def optimizer_state(self, rates: Iterable[float]) -> dict[str, Any]:
         """Collective. A copy of the optimizer's state, without its tensors if shards have them."""
-        groups = portable_groups(self._optimizer)
+        groups = portable_groups(self._optimizer, rates)
         if self._strategy.saves_shards:
             return {"state": {}, "param_groups": groups}
         saved = self._optimizer.state_dict()["state"]

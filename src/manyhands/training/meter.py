@@ -4,7 +4,7 @@ import torch
 
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import World
-from manyhands.training.learner import UpdateResult
+from manyhands.training.update import Measures
 
 
 class Meter:
@@ -20,7 +20,7 @@ class Meter:
         self._num_sound = torch.zeros((), dtype=torch.float64)
         self._lr = 0.0
 
-    def note(self, result: UpdateResult) -> None:
+    def note(self, result: Measures, lr: float) -> None:
         """Take an update's result into the lap; a bad one counts for its time alone."""
         values = torch.stack([*result.terms.values(), result.grad_norm]).double()
         # An overflow that a loss scaler answers leaves no gradient.
@@ -30,7 +30,7 @@ class Meter:
         is_sound = (~result.is_bad).double()
         self._num_sound = is_sound if is_first else self._num_sound + is_sound
         self._names = [*result.terms, "grad_norm"]
-        self._lr = result.lr
+        self._lr = lr
         self._num_steps += 1
 
     def lap(self) -> dict[str, float]:

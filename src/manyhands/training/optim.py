@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, optim
+from torch.distributed.tensor import DTensor
 
 from manyhands.config.optim import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
 from manyhands.errors import CheckpointError, ConfigError
@@ -23,11 +24,11 @@ def build_optimizer(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -
     settings.pop("grad_clip_norm")
     match config:
         case AdamWConfig():
-            return optim.AdamW(groups, **settings)
+            return replayable(optim.AdamW(groups, **settings))
         case AdamConfig():
-            return optim.Adam(groups, **settings)
+            return replayable(optim.Adam(groups, **settings))
         case SgdConfig():
-            return with_momentum(optim.SGD(groups, **settings))
+            return replayable(with_momentum(optim.SGD(groups, **settings)))
     raise ConfigError([f"--optimizer.type={config.type} has no implementation"])
 
 
@@ -37,6 +38,26 @@ def can_fuse(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -> bool:
         return False
     weights = [weight for group in groups for weight in group["params"]]
     return all(each.device.type in FUSED_DEVICES and each.is_floating_point() for each in weights)
+
+
+def is_replayable(optimizer: optim.Optimizer) -> bool:
+    """Whether a GPU can make steps by itself again and again, once it was told how."""
+    is_fused = all(group["fused"] for group in optimizer.param_groups)
+    weights = weights_of(optimizer)
+    return is_fused and all(each.is_cuda and not isinstance(each, DTensor) for each in weights)
+
+
+def replayable(optimizer: optim.Optimizer) -> optim.Optimizer:
+    """The optimizer with its learning rates on the GPU, where replayed steps find them."""
+    for group in optimizer.param_groups if is_replayable(optimizer) else ():
+        group["lr"] = torch.tensor(group["lr"], device=weights_of(optimizer)[0].device)
+        group |= {"capturable": True} if "capturable" in group else {}
+    return optimizer
+
+
+def weights_of(optimizer: optim.Optimizer) -> list[Tensor]:
+    """All that an optimizer updates."""
+    return [weight for group in optimizer.param_groups for weight in group["params"]]
 
 
 def with_momentum(optimizer: optim.SGD) -> optim.SGD:
@@ -52,15 +73,20 @@ def with_momentum(optimizer: optim.SGD) -> optim.SGD:
     return optimizer
 
 
-def portable_groups(optimizer: optim.Optimizer) -> list[dict[str, Any]]:
-    """An optimizer's groups, in which kernels play no part, as in LeRobot's files."""
-    return [{**group, "fused": None} for group in optimizer.state_dict()["param_groups"]]
+def portable_groups(optimizer: optim.Optimizer, rates: Iterable[float]) -> list[dict[str, Any]]:
+    """An optimizer's groups at some learning rates, in which kernels play no part.
+
+    So it is in LeRobot's files.
+    """
+    groups = optimizer.state_dict()["param_groups"]
+    plain = {"fused": None} | ({"capturable": False} if "capturable" in groups[0] else {})
+    return [{**group, **plain, "lr": rate} for group, rate in zip(groups, rates, strict=True)]
 
 
 def restore_state(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
     """Take over what an optimizer remembers; hyper-parameters stay as they are."""
     check_fits(optimizer, saved)
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    weights = weights_of(optimizer)
     state = {
         index: {name: as_held(value, weights[index]) for name, value in values.items()}
         for index, values in saved["state"].items()
@@ -90,7 +116,7 @@ def check_fits(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
         raise CheckpointError(
             "the checkpoint was made with another optimizer; resume with its --optimizer.type"
         )
-    parameters = [each for group in optimizer.param_groups for each in group["params"]]
+    parameters = weights_of(optimizer)
     for index, values in saved["state"].items():
         fits = index < len(parameters) and all(
             value.ndim == 0 or value.shape == parameters[index].shape for value in values.values()

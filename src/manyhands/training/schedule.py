@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+from torch import Tensor
 from torch.optim import Optimizer
 
 from manyhands.config.optim import (
@@ -25,14 +26,18 @@ class Schedule:
     def __init__(self, optimizer: Optimizer, factor: Factor, scale: float = 1.0) -> None:
         self._optimizer = optimizer
         self._factor = factor
-        self.base_lrs: list[float] = [scale * group["lr"] for group in optimizer.param_groups]
+        self.current = [float(group["lr"]) for group in optimizer.param_groups]
+        """The rates that were set last."""
+        self.base_lrs = [scale * float(group["lr"]) for group in optimizer.param_groups]
 
-    def apply(self, step: int) -> float:
-        """Set the rates for the update after `step` finished ones; return the first group's."""
-        rates = self.rates(step)
-        for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
-        return rates[0]
+    def apply(self, step: int) -> None:
+        """Set the rates for the update after `step` finished ones."""
+        self.current = self.rates(step)
+        for group, rate in zip(self._optimizer.param_groups, self.current, strict=True):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
     def rates(self, step: int) -> list[float]:
         """The learning rate of each parameter group."""

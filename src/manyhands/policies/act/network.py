@@ -11,7 +11,8 @@ from torch import Generator, Tensor, nn
 
 from manyhands.config.act import ActConfig
 from manyhands.policies.act.model import ActModel
-from manyhands.policies.act.transformer import DecoderLayer, EncoderLayer
+from manyhands.policies.act.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
+from manyhands.policies.vision.resnet import ResNet
 from manyhands.types import Batch, Draws, LossTerm, LossTerms
 
 
@@ -20,6 +21,9 @@ class ActNetwork(nn.Module):
 
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (EncoderLayer, DecoderLayer)
     """Layers worth gathering one at a time when weights are sharded."""
+
+    compile_units: ClassVar[tuple[type[nn.Module], ...]] = (ResNet, Encoder, Decoder)
+    """Parts whose operations are worth fusing."""
 
     def __init__(self, config: ActConfig) -> None:
         super().__init__()

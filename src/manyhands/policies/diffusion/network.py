@@ -15,7 +15,7 @@ from manyhands.policies.diffusion.encoder import ImageEncoder, crop_room
 from manyhands.policies.diffusion.model import DiffusionModel
 from manyhands.policies.diffusion.sampler import Sampler
 from manyhands.policies.diffusion.schedule import alpha_bars
-from manyhands.policies.diffusion.unet import ResidualBlock
+from manyhands.policies.diffusion.unet import ResidualBlock, UNet
 from manyhands.types import Batch, Draws, LossTerm, LossTerms
 
 
@@ -24,6 +24,9 @@ class DiffusionNetwork(nn.Module):
 
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (ResidualBlock, ImageEncoder)
     """Layers worth gathering one at a time when weights are sharded."""
+
+    compile_units: ClassVar[tuple[type[nn.Module], ...]] = (UNet, ImageEncoder)
+    """Parts whose operations are worth fusing."""
 
     signal_amounts: Tensor
     noise_amounts: Tensor

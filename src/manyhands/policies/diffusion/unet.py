@@ -1,6 +1,8 @@
 """A U-Net over time that tells the noise, or the clean actions, in noisy ones.
 
 Every residual block is modulated by the condition: what is observed, and the diffusion timestep.
+Values are held as (samples, steps, channels): the channels of a step lie side by side in memory, as
+convolutions are fastest.
 """
 
 import math
@@ -31,8 +33,9 @@ class ConvBlock(nn.Module):
         )
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Channels over time (samples, channels, steps)."""
-        output: Tensor = self.block(hidden)
+        """Channels over time (samples, steps, channels)."""
+        conv, norm, activation = self.block
+        output: Tensor = activation(group_norm(convolve(hidden, conv), norm))
         return output
 
 
@@ -64,18 +67,18 @@ class ResidualBlock(nn.Module):
         return linear
 
     def forward(self, hidden: Tensor, condition: Tensor) -> Tensor:
-        """Channels over time (samples, channels, steps) under a condition after Mish."""
+        """Channels over time (samples, steps, channels) under a condition after Mish."""
         return self.modulated(hidden, self.film(condition))
 
     def modulated(self, hidden: Tensor, modulation: Tensor) -> Tensor:
         """Channels over time with the modulation (samples, channels) of their condition."""
         inner = self.conv1(hidden)
         if self._has_scale:
-            scale, shift = modulation[..., None].chunk(2, dim=1)
+            scale, shift = modulation[:, None].chunk(2, dim=-1)
             inner = torch.addcmul(shift, inner, scale)
         else:
-            inner = inner + modulation[..., None]
-        output: Tensor = self.conv2(inner) + self.residual_conv(hidden)
+            inner = inner + modulation[:, None]
+        output: Tensor = self.conv2(inner) + convolve(hidden, self.residual_conv)
         return output
 
 
@@ -118,6 +121,9 @@ class UNet(nn.Module):
             ConvBlock(dims[0], dims[0], config.kernel_size, FINAL_GROUPS),
             nn.Conv1d(dims[0], action_dim, 1),
         )
+        for module in self.modules():
+            if isinstance(module, nn.Conv1d | nn.ConvTranspose1d):
+                lay_out(module)
 
     def forward(self, noisy: Tensor, timesteps: Tensor, observed: Tensor) -> Tensor:
         """The output (samples, steps, action) for noisy actions and what is observed with them."""
@@ -160,18 +166,54 @@ class UNet(nn.Module):
 
     def _traverse(self, noisy: Tensor, run: Callable[[nn.Module, Tensor], Tensor]) -> Tensor:
         """Run the residual blocks, in the order of their places, and all that is between them."""
-        hidden, skipped = noisy.transpose(1, 2), []
+        hidden, skipped = noisy, []
         for first, second, halve in map(nn.Module.children, self.down_modules):
             hidden = run(second, run(first, hidden))
             skipped.append(hidden)
-            hidden = halve(hidden)
+            hidden = convolve(hidden, halve)
         for block in self.mid_modules:
             hidden = run(block, hidden)
         for first, second, double in map(nn.Module.children, self.up_modules):
-            hidden = torch.cat([hidden, skipped.pop()], dim=1)
-            hidden = double(run(second, run(first, hidden)))
-        output: Tensor = self.final_conv(hidden)
-        return output.transpose(1, 2)
+            hidden = torch.cat([hidden, skipped.pop()], dim=-1)
+            hidden = convolve(run(second, run(first, hidden)), double)
+        block, head = self.final_conv
+        return convolve(block(hidden), head)
+
+
+def convolve(hidden: Tensor, conv: nn.Module) -> Tensor:
+    """A convolution over the steps of (samples, steps, channels)."""
+    if isinstance(conv, nn.Identity):
+        return hidden
+    if isinstance(conv, nn.Conv1d) and conv.kernel_size == (1,):
+        return F.linear(hidden, conv.weight.squeeze(-1), conv.bias)
+    assert isinstance(conv, nn.Conv1d | nn.ConvTranspose1d)
+    # As an image one pixel high: torch turns the values of a convolution over time around.
+    image, weight = hidden.transpose(1, 2).unsqueeze(2), conv.weight.unsqueeze(2)
+    kind = F.conv2d if isinstance(conv, nn.Conv1d) else F.conv_transpose2d
+    output = kind(image, weight, conv.bias, (1, *conv.stride), (0, *_padding_of(conv)))
+    return output.squeeze(2).transpose(1, 2)
+
+
+def _padding_of(conv: nn.Conv1d | nn.ConvTranspose1d) -> tuple[int, ...]:
+    assert not isinstance(conv.padding, str)
+    return conv.padding
+
+
+def group_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
+    """The group norm of (samples, steps, channels), never in less than single precision."""
+    assert isinstance(norm, nn.GroupNorm)
+    kind = torch.promote_types(hidden.dtype, torch.float32)
+    weight, bias = (each.to(kind).view(norm.num_groups, -1) for each in (norm.weight, norm.bias))
+    grouped = hidden.to(kind).view(*hidden.shape[:-1], *weight.shape)
+    var, mean = torch.var_mean(grouped, dim=(1, 3), correction=0, keepdim=True)
+    scale = weight * torch.rsqrt(var + norm.eps)
+    return torch.addcmul(bias, grouped - mean, scale).flatten(-2)
+
+
+def lay_out(conv: nn.Conv1d | nn.ConvTranspose1d) -> None:
+    """Hold a convolution's weights as its inputs are held, so that nobody has to turn them."""
+    weight = conv.weight.data
+    conv.weight.data = weight.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def wave_codes(num_steps: int, dim: int) -> Tensor:

@@ -1,0 +1,32 @@
+"""In which precision matrix products are computed."""
+
+import torch
+
+from manyhands.config.launcher import Launcher
+from manyhands.config.train import TrainConfig
+from manyhands.errors import EnvironmentFault
+
+CPU = torch.device("cpu")
+
+
+def precision_of(config: TrainConfig, launcher: Launcher, device: torch.device = CPU) -> str:
+    """What a flag, the launcher or --policy.use_amp ask for, else what is best for a device."""
+    asked = config.accelerator.mixed_precision or launcher.mixed_precision
+    if asked is not None:
+        return asked
+    policy = config.policy
+    if policy is None or config.dtype != "float32":
+        return "no"
+    can_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bf16" if policy.use_amp or (policy.trains_in_bf16 and can_bf16) else "no"
+
+
+def refuse_unfit(precision: str, config: TrainConfig, device: torch.device) -> None:
+    """Refuse a precision that a device does not have, or that undoes another wish."""
+    if precision == "fp16" and device.type == "cpu":
+        raise EnvironmentFault("fp16 needs a GPU and none is used; choose bf16 or no")
+    if precision != "no" and config.dtype == "float64":
+        raise EnvironmentFault(
+            f"the launcher asks for {precision}, which rounds what --dtype=float64 keeps exact; "
+            "leave one of the two out"
+        )

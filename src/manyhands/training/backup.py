@@ -1,0 +1,34 @@
+"""What an update changes, put aside so that it can be made again from the same state."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+
+Tensors = Mapping[Any, Tensor]
+"""Tensors by whatever tells them apart."""
+
+
+class Backup:
+    """Tensors as they were when this was made; `find` names them, at any time."""
+
+    @torch.no_grad()
+    def __init__(self, find: Callable[[], Tensors]) -> None:
+        self._find = find
+        self._kept = {name: value.clone() for name, value in find().items()}
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put everything back; what was not there yet, an optimizer's memory, becomes zero."""
+        for name, value in self._find().items():
+            value.copy_(self._kept.setdefault(name, torch.zeros_like(value)))
+
+    @torch.no_grad()
+    def distance(self) -> Tensor:
+        """How far tensors are from what they were, as one norm; counters do not count."""
+        now = self._find()
+        values = {name: kept for name, kept in self._kept.items() if kept.ndim > 0}
+        changes = [now[name] - kept for name, kept in values.items()]
+        return get_total_norm([change.double() for change in changes])

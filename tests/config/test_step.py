@@ -1,0 +1,9 @@
+"""How updates are to be carried out."""
+
+from manyhands.config.step import STEP_MODES, StepConfig
+
+
+def test_a_mode_that_does_not_exist_is_refused_with_those_that_do():
+    assert all(not [*StepConfig(mode=mode).faults()] for mode in STEP_MODES)
+    (fault,) = StepConfig(mode="jit").faults()
+    assert fault == "--step.mode=jit is not one of auto, eager, graph, compile"

@@ -1,0 +1,51 @@
+"""Which precision a run computes in."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from manyhands.config.act import ActConfig
+from manyhands.config.launcher import Launcher
+from manyhands.config.train import AcceleratorConfig, TrainConfig
+from manyhands.errors import EnvironmentFault
+from manyhands.parallel.precision import precision_of, refuse_unfit
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("flag", "launcher", "use_amp", "expected"),
+    [
+        (None, None, False, "no"),
+        (None, "bf16", False, "bf16"),
+        ("no", "bf16", True, "no"),
+        ("fp16", "bf16", False, "fp16"),
+        (None, None, True, "bf16"),
+    ],
+)
+def test_precision_is_the_flags_else_the_launchers_else_the_policys(
+    flag, launcher, use_amp, expected
+):
+    config = TrainConfig(
+        policy=ActConfig(use_amp=use_amp), accelerator=AcceleratorConfig(mixed_precision=flag)
+    )
+    assert precision_of(config, Launcher(mixed_precision=launcher)) == expected
+
+
+def test_a_cpu_and_double_precision_are_not_asked_too_much():
+    config = TrainConfig(policy=ActConfig())
+    with pytest.raises(EnvironmentFault, match="fp16 needs a GPU"):
+        refuse_unfit("fp16", config, CPU)
+    with pytest.raises(EnvironmentFault, match="keeps exact"):
+        refuse_unfit("bf16", replace(config, dtype="float64"), CPU)
+    refuse_unfit("bf16", config, CPU)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_policies_that_are_known_to_learn_in_bf16_do_so_on_gpus_that_have_it():
+    gpu, config = torch.device("cuda"), TrainConfig(policy=ActConfig())
+    has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    assert precision_of(config, Launcher(), gpu) == ("bf16" if has_bf16 else "no")
+    assert precision_of(replace(config, dtype="float64"), Launcher(), gpu) == "no"

@@ -1,0 +1,34 @@
+"""What an update changes can be put back."""
+
+import torch
+
+from manyhands.training.backup import Backup
+
+
+def test_everything_is_put_back_and_what_is_new_becomes_zero():
+    tensors = {"weight": torch.arange(3.0), "count": torch.tensor(5)}
+    backup = Backup(lambda: tensors)
+    tensors["weight"] += 1
+    tensors["count"] += 1
+    tensors["momentum"] = torch.ones(3)
+    backup.restore()
+    assert tensors["weight"].tolist() == [0, 1, 2] and tensors["count"] == 5
+    assert not tensors["momentum"].any()
+
+
+def test_a_distance_is_that_of_all_values_but_counters():
+    tensors = {"weight": torch.zeros(2), "average": torch.zeros(1), "count": torch.tensor(0)}
+    backup = Backup(lambda: tensors)
+    tensors["weight"] += torch.tensor([2.0, 3.0])
+    tensors["average"] -= 6
+    tensors["count"] += 100
+    assert backup.distance() == 7
+
+
+def test_what_was_not_there_yet_counts_once_it_was_put_back():
+    tensors = {"weight": torch.zeros(1)}
+    backup = Backup(lambda: tensors)
+    tensors["momentum"] = torch.ones(1)
+    backup.restore()
+    tensors["momentum"] += 2
+    assert backup.distance() == 2

@@ -1,0 +1,164 @@
+"""Updates that are recorded and replayed equal those made one operation at a time."""
+
+import gc
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from manyhands.checkpoint.snapshot import Position
+from manyhands.config.resolve import read_train_config
+from manyhands.data.dataset import Dataset
+from manyhands.parallel.accelerated import AcceleratedEngine
+from manyhands.parallel.world import joined_world
+from manyhands.training.arithmetic import share_of
+from manyhands.training.assemble import learner_of, make_policy
+from manyhands.training.data import alone, open_training_data
+from manyhands.training.execution import Eager
+from manyhands.training.learner import Learner
+from manyhands.training.update import Inputs, Measures
+from manyhands.types import Batch
+
+FLAGS = ("--policy.device=cuda", "--batch_size=4", "--steps=1000", "--ema.enable=true")
+EXACT = ("--cudnn_deterministic=true", "--accelerator.mixed_precision=no")
+
+
+def test_one_operation_at_a_time_is_what_it_says():
+    measures = Measures({}, torch.tensor(1.0), torch.tensor(False))
+    eager = Eager(lambda inputs: measures)
+    assert eager(Inputs({}, {}, {}), 5) is measures and eager.mode == "eager"
+
+
+@contextmanager
+def learning(argv: list[str]) -> Iterator[tuple[Learner, Dataset]]:
+    config = read_train_config(argv)
+    data, config = open_training_data(config, alone)
+    with joined_world(config) as world:
+        learner, _ = learner_of(config, data.stats, world, share_of(config, 0, 1))
+        yield learner, data.source
+
+
+def batch_at(data: Dataset, step: int, size: int = 4) -> Batch:
+    rows = [(7 * step + 5 * k) % len(data) for k in range(size)]
+    return {
+        key: value.cuda() if torch.is_tensor(value) else value
+        for key, value in data.batch(rows).items()
+    }
+
+
+def weights_of(learner: Learner) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in learner.policy.network.state_dict().items()}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+class TestOnAGpu:
+    """What only a real device can show."""
+
+    @pytest.mark.parametrize(
+        "own",
+        [
+            (),
+            ("--accelerator.gradient_accumulation.steps=2", "--batch_size=2"),
+            ("--accelerator.mixed_precision=bf16",),
+        ],
+        ids=["plain", "accumulated", "bf16"],
+    )
+    @pytest.mark.parametrize("policy", ["act", "diffusion"])
+    def test_two_hundred_replayed_updates_are_those_of_one_operation_at_a_time(
+        self, command, tiny_act, tiny_diffusion, tiny_dataset, tmp_path, policy, own
+    ):
+        ends, losses = [], []
+        chosen = tiny_act if policy == "act" else tiny_diffusion
+        for mode in ("eager", "graph"):
+            argv = [f"--dataset.root={tiny_dataset}", f"--output_dir={tmp_path}", *chosen]
+            argv += [*FLAGS, *EXACT, *own, f"--step.mode={mode}", "--policy.device=cuda"]
+            with learning(argv) as (learner, data):
+                found = [learner.update(batch_at(data, step), step) for step in range(200)]
+                assert learner.mode == mode, learner.news()
+                losses.append(torch.stack([each.terms["loss"] for each in found]))
+                ends.append(weights_of(learner))
+        assert torch.equal(*losses)
+        assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
+
+    def test_a_run_that_goes_on_in_a_recording_is_one_that_never_stopped(self, command, tmp_path):
+        argv = command.argv(tmp_path / "run", *FLAGS, *EXACT, "--step.mode=graph")
+        with learning(argv) as (learner, data):
+            for step in range(12):
+                if step == 6:
+                    saved = learner.snapshot(Position(6, 24))
+                learner.update(batch_at(data, step), step)
+            whole = weights_of(learner)
+        weights = saved.policies["pretrained_model"]
+        with learning(argv) as (learner, data):
+            learner.policy.network.load_state_dict(weights)
+            learner.ema.restart()
+            learner.load_training_state(saved.state)
+            for step in range(6, 12):
+                learner.update(batch_at(data, step), step)
+            assert learner.mode == "graph"
+            resumed = weights_of(learner)
+        assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
+
+    def test_a_value_that_is_not_finite_changes_nothing(self, command, tmp_path):
+        argv = command.argv(tmp_path / "run", *FLAGS, "--step.mode=graph")
+        with learning(argv) as (learner, data):
+            learner.update(batch_at(data, 0), 0)
+            before = weights_of(learner)
+            bad = batch_at(data, 1)
+            bad["action"] = torch.full_like(bad["action"], float("nan"))
+            assert learner.update(bad, 1).is_bad
+            after = weights_of(learner)
+            assert all(torch.equal(value, after[name]) for name, value in before.items())
+            assert not learner.update(batch_at(data, 2), 2).is_bad
+
+    def test_compiled_updates_stay_close(self, command, tmp_path):
+        losses = []
+        for mode in ("eager", "compile"):
+            argv = command.argv(tmp_path / mode, *FLAGS, f"--step.mode={mode}")
+            argv += ["--accelerator.mixed_precision=no"]
+            with learning(argv) as (learner, data):
+                found = [learner.update(batch_at(data, step), step) for step in range(50)]
+                assert learner.mode == mode, learner.news()
+                losses.append(torch.stack([each.terms["loss"] for each in found]))
+        torch.testing.assert_close(*losses, rtol=2e-2, atol=1e-3)
+
+    def test_gradients_that_ddp_exchanges_are_recorded_with_all_else(
+        self, command, tmp_path, monkeypatch
+    ):
+        with socket.create_server(("localhost", 0)) as server:
+            port = str(server.getsockname()[1])
+        place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
+        for name, value in (place | {"MASTER_PORT": port}).items():
+            monkeypatch.setenv(name, value)
+        ends = []
+        for mode in ("eager", "graph"):
+            argv = command.argv(tmp_path / mode, *FLAGS, *EXACT, f"--step.mode={mode}")
+            config = read_train_config(argv)
+            data, config = open_training_data(config, alone)
+            with joined_world(config) as world:
+                policy, _ = make_policy(config, data.stats, world.device)
+                engine = AcceleratedEngine(world, 1, DistributedDataParallel)
+                learner = Learner(policy, config, engine, world, share_of(config, 0, 1))
+                for step in range(20):
+                    learner.update(batch_at(data.source, step), step)
+                assert learner.mode == mode, learner.news()
+                ends.append(weights_of(learner))
+        assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
+
+    def test_a_recording_gives_its_memory_back(self, command, tmp_path):
+        argv = command.argv(tmp_path / "run", *FLAGS, "--step.mode=graph")
+        held = []
+        for _ in range(3):
+            with learning(argv) as (learner, data):
+                for step in range(3):
+                    learner.update(batch_at(data, step), step)
+            del learner, data
+            gc.collect()
+            torch.cuda.empty_cache()
+            held.append(torch.cuda.memory_reserved())
+        assert all(later <= earlier for earlier, later in pairwise(held[1:]))
