@@ -1,0 +1,60 @@
+"""Updates that wait for their batches: the loader, its processes, and copies to the device."""
+
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import cast
+
+from manyhands.bench.step.phases import wait_for
+from manyhands.bench.step.subject import Subject, stream_of
+from manyhands.config.bench_step import BenchStepConfig
+from manyhands.cores import num_cores
+from manyhands.data.cache.fill import fill
+from manyhands.data.loading.stream import resolve_num_workers
+from manyhands.observe.progress import progress_bar
+from manyhands.parallel.world import World
+from manyhands.training.data import TrainingData
+from manyhands.training.learner import Learner
+from manyhands.training.loading import max_ram_of
+from manyhands.types import Batch
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The speed of training as a whole."""
+
+    samples_per_s: float
+    share: float
+    """Of the speed of updates whose batch lies on the device."""
+    num_workers: int
+
+
+def fill_caches(data: TrainingData) -> None:
+    """Decode what is kept, as an epoch of training would have."""
+    if any(data.caches.caches):
+        with progress_bar("decoding frames") as on_progress:
+            fill(data.caches, num_cores(), on_progress)
+
+
+def with_loader(
+    learner: Learner, pure_rate: float, subject: Subject, bench: BenchStepConfig, world: World
+) -> Loaded:
+    """Train from the loader of a run, and compare with the rate of updates alone."""
+    assert subject.data is not None
+    subject.data.caches.read_ahead(max_ram_of(subject.config))
+    stream = stream_of(subject.data, subject.config, world, subject.share)
+    num_workers = resolve_num_workers(stream.loading)
+    # Batches that were read ahead before the clock runs must not be counted as its speed.
+    warm_up = max(bench.warm_up, num_workers * stream.loading.prefetch_factor + 1)
+    with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
+        for step in range(warm_up):
+            learner.update(next(batches), step)
+        wait_for(world.device)
+        started = time.perf_counter()
+        for step in range(warm_up, warm_up + bench.num_steps):
+            learner.update(next(batches), step)
+        wait_for(world.device)
+        seconds = time.perf_counter() - started
+    rate = bench.num_steps * subject.share.samples_per_step / seconds
+    return Loaded(rate, rate / pure_rate, num_workers)

@@ -1,0 +1,99 @@
+"""LeRobot's updates of the same policy, measured by a Python of another environment."""
+
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from manyhands.bench.reference import ask_lerobot
+from manyhands.bench.step.row import Row, Timed, row_of
+from manyhands.bench.step.subject import Subject, tensor_shapes
+from manyhands.config.bench_step import BenchStepConfig
+from manyhands.config.policy import PolicyConfig
+from manyhands.errors import ConfigError
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.policy import write_policy
+from manyhands.parallel.world import World
+from manyhands.training.assemble import make_policy
+from manyhands.types import Batch
+
+LEROBOT = "LeRobot"
+START_S = 600.0
+"""How long the other Python may take to import LeRobot and make its first update."""
+UPDATE_S = 20.0
+"""How long any other update may take."""
+PRECISIONS = ("no", "bf16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceRequest:
+    """What the other program is to train."""
+
+    folder: str
+    """Where the policy's configuration and processors are, in LeRobot's own form."""
+    device: str
+    precision: str
+    shapes: dict[str, tuple[str, tuple[int, ...]]]
+    """Type and shape of every tensor of a batch."""
+    num_steps: int
+    warm_up: int
+
+
+def reference_rows(
+    python: Path, subject: Subject, bench: BenchStepConfig, world: World
+) -> list[Row]:
+    """LeRobot's speed in the precision of a run, and on a GPU in the other one too."""
+    assert subject.config.policy is not None
+    precisions = precisions_of(world, subject.config.dtype)
+    with tempfile.TemporaryDirectory() as folder:
+        write_reference_policy(Path(folder), subject, world.device.type)
+        request = ReferenceRequest(
+            folder=folder,
+            device=str(world.device),
+            precision=world.precision,
+            shapes=tensor_shapes(features_in(subject.batch, subject.config.policy)),
+            num_steps=bench.num_steps,
+            warm_up=bench.warm_up,
+        )
+        num_samples = subject.share.samples_per_step
+        return [
+            reference_row(python, replace(request, precision=precision), num_samples)
+            for precision in precisions
+        ]
+
+
+def precisions_of(world: World, dtype: str) -> list[str]:
+    """Precisions to measure, that of the run first."""
+    if world.precision not in PRECISIONS or dtype != "float32":
+        raise ConfigError(
+            [
+                "--against measures float32 and bf16, not what this run computes in: "
+                f"--dtype={dtype}, --accelerator.mixed_precision={world.precision}"
+            ]
+        )
+    others = PRECISIONS if world.device.type == "cuda" else ()
+    return list(dict.fromkeys((world.precision, *others)))
+
+
+def features_in(batch: Batch, policy: PolicyConfig) -> Batch:
+    """The part of a batch that a policy knows, and what of it is padding."""
+    features = policy.input_features | policy.output_features
+    return {
+        name: value
+        for name, value in batch.items()
+        if name.removesuffix(names.PAD_SUFFIX) in features
+    }
+
+
+def write_reference_policy(folder: Path, subject: Subject, device: str) -> None:
+    """Write all of a policy but its weights, which do not change how long anything takes."""
+    policy, _ = make_policy(subject.config, subject.stats, torch.device("cpu"))
+    write_policy(folder, replace(policy.config, device=device), policy.processors, {})
+
+
+def reference_row(python: Path, request: ReferenceRequest, num_samples: int) -> Row:
+    """LeRobot's speed in one precision."""
+    timeout_s = START_S + UPDATE_S * (request.warm_up + request.num_steps)
+    answer = ask_lerobot(python, "manyhands.bench.step", "step", asdict(request), timeout_s)
+    return row_of(LEROBOT, request.precision, Timed(**answer), num_samples)

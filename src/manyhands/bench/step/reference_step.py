@@ -1,0 +1,140 @@
+"""LeRobot's own updates, timed. Runs in another environment, by a Python that has LeRobot.
+
+Reads a JSON object from standard input and prints one: the seconds of every update and of the
+first, and the most memory that they took.
+"""
+
+import importlib
+import json
+import resource
+import sys
+import time
+from itertools import pairwise
+from typing import Any
+
+NUM_PLANNED = 100_000
+"""Updates that a schedule of learning rates is made for."""
+
+
+def main() -> None:
+    """Measure as the request says."""
+    print(json.dumps(measure(json.load(sys.stdin))))
+
+
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Make updates as LeRobot's training does, of one batch that lies on the device."""
+    import torch
+
+    device: Any = torch.device(request["device"])
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cuda.matmul.allow_tf32 = True
+    update = updates_of(request, random_batch(request["shapes"], device))
+    started = time.perf_counter()
+    update()
+    wait_for(device)
+    setup_s = time.perf_counter() - started
+    for _ in range(request["warm_up"]):
+        update()
+    times = step_times(update, request["num_steps"], device)
+    return {"step_s": times, "setup_s": setup_s, "peak_bytes": peak_bytes(device)}
+
+
+def updates_of(request: dict[str, Any], batch: dict[str, Any]) -> Any:
+    """A function that makes one update: preprocessing, both passes, optimizer and schedule."""
+    import torch
+
+    factory: Any = importlib.import_module("lerobot.policies.factory")
+    kind: Any = importlib.import_module("lerobot.configs.policies").PreTrainedConfig
+    config = kind.from_pretrained(request["folder"])
+    config.device = request["device"].partition(":")[0]
+    policy = factory.get_policy_class(config.type)(config).to(request["device"]).train()
+    preprocess, _ = factory.make_pre_post_processors(config, pretrained_path=request["folder"])
+    preset, planned = config.get_optimizer_preset(), config.get_scheduler_preset()
+    optimizer = preset.build(policy.get_optim_params())
+    schedule = None if planned is None else planned.build(optimizer, NUM_PLANNED)
+    rounded = request["precision"] == "bf16"
+
+    def update() -> None:
+        prepared = preprocess(as_floats(batch))
+        with torch.autocast(config.device, torch.bfloat16, enabled=rounded):
+            loss, _ = policy.forward(prepared)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), preset.grad_clip_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        if schedule is not None:
+            schedule.step()
+        # LeRobot's training reads both after every update, and so waits for the device.
+        loss.item(), norm.item()
+
+    return update
+
+
+def random_batch(shapes: dict[str, Any], device: Any) -> dict[str, Any]:
+    """A batch of the types and shapes that are asked for."""
+    import torch
+
+    batch = {}
+    for name, (kind, shape) in shapes.items():
+        dtype = getattr(torch, kind)
+        if dtype.is_floating_point:
+            batch[name] = torch.randn(shape, dtype=dtype, device=device)
+        else:
+            # Marks of padding are all zero, other whole numbers are bytes of images.
+            top = 256 if dtype is torch.uint8 else 1
+            batch[name] = torch.randint(top, shape, device=device).to(dtype)
+    return batch
+
+
+def as_floats(batch: dict[str, Any]) -> dict[str, Any]:
+    """A batch whose images are floats from 0 to 1, which LeRobot's training makes of bytes."""
+    import torch
+
+    return {
+        name: value.to(torch.float32) / 255.0 if value.dtype == torch.uint8 else value
+        for name, value in batch.items()
+    }
+
+
+def step_times(update: Any, number: int, device: Any) -> list[float]:
+    """Seconds of each of some updates, as the device counts them."""
+    import torch
+
+    if device.type != "cuda":
+        marks = [time.perf_counter()]
+        for _ in range(number):
+            update()
+            marks.append(time.perf_counter())
+        return [end - start for start, end in pairwise(marks)]
+    cuda: Any = torch.cuda
+    events = [cuda.Event(enable_timing=True) for _ in range(number + 1)]
+    events[0].record()
+    for event in events[1:]:
+        update()
+        event.record()
+    wait_for(device)
+    return [start.elapsed_time(end) / 1e3 for start, end in pairwise(events)]
+
+
+def wait_for(device: Any) -> None:
+    """Return when a device has nothing to do."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def peak_bytes(device: Any) -> int:
+    """The most bytes that tensors on a GPU took; on a CPU the most of this process."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    main()

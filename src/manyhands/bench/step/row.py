@@ -1,0 +1,124 @@
+"""Updates in one mode, timed."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from manyhands.bench.step.memory import forget_peak, peak_bytes
+from manyhands.bench.step.mode import EAGER, with_mode
+from manyhands.bench.step.phases import passes_of, submission_of, wait_for
+from manyhands.bench.step.subject import Subject
+from manyhands.bench.timing import step_times
+from manyhands.config.bench_step import BenchStepConfig
+from manyhands.parallel.world import World
+from manyhands.training.assemble import learner_of
+from manyhands.training.learner import Learner
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """The speed of updates; None where it was not measured, or means nothing."""
+
+    mode: str
+    precision: str
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+    samples_per_s: float
+    peak_memory_gib: float
+    setup_s: float
+    """From the first call of update until the device had nothing left to do."""
+    tflops: float | None = None
+    mfu: float | None = None
+    """The share of the device's peak."""
+    host_ms: float | None = None
+    """Until update() has returned, on a GPU that does nothing else."""
+    device_ms: float | None = None
+    """What the GPU has to do, without waiting for the host."""
+    forward_ms: float | None = None
+    backward_ms: float | None = None
+    optimizer_ms: float | None = None
+    """All that an update does besides."""
+    notes: list[str] = field(default_factory=list)
+    """What was said of the mode, as where updates could not be carried out that way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """What a row is made from."""
+
+    step_s: Sequence[float]
+    peak_bytes: int
+    setup_s: float
+
+
+def measured_row(
+    mode: str, subject: Subject, bench: BenchStepConfig, world: World
+) -> tuple[Row, Learner]:
+    """Time updates in a mode, and return the learner that made them."""
+    device = world.device
+    forget_peak(device)
+    config = with_mode(subject.config, mode)
+    learner, _ = learner_of(config, subject.stats, world, subject.share)
+
+    def update(step: int) -> None:
+        learner.update(subject.batch, step)
+
+    timed = timed_updates(update, bench, device)
+    row = row_of(learner.mode, world.precision, timed, subject.share.samples_per_step)
+    if device.type == "cuda":
+        submission = submission_of(update, 1 + bench.warm_up + bench.num_steps, device)
+        row = replace(row, host_ms=1e3 * submission.host_s, device_ms=1e3 * submission.device_s)
+    if learner.mode == EAGER:
+        row = with_passes(row, learner, subject, world)
+    return replace(row, notes=learner.news()), learner
+
+
+def timed_updates(
+    update: Callable[[int], None], bench: BenchStepConfig, device: torch.device
+) -> Timed:
+    """Time the first update, and those after the warm-up."""
+    started = time.perf_counter()
+    update(0)
+    wait_for(device)
+    setup_s = time.perf_counter() - started
+    first = 1 + bench.warm_up
+    step_times(update, range(1, first), device)
+    times = step_times(update, range(first, first + bench.num_steps), device)
+    return Timed(step_s=times, peak_bytes=peak_bytes(device), setup_s=setup_s)
+
+
+def row_of(mode: str, precision: str, timed: Timed, num_samples: int) -> Row:
+    """The speed of updates that were timed."""
+    low, middle, high = np.percentile(timed.step_s, (10, 50, 90)).tolist()
+    return Row(
+        mode=mode,
+        precision=precision,
+        median_ms=1e3 * middle,
+        p10_ms=1e3 * low,
+        p90_ms=1e3 * high,
+        samples_per_s=num_samples / middle,
+        peak_memory_gib=timed.peak_bytes / GIB,
+        setup_s=timed.setup_s,
+    )
+
+
+def with_passes(row: Row, learner: Learner, subject: Subject, world: World) -> Row:
+    """The row of updates made one operation after the other, with what they consist of."""
+    passes = passes_of(learner.policy, subject, world)
+    forward_ms, backward_ms = 1e3 * passes.forward_s, 1e3 * passes.backward_s
+    # Noise may make passes by themselves the longer ones; nothing takes less than no time.
+    rest_ms = max(0.0, row.median_ms - forward_ms - backward_ms)
+    return replace(row, forward_ms=forward_ms, backward_ms=backward_ms, optimizer_ms=rest_ms)
+
+
+def rated(row: Row, flops_per_update: int, peak_flops_per_s: float | None) -> Row:
+    """The row with the operations that were made, and their share of a peak where one is known."""
+    rate = flops_per_update / (row.median_ms / 1e3)
+    mfu = None if peak_flops_per_s is None else rate / peak_flops_per_s
+    return replace(row, tflops=rate / 1e12, mfu=mfu)

@@ -1,0 +1,137 @@
+"""How fast updates are, in each of some ways to carry them out, and beside LeRobot's."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from manyhands.bench.step.flops import flops_per_update
+from manyhands.bench.step.loading import Loaded, fill_caches, with_loader
+from manyhands.bench.step.mode import modes_of
+from manyhands.bench.step.peak import peak_flops_per_s
+from manyhands.bench.step.reference import reference_rows
+from manyhands.bench.step.row import Row, measured_row, rated
+from manyhands.bench.step.subject import Subject, subject_of
+from manyhands.config.bench_step import BenchStepConfig
+from manyhands.config.launcher import Launcher
+from manyhands.config.train import TrainConfig
+from manyhands.errors import ConfigError, EnvironmentFault
+from manyhands.observe.progress import OnProgress
+from manyhands.parallel.world import World, joined_world
+from manyhands.training.kernels import chosen_kernels
+
+MAIN_FIELDS = ("mode", "median_ms", "samples_per_s", "peak_memory_gib", "setup_s", "mfu")
+"""What programs are told of the main row without looking for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """All rows, and what they were measured with."""
+
+    rows: list[Row]
+    """The main one first."""
+    reference: list[Row]
+    """LeRobot's, that of the same precision first; none where it was not measured."""
+    device: str
+    precision: str
+    batch_size: int
+    flops_per_update: int
+    peak_tflops: float
+    with_loader: Loaded | None
+
+    @property
+    def reference_median_ms(self) -> float | None:
+        """LeRobot's time for an update in the same precision."""
+        return self.reference[0].median_ms if self.reference else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The result for programs."""
+        main = asdict(self.rows[0])
+        return {
+            **{name: main[name] for name in MAIN_FIELDS},
+            "reference_median_ms": self.reference_median_ms,
+            "with_loader": None if self.with_loader is None else asdict(self.with_loader),
+            "device": self.device,
+            "precision": self.precision,
+            "batch_size": self.batch_size,
+            "flops_per_update": self.flops_per_update,
+            "peak_tflops": self.peak_tflops,
+            "rows": [asdict(row) for row in (*self.rows, *self.reference)],
+        }
+
+
+def bench_step(
+    bench: BenchStepConfig, config: TrainConfig, launcher: Launcher, on_progress: OnProgress
+) -> StepResult:
+    """Time updates of one process on one device."""
+    refuse_other_starts(config, launcher)
+    with chosen_kernels(config.cudnn_deterministic), joined_world(config) as world:
+        modes = modes_of(bench, config, world.device)
+        subject = subject_of(bench, config, world)
+        if bench.with_loader:
+            assert subject.data is not None
+            fill_caches(subject.data)
+        return measured(modes, subject, bench, world, on_progress)
+
+
+def measured(
+    modes: list[str],
+    subject: Subject,
+    bench: BenchStepConfig,
+    world: World,
+    on_progress: OnProgress,
+) -> StepResult:
+    """Measure LeRobot first, since its environment may lack something, and then every mode."""
+    total = 2 + len(modes)
+    on_progress(0, total)
+    against = bench.against
+    reference = [] if against is None else reference_rows(against, subject, bench, world)
+    on_progress(1, total)
+    flops = flops_per_update(subject, world)
+    peak = peak_flops_per_s(world.device, world.precision, subject.config.dtype)
+    rows, loaded = [], None
+    for number, mode in enumerate(modes):
+        on_progress(2 + number, total)
+        row, learner = measured_row(mode, subject, bench, world)
+        if bench.with_loader and number == 0:
+            loaded = with_loader(learner, row.samples_per_s, subject, bench, world)
+        rows.append(rated(row, flops, peak))
+        # Weights and graphs of one mode must not lie in the memory of the next.
+        del learner
+    on_progress(total, total)
+    seat = world.seats[0]
+    return StepResult(
+        rows=rows,
+        reference=[
+            rated(row, flops, peak if row.precision == world.precision else None)
+            for row in reference
+        ],
+        device=seat.device if world.device.type == "cpu" else seat.name,
+        precision=world.precision,
+        batch_size=subject.share.samples_per_step,
+        flops_per_update=flops,
+        peak_tflops=peak / 1e12,
+        with_loader=loaded,
+    )
+
+
+def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
+    """Refuse more than one process or device, and runs that exist already."""
+    if launcher.started_ranks:
+        raise EnvironmentFault(
+            "bench step measures one process; run it without torchrun, accelerate launch or srun"
+        )
+    faults = [*_other_starts(config)]
+    if faults:
+        raise ConfigError(faults)
+
+
+def _other_starts(config: TrainConfig) -> Iterator[str]:
+    remedy = "has no place in bench step, which measures one process on one device"
+    if (config.launch.num_processes or 1) > 1:
+        yield f"--launch.num_processes={config.launch.num_processes} {remedy}; see bench scaling"
+    if config.launch.num_machines > 1:
+        yield f"--launch.num_machines={config.launch.num_machines} {remedy}"
+    if config.parallelism.gpus_per_process > 1:
+        yield f"--parallelism.gpus_per_process={config.parallelism.gpus_per_process} {remedy}"
+    if config.resume is not False:
+        yield f"--resume={config.resume} has no place in bench step; give the flags of a new run"

@@ -1,0 +1,100 @@
+"""What is measured: a run without its loop, and a batch that lies on the device already."""
+
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from manyhands.bench.loader.rates import without_cache
+from manyhands.bench.step.made_up import made_up_batch, made_up_stats, with_made_up_features
+from manyhands.checkpoint.snapshot import Position
+from manyhands.config.bench_step import BenchStepConfig
+from manyhands.config.train import TrainConfig
+from manyhands.data.loading.stream import SampleStream, Share
+from manyhands.lerobot_format.policy import self_contained
+from manyhands.parallel.world import World
+from manyhands.training.arithmetic import settled, share_of
+from manyhands.training.data import TrainingData, open_training_data
+from manyhands.training.loading import loading_of
+from manyhands.types import Batch, Stats
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run, as far as updates need it."""
+
+    config: TrainConfig
+    """With the features of its policy."""
+    stats: Stats
+    share: Share
+    batch: Batch
+    data: TrainingData | None
+    """None where it is made up."""
+
+
+def subject_of(bench: BenchStepConfig, config: TrainConfig, world: World) -> Subject:
+    """The run of a config on its dataset, or on made-up data where it names none."""
+    assert config.policy is not None
+    share = share_of(config, world.rank, world.size)
+    # Published weights of an image encoder take time to fetch, and none from an update.
+    config = replace(config, policy=self_contained(config.policy))
+    if not has_dataset(config):
+        return made_up_subject(bench, config, share, world.device)
+    config = config if bench.with_loader else without_cache(config)
+    data, config = open_training_data(config, world.once)
+    config = settled(config, Position(), data.order.num_samples, share.samples_per_step)
+    batch = first_batch(data, replace(config, num_workers=0), world, share)
+    return Subject(config, data.stats, share, batch, data)
+
+
+def made_up_subject(
+    bench: BenchStepConfig, config: TrainConfig, share: Share, device: torch.device
+) -> Subject:
+    """A run on data that nobody has recorded; one batch is an epoch of it."""
+    assert config.policy is not None
+    policy, num_samples = with_made_up_features(config.policy, bench), share.samples_per_step
+    config = settled(replace(config, policy=policy), Position(), num_samples, num_samples)
+    batch = made_up_batch(policy, share.samples_per_rank, device)
+    return Subject(config, made_up_stats(policy), share, batch, None)
+
+
+def has_dataset(config: TrainConfig) -> bool:
+    """Whether a config names any data."""
+    dataset = config.dataset
+    return any(named is not None for named in (dataset.repo_id, dataset.root, dataset.mix))
+
+
+def stream_of(data: TrainingData, config: TrainConfig, world: World, share: Share) -> SampleStream:
+    """Batches as training reads them."""
+    loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
+    return SampleStream(data.source, data.order, share, loading, world.device)
+
+
+def first_batch(data: TrainingData, config: TrainConfig, world: World, share: Share) -> Batch:
+    """The batch of the first update, on the device."""
+    stream = stream_of(data, config, world, share)
+    with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
+        return next(batches)
+
+
+def first_samples(batch: Batch, number: int) -> Batch:
+    """The first samples of a batch."""
+    return {name: values[:number] for name, values in batch.items()}
+
+
+def tensor_shapes(batch: Batch) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Type and shape of every tensor of a batch, in words that any torch knows."""
+    return {
+        name: (str(value.dtype).removeprefix("torch."), tuple(value.shape))
+        for name, value in batch.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def autocast_of(world: World) -> torch.autocast:
+    """How numbers are rounded within a network, as the precision of a run says."""
+    dtype = torch.float16 if world.precision == "fp16" else torch.bfloat16
+    return torch.autocast(world.device.type, dtype, enabled=world.precision != "no")

@@ -1,0 +1,20 @@
+"""What a device can do at most."""
+
+import pytest
+import torch
+
+from manyhands.bench.step import peak
+from manyhands.bench.step.peak import peak_flops_per_s
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("no", "float32"), ("bf16", "float32")])
+def test_a_cpu_multiplies_some_billions_of_numbers_a_second(precision, dtype, monkeypatch):
+    monkeypatch.setitem(peak.SIZES, "cpu", 256)
+    assert 1e8 < peak_flops_per_s(torch.device("cpu"), precision, dtype) < 1e14
+
+
+def test_double_numbers_are_no_faster(monkeypatch):
+    monkeypatch.setitem(peak.SIZES, "cpu", 384)
+    rates = [peak_flops_per_s(torch.device("cpu"), "no", kind) for kind in ("float32", "float64")]
+    # Other programs may have kept the cores busy during one of the two.
+    assert rates[1] < 1.2 * rates[0]

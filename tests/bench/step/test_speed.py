@@ -1,0 +1,72 @@
+"""A whole measurement."""
+
+import pytest
+
+from manyhands.bench.step.loading import Loaded
+from manyhands.bench.step.row import Row
+from manyhands.bench.step.speed import StepResult, bench_step, refuse_other_starts
+from manyhands.cli.bench_step import read_step_flags
+from manyhands.config.launcher import Launcher
+from manyhands.errors import ConfigError, EnvironmentFault
+
+SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2", "--batch_size=4")
+
+
+def test_a_measurement_on_the_cpu_is_complete(tiny_act):
+    bench, config = read_step_flags([*SHAPES, *tiny_act, "--num_steps=3", "--warm_up=1"])
+    told = []
+    result = bench_step(bench, config, Launcher(), lambda *now: told.append(now))
+    assert told[0] == (0, 3) and told[-1] == (3, 3)
+    (row,) = result.rows
+    assert (row.mode, result.device, result.precision) == ("eager", "cpu", "no")
+    rate = result.flops_per_update / row.median_ms / 1e9
+    assert row.tflops == pytest.approx(rate)
+    assert row.mfu == pytest.approx(rate / result.peak_tflops)
+    assert result.reference_median_ms is None and result.with_loader is None
+
+
+def row_of(mode, median_ms):
+    return Row(
+        mode=mode,
+        precision="bf16",
+        median_ms=median_ms,
+        p10_ms=1.0,
+        p90_ms=3.0,
+        samples_per_s=100.0,
+        peak_memory_gib=1.0,
+        setup_s=5.0,
+    )
+
+
+def test_programs_find_the_main_row_at_the_top():
+    result = StepResult(
+        rows=[row_of("graph", 2.0), row_of("eager", 3.0)],
+        reference=[row_of("LeRobot", 8.0)],
+        device="NVIDIA H200",
+        precision="bf16",
+        batch_size=64,
+        flops_per_update=10**12,
+        peak_tflops=700.0,
+        with_loader=Loaded(90.0, 0.9, 4),
+    )
+    told = result.as_json()
+    assert (told["mode"], told["median_ms"], told["setup_s"]) == ("graph", 2.0, 5.0)
+    assert told["reference_median_ms"] == 8.0
+    assert told["with_loader"] == {"samples_per_s": 90.0, "share": 0.9, "num_workers": 4}
+    assert [row["mode"] for row in told["rows"]] == ["graph", "eager", "LeRobot"]
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--launch.num_processes=2", "--parallelism.gpus_per_process=2", "--resume=auto"],
+)
+def test_one_process_on_one_device_is_measured(flag, tiny_act, tmp_path):
+    _, config = read_step_flags([*SHAPES, *tiny_act, flag, f"--output_dir={tmp_path}"])
+    with pytest.raises(ConfigError, match=flag):
+        refuse_other_starts(config, Launcher())
+
+
+def test_launchers_are_refused(tiny_act):
+    _, config = read_step_flags([*SHAPES, *tiny_act])
+    with pytest.raises(EnvironmentFault, match="without torchrun"):
+        refuse_other_starts(config, Launcher(started_ranks=True))

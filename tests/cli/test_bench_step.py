@@ -1,0 +1,140 @@
+"""`manyhands bench step` as users run it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from manyhands.bench.step.loading import Loaded
+from manyhands.bench.step.row import Row
+from manyhands.bench.step.speed import StepResult
+from manyhands.cli.bench import bench_command
+from manyhands.cli.bench_step import captions, read_step_flags, show
+from manyhands.cli.main import guarded
+from manyhands.config.bench_step import BenchStepConfig
+
+SHAPES = ["--cameras=0", "--state_dim=3", "--action_dim=2"]
+SHORT = ["--num_steps=3", "--warm_up=1", "--batch_size=4"]
+FIELDS = {
+    "median_ms",
+    "samples_per_s",
+    "peak_memory_gib",
+    "setup_s",
+    "mode",
+    "mfu",
+    "reference_median_ms",
+    "rows",
+    "device",
+    "precision",
+    "batch_size",
+    "flops_per_update",
+    "peak_tflops",
+    "with_loader",
+}
+
+
+@pytest.mark.process
+def test_the_command_tells_people_and_programs(tiny_act, command, tmp_path):
+    file = tmp_path / "step.json"
+    program = [sys.executable, "-m", "manyhands", "bench", "step"]
+    printed = command.run([*program, *SHAPES, *tiny_act, *SHORT, f"--json={file}"])
+    for told in (
+        "median ms",
+        "of peak",
+        "eager",
+        "batch 4; median of 3 updates after 1",
+        "forward",
+    ):
+        assert told in printed
+    told = json.loads(file.read_text())
+    assert told.keys() == FIELDS
+    assert told["mode"] == "eager" and told["median_ms"] > 0 and told["mfu"] > 0
+    assert told["reference_median_ms"] is None and told["with_loader"] is None
+
+
+def test_a_dataset_is_trained_from_its_loader_too(tiny_dataset, tiny_act, tmp_path, capsys):
+    file = tmp_path / "step.json"
+    data = [f"--dataset.root={tiny_dataset}", "--with_loader", f"--json={file}"]
+    assert bench_command(["step", *data, *tiny_act, *SHORT]) == 0
+    told = json.loads(file.read_text())
+    assert told["with_loader"]["samples_per_s"] > 0 and told["with_loader"]["share"] > 0
+    printed = capsys.readouterr().out
+    assert "eager + loader" in printed and "wait for 0 loader processes" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--cameras=-1"], "--cameras=-1 must be at least 0"),
+        (["--with_loader"], "--with_loader needs samples"),
+        (["--cameras=1", "--dataset.root=x"], "no effect with --dataset.root"),
+        (["--compare=[fast]"], "'fast'] is not one of"),
+        (["--compare=[eager,graph]"], "needs a GPU"),
+        (["--against=nowhere"], "--against=nowhere is not the file"),
+        (["--launch.num_processes=2"], "--launch.num_processes=2"),
+        (["--step.mode=fast"], "--step.mode=fast is not one of"),
+        (["--policy.no_such=1"], "no_such"),
+        (["--resume=auto", "--output_dir=x"], "--resume=auto"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments, told, tiny_act, capsys):
+    assert guarded(bench_command, ["step", *tiny_act, *SHORT, *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_python_without_lerobot_is_told(tiny_act, capsys):
+    arguments = [*SHAPES, *tiny_act, *SHORT, f"--against={sys.executable}"]
+    assert guarded(bench_command, ["step", *arguments]) == 2
+    assert "LeRobot's step failed" in capsys.readouterr().err
+
+
+def test_data_is_made_up_where_none_is_named(tiny_act, tmp_path):
+    _, config = read_step_flags([*tiny_act, "--dataset.image_transforms.enable=true"])
+    assert config.dataset.root is None and config.dataset.image_transforms.enable
+    _, config = read_step_flags([*tiny_act, "--dataset.root=x"])
+    assert config.dataset.root == Path("x")
+    file = tmp_path / "run.yaml"
+    file.write_text("dataset:\n  repo_id: me/data\nbatch_size: 3\n")
+    _, config = read_step_flags([*tiny_act, f"--config={file}"])
+    assert config.dataset.repo_id == "me/data"
+    _, config = read_step_flags([*tiny_act, f"--config={file}", "--cameras=2"])
+    assert config.dataset.repo_id is None and config.batch_size == 3
+
+
+def row_of(mode, median_ms, **values):
+    return Row(
+        mode=mode,
+        precision="bf16",
+        median_ms=median_ms,
+        p10_ms=1.0,
+        p90_ms=3.0,
+        samples_per_s=100.0,
+        peak_memory_gib=1.0,
+        setup_s=5.0,
+        **values,
+    )
+
+
+RESULT = StepResult(
+    rows=[row_of("graph", 2.0, host_ms=0.5, device_ms=1.9, tflops=500.0, mfu=0.71)],
+    reference=[row_of("LeRobot", 8.0)],
+    device="NVIDIA H200",
+    precision="bf16",
+    batch_size=64,
+    flops_per_update=10**12,
+    peak_tflops=700.0,
+    with_loader=Loaded(90.0, 0.9, 4),
+)
+
+
+def test_the_table_has_lerobot_beside_ours(capsys):
+    show(RESULT, BenchStepConfig())
+    printed = capsys.readouterr().out
+    assert "against LeRobot" in printed and "4.00x" in printed and "71.0%" in printed
+
+
+def test_lines_say_what_the_table_does_not():
+    told = "\n".join(captions(RESULT, BenchStepConfig()))
+    assert "graph: host 0.50 ms, device 1.90 ms" in told and "forward" not in told
+    assert "4 loader processes, 90.0% of the samples/s of updates alone" in told
