@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from manyhands.policies.recompute import recomputed
 from manyhands.policies.vision.norms import FrozenBatchNorm, NormMaker
+from manyhands.policies.vision.stem import Stem
 
 TORCHVISION = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")
 """Names of the stem's convolution and norm and of the four stages, as published."""
@@ -93,8 +94,8 @@ class ResNet(nn.Module):
         self.stride = 16 if dilate_last_stage else 32
         self._recompute = recompute
 
-        parts: list[nn.Module] = [_conv(3, 64, 7, stride=2), norm(64)]
-        num_inputs = 64
+        num_inputs = _WIDTHS[0]
+        parts: list[nn.Module] = [_prepared(Stem(num_inputs)), norm(num_inputs)]
         for width, depth in zip(_WIDTHS, _DEPTHS[name], strict=True):
             dilated = dilate_last_stage and width == _WIDTHS[-1]
             stride, dilation = 1 if dilated or width == _WIDTHS[0] else 2, 2 if dilated else 1
@@ -122,16 +123,23 @@ def convolve(image: Tensor, conv: nn.Module, norm: nn.Module) -> Tensor:
     if isinstance(norm, FrozenBatchNorm):
         scale, shift = norm.scale_and_shift()
         weight = conv.weight * scale.view(-1, 1, 1, 1)
-        return F.conv2d(image, weight, shift, conv.stride, conv.padding, conv.dilation)
-    output: Tensor = norm(conv(image))
-    return output
+        output: Tensor = conv._conv_forward(image, weight, shift)
+        return output
+    normed: Tensor = norm(conv(image))
+    return normed
 
 
 def _conv(
     num_inputs: int, num_outputs: int, kernel: int, stride: int = 1, dilation: int = 1
 ) -> nn.Conv2d:
     padding = dilation * (kernel // 2)
-    conv = nn.Conv2d(num_inputs, num_outputs, kernel, stride, padding, dilation, bias=False)
+    return _prepared(
+        nn.Conv2d(num_inputs, num_outputs, kernel, stride, padding, dilation, bias=False)
+    )
+
+
+def _prepared(conv: nn.Conv2d) -> nn.Conv2d:
+    """A convolution with the weights that training starts from, laid out as its inputs."""
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
     # A 1x1 kernel passes for either layout; gradients come in this one, and DDP compares strides.
     laid_out = torch.empty_like(conv.weight.data, memory_format=torch.channels_last)
