@@ -82,11 +82,12 @@ class Engine(Protocol):
 
     def backward(self, loss: Tensor) -> None: ...
 
-    def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Limit the global gradient norm and return it as it was; zero only measures."""
+    def step(self, optimizer: Optimizer, max_norm: float) -> Tensor:
+        """Update the weights by gradients whose global norm is limited, and return that norm.
 
-    def step(self, optimizer: Optimizer, norm: Tensor) -> None:
-        """Update the weights, unless the norm of gradients that were clipped is not finite."""
+        It is the norm without the limit, for which zero means none. If it is not finite, nothing is
+        changed.
+        """
 
     def scaler_state(self) -> dict[str, float]:
         """State of the loss scaler; empty where there is none."""

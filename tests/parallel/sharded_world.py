@@ -70,8 +70,7 @@ def updated(
     own = {"x": INPUT[2 * world.rank : 2 * world.rank + 2]}
     for part in engine.micro_batches(own):
         engine.backward(wrapped(part["x"]).sum())
-    norm = engine.clip_gradients(optimizer, max_norm)
-    engine.step(optimizer, norm)
+    norm = engine.step(optimizer, max_norm)
     weights = gathered(network.state_dict(), world.is_main, HostCopies())
     gradients = [whole(weight.grad).flatten().tolist() for weight in network.parameters()]
     return {
@@ -117,8 +116,7 @@ def spoiled(world: World, strategy: Strategy) -> dict[str, bool]:
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.1, fused=True)
     for part in engine.micro_batches({"x": INPUT}):
         engine.backward(wrapped(part["x"]).sum() * (torch.nan if world.rank == 1 else 1.0))
-    norm = engine.clip_gradients(optimizer, 0.5)
-    engine.step(optimizer, norm)
+    norm = engine.step(optimizer, 0.5)
     after = [held_part(weight.detach()) for weight in network.parameters()]
     pairs = zip(before, after, strict=True)
     return {
@@ -138,7 +136,7 @@ def solitary(world: World, strategy: Strategy) -> int:
         for _ in range(num_updates):
             for part in engine.micro_batches({"x": INPUT}):
                 engine.backward(wrapped(part["x"]).sum())
-            engine.step(optimizer, engine.clip_gradients(optimizer, 1.0))
+            engine.step(optimizer, 1.0)
     return num_updates
 
 

@@ -45,16 +45,19 @@ def test_a_launchers_accumulation_does_not_scale_gradients(monkeypatch):
         assert network.weight.grad == 3.0
 
 
-def test_clipping_limits_the_norm_and_tells_what_it_was():
+@pytest.mark.parametrize("is_fused", [True, False])
+@pytest.mark.parametrize(("max_norm", "share"), [(0.0, 1.0), (1.0, 0.2), (10.0, 1.0)])
+def test_a_step_is_limited_and_tells_what_the_norm_was(is_fused, max_norm, share):
     with joined_world(CPU) as world:
         engine = AcceleratedEngine(world, 1)
         network = nn.Linear(3, 1, bias=False)
         wrapped = engine.prepare(network)
-        optimizer = torch.optim.SGD(network.parameters())
+        before = network.weight.detach().clone()
+        optimizer = torch.optim.SGD(network.parameters(), lr=1.0, fused=is_fused)
         engine.backward(wrapped(torch.tensor([[3.0, 0.0, 4.0]])).sum())
-        assert engine.clip_gradients(optimizer, 0.0) == 5.0
-        assert engine.clip_gradients(optimizer, 1.0) == 5.0
-        torch.testing.assert_close(network.weight.grad.norm(), torch.tensor(1.0))
+        assert engine.step(optimizer, max_norm) == 5.0
+        moved = before - network.weight.detach()
+        torch.testing.assert_close(moved, torch.tensor([[3.0, 0.0, 4.0]]) * share)
 
 
 @pytest.mark.parametrize("factor", [1.0, float("inf")], ids=["finite", "overflow"])
@@ -67,8 +70,7 @@ def test_a_loss_scaler_skips_an_overflow_without_being_asked(no_host_synchroniza
         optimizer = torch.optim.SGD(network.parameters(), lr=1.0, fused=True)
         with no_host_synchronization():
             engine.backward(wrapped(torch.tensor([[3.0, 0.0, 4.0]])).sum() * factor)
-            norm = engine.clip_gradients(optimizer, 1.0)
-            engine.step(optimizer, norm)
+            norm = engine.step(optimizer, 1.0)
         moved = before - network.weight.detach()
         scale = engine.scaler_state()["scale"]
     if factor == 1.0:
@@ -104,5 +106,5 @@ def test_gradients_that_are_not_finite_change_nothing(no_host_synchronization, k
         optimizer = kind(network.parameters(), lr=1.0, fused=True)
         with no_host_synchronization():
             engine.backward(wrapped(torch.tensor([[3.0, 0.0, 4.0]])).sum() * torch.nan)
-            engine.step(optimizer, engine.clip_gradients(optimizer, 1.0))
+            engine.step(optimizer, 1.0)
         assert torch.equal(network.weight, before)

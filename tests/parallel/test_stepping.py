@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from manyhands.parallel.stepping import step_if_finite
+from manyhands.parallel.stepping import step_within
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "adam": lambda weights: Adam(weights, lr=0.1, weight_decay=0.1, fused=True),
@@ -15,6 +15,12 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "sgd": lambda weights: SGD(weights, lr=0.1, weight_decay=0.1, fused=True),
     "dampened": lambda weights: SGD(weights, lr=0.1, momentum=0.9, dampening=0.5),
     "unfused": lambda weights: AdamW(weights, lr=0.1, weight_decay=0.1, foreach=True),
+}
+
+
+TOLERANCES = {
+    torch.float32: {"rtol": 1e-6, "atol": 1e-7},
+    torch.float64: {"rtol": 1e-14, "atol": 1e-15},
 }
 
 
@@ -30,13 +36,13 @@ def make(request) -> Callable[[], tuple[nn.Linear, Optimizer]]:
     return made
 
 
-def step(network: nn.Module, optimizer: Optimizer, value: float) -> None:
+def step(network: nn.Module, optimizer: Optimizer, value: float, max_norm: float = 0.0) -> None:
     """A step by gradients of which one entry has a value."""
     for weight in network.parameters():
         weight.grad = torch.full_like(weight, 0.5)
         weight.grad.view(-1)[0] = value
     norm = nn.utils.get_total_norm([weight.grad for weight in network.parameters()])
-    step_if_finite(optimizer, norm)
+    step_within(optimizer, norm, max_norm)
 
 
 def everything(network: nn.Module, optimizer: Optimizer) -> list[Tensor]:
@@ -86,6 +92,23 @@ def test_a_sound_step_is_the_optimizers_own(make):
         plain.step()
     pairs = zip(everything(network, optimizer), everything(other, plain), strict=True)
     assert all(torch.equal(one, another) for one, another in pairs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_are_brought_down_to_the_largest_norm(make, dtype):
+    (network, optimizer), (other, plain) = make(), make()
+    network.to(dtype), other.to(dtype)
+    for value in (0.1, 20.0):
+        step(network, optimizer, value, max_norm=2.0)
+        gradients = [torch.full_like(each, 0.5) for each in other.parameters()]
+        for weight, gradient in zip(other.parameters(), gradients, strict=True):
+            gradient.view(-1)[0] = value
+            weight.grad = gradient
+        nn.utils.clip_grad_norm_(other.parameters(), 2.0)
+        plain.step()
+    pairs = zip(everything(network, optimizer), everything(other, plain), strict=True)
+    for one, another in pairs:
+        torch.testing.assert_close(one, another, **TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("make", sorted(OPTIMIZERS.keys() - {"unfused"}), indirect=True)

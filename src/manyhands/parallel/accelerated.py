@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from manyhands.parallel.buckets import settle_buckets
 from manyhands.parallel.exchange import is_apart
 from manyhands.parallel.slices import even_slice
-from manyhands.parallel.stepping import step_if_finite
+from manyhands.parallel.stepping import gradients_of, step_within
 from manyhands.parallel.streams import aside
 from manyhands.parallel.world import World
 from manyhands.types import Batch
@@ -68,24 +68,20 @@ class AcceleratedEngine:
         scaled = loss if self._scaler is None else self._scaler.scale(loss)
         torch.autograd.backward(scaled)
 
-    def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Limit the global gradient norm and return it as it was; zero only measures."""
-        if self._scaler is not None:
-            self._scaler.unscale_(optimizer)
-        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-        norm = get_total_norm([each.grad for each in weights if each.grad is not None])
-        if max_norm > 0:
-            clip_grads_with_norm_(weights, max_norm, norm)
-        return norm
-
-    def step(self, optimizer: Optimizer, norm: Tensor) -> None:
-        """Update the weights, unless the norm of gradients that were clipped is not finite."""
+    def step(self, optimizer: Optimizer, max_norm: float) -> Tensor:
+        """Update the weights by gradients of a limited norm; return what it was without limit."""
         if self._scaler is None:
-            step_if_finite(optimizer, norm)
-            return
+            norm = get_total_norm(gradients_of(optimizer))
+            step_within(optimizer, norm, max_norm)
+            return norm
+        self._scaler.unscale_(optimizer)
+        norm = get_total_norm(gradients_of(optimizer))
+        if max_norm > 0:
+            clip_grads_with_norm_(self._wrapped.parameters(), max_norm, norm)
         # A fused optimizer is told of an overflow on the device; others are asked from here.
         self._scaler.step(optimizer)
         self._scaler.update()
+        return norm
 
     def scaler_state(self) -> dict[str, float]:
         """State of the fp16 loss scaler; empty in other precisions."""

@@ -25,9 +25,8 @@ from torch.optim import Optimizer
 from manyhands.errors import ConfigError
 from manyhands.parallel.accelerated import part_of
 from manyhands.parallel.exchange import is_apart
-from manyhands.parallel.shards import held_part
 from manyhands.parallel.solitary import keep_apart
-from manyhands.parallel.stepping import step_if_finite
+from manyhands.parallel.stepping import gradients_of, step_within
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import World
 from manyhands.types import Batch
@@ -95,21 +94,13 @@ class ShardedEngine:
         torch.autograd.backward(loss)
 
     @torch.no_grad()
-    def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Collective. Limit the global gradient norm and return it; zero only measures."""
-        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-        parts = [held_part(each.grad) for each in weights if each.grad is not None]
-        own = get_total_norm(parts).to(self._world.device)
+    def step(self, optimizer: Optimizer, max_norm: float) -> Tensor:
+        """Collective. Update weights by gradients of a limited norm; return that of all ranks."""
+        own = get_total_norm(gradients_of(optimizer)).to(self._world.device)
         # Every copy of the weights has the same gradients.
         norm = (self._world.sum(own.square()) / self._world.strategy.num_replicas).sqrt()
-        if max_norm > 0:
-            factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-            torch._foreach_mul_(parts, factor.to(parts[0].device))
+        step_within(optimizer, norm, max_norm)
         return norm
-
-    def step(self, optimizer: Optimizer, norm: Tensor) -> None:
-        """Update the weights, unless the norm of their gradients is not finite."""
-        step_if_finite(optimizer, norm)
 
     def scaler_state(self) -> dict[str, float]:
         """Nothing: losses are not scaled."""

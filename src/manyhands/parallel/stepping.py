@@ -1,4 +1,4 @@
-"""A step of an optimizer that leaves everything as it was where gradients are not finite.
+"""A step of an optimizer by gradients whose norm is limited, and none where they are not finite.
 
 Whether they are is known to the device alone, and nobody asks it: the step is decided there.
 """
@@ -11,26 +11,39 @@ from torch.optim import Optimizer
 
 from manyhands.parallel.shards import held_part
 
+_EPS = 1e-6
+"""What torch adds to a norm before it divides by it."""
 
-def step_if_finite(optimizer: Optimizer, norm: Tensor) -> None:
-    """Update weights, unless the norm of their gradients is not finite."""
+
+def step_within(optimizer: Optimizer, norm: Tensor, max_norm: float) -> None:
+    """Update weights by gradients of a norm, brought down to a largest one; zero is no limit.
+
+    Where the norm is not finite, everything stays as it was.
+    """
     first = optimizer.param_groups[0]["params"][0]
     # Weights that are kept in the host's memory are updated there.
-    is_bad = (~norm.isfinite()).to(first.device)
-    if all(group["fused"] for group in optimizer.param_groups):
-        _fused_step(optimizer, is_bad)
+    norm = norm.to(first.device)
+    is_fused = all(group["fused"] for group in optimizer.param_groups)
+    excess = ((norm + _EPS) / max_norm).clamp(min=1.0) if max_norm > 0 else None
+    # Fused kernels take a scale in single precision alone.
+    if excess is not None and not (is_fused and excess.dtype == torch.float32):
+        torch._foreach_div_(gradients_of(optimizer), excess)
+        excess = None
+    if is_fused:
+        _fused_step(optimizer, ~norm.isfinite(), excess)
     else:
-        _step_and_take_back(optimizer, is_bad)
+        _step_and_take_back(optimizer, ~norm.isfinite())
 
 
-def _fused_step(optimizer: Optimizer, is_bad: Tensor) -> None:
-    # Fused kernels look for this attribute, by which loss scalers tell them of an overflow.
+def _fused_step(optimizer: Optimizer, is_bad: Tensor, excess: Tensor | None) -> None:
+    # Attributes by which loss scalers tell fused kernels of an overflow and of the scale, which
+    # the kernel divides gradients by: one look at them less than clipping beforehand.
     telling = cast(Any, optimizer)
-    telling.found_inf = is_bad.float()
+    telling.found_inf, telling.grad_scale = is_bad.float(), excess
     try:
         optimizer.step()
     finally:
-        del telling.found_inf
+        del telling.found_inf, telling.grad_scale
 
 
 @torch.no_grad()
@@ -41,6 +54,12 @@ def _step_and_take_back(optimizer: Optimizer, is_bad: Tensor) -> None:
         # What an optimizer begins to remember with a step, it then has from zero.
         kept = before.get(place, torch.zeros_like(value))
         value.copy_(torch.where(is_bad.to(value.device), kept, value))
+
+
+def gradients_of(optimizer: Optimizer) -> list[Tensor]:
+    """What this rank holds of the gradients of all weights."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    return [held_part(weight.grad) for weight in weights if weight.grad is not None]
 
 
 def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:

@@ -106,8 +106,7 @@ class Learner:
         if not self._all_take_part:
             refuse_idle(self.policy.network)
             self._all_take_part = True
-        grad_norm = self._engine.clip_gradients(self._optimizer, self._max_grad_norm)
-        self._engine.step(self._optimizer, grad_norm)
+        grad_norm = self._engine.step(self._optimizer, self._max_grad_norm)
         self._optimizer.zero_grad(set_to_none=True)
         is_sound = grad_norm.isfinite()
         self._buffers.put_back_unless(is_sound)
