@@ -54,4 +54,8 @@ def test_nothing_is_left_behind_and_gradients_stay_the_same(alone):
 
 
 def test_networks_of_one_process_have_no_buckets():
-    settle_buckets(nn.Linear(2, 2))
+    network = nn.Linear(2, 2)
+    before = [weight.detach().clone() for weight in network.parameters()]
+    settle_buckets(network)
+    assert all(map(torch.equal, network.parameters(), before))
+    assert all(weight.grad is None for weight in network.parameters())

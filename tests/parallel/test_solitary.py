@@ -20,4 +20,7 @@ def test_silence_takes_room_and_sends_nothing():
 
 
 def test_whole_networks_have_nothing_to_keep_apart():
-    keep_apart(nn.Linear(1, 1))
+    network = nn.Linear(1, 1)
+    expected = network(torch.ones(1, 1)).item()
+    keep_apart(network)
+    assert network(torch.ones(1, 1)).item() == expected

@@ -58,8 +58,16 @@ def test_the_main_rank_leaves_last(watches):
 
 
 def test_ranks_wait_until_something_is_said(watches):
-    threading.Timer(0.2, watches[0].say, ["done"]).start()
+    steps = []
+
+    def speak_later() -> None:
+        time.sleep(0.2)
+        steps.append("said")
+        watches[0].say("done")
+
+    threading.Thread(target=speak_later).start()
     watches[1].wait_for("done")
+    assert steps == ["said"]
 
 
 def test_whoever_waits_hears_that_the_run_is_over(watches):
@@ -87,11 +95,17 @@ def test_a_request_that_one_rank_obeys_reaches_all_and_a_deferred_one_waits(watc
         thread.start()
     for thread in others:
         thread.join(30)
+        assert not thread.is_alive()
 
 
 def test_a_single_process_has_nobody_to_wait_for():
-    watch = NoWatch()
-    watch.begin("data")
-    with watch.patiently("work"):
-        watch.say("done")
-    watch.wait_for("anything")
+    watch, waited = NoWatch(), threading.Event()
+
+    def wait() -> None:
+        watch.begin("data")
+        with watch.patiently("work"):
+            watch.wait_for("anything")
+        waited.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    assert waited.wait(10)

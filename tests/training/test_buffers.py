@@ -60,9 +60,12 @@ def test_a_sound_pass_is_kept():
 
 
 def test_networks_without_buffers_are_no_trouble():
-    buffers = Buffers(nn.Linear(1, 1))
+    network = nn.Linear(1, 1)
+    before = [weight.detach().clone() for weight in network.parameters()]
+    buffers = Buffers(network)
     buffers.keep()
     buffers.put_back_unless(BAD)
+    assert all(map(torch.equal, network.parameters(), before))
 
 
 def test_the_device_is_asked_for_nothing(no_host_synchronization):
