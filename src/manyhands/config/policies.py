@@ -9,8 +9,9 @@ from manyhands.config.decode import unknown
 from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.plugins import POLICIES, installed
 from manyhands.config.policy import PolicyConfig
+from manyhands.config.smolvla import SmolVLAConfig
 
-OWN = (ActConfig, DiffusionConfig)
+OWN = (ActConfig, DiffusionConfig, SmolVLAConfig)
 
 
 class PolicyTypes(Mapping[str, type[PolicyConfig]]):

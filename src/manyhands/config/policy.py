@@ -53,9 +53,23 @@ class PolicyConfig(ABC):
         """Whether the policy has a use for an observation, where nobody names what it reads."""
         return True
 
+    def may_lack(self, name: str) -> bool:
+        """Whether the policy does without an input where it is not there."""
+        return False
+
+    @property
+    def recorded_features(self) -> dict[str, PolicyFeature]:
+        """Inputs that datasets have; others are made up by the policy itself."""
+        return self.input_features
+
     @property
     def takes_any_image_size(self) -> bool:
         """Whether weights learned from images of one size work with another."""
+        return False
+
+    @property
+    def takes_any_vector_size(self) -> bool:
+        """Whether weights learned from states and actions of one size work with another."""
         return False
 
     @property

@@ -24,6 +24,10 @@ TASK = "task"
 PAD_SUFFIX = "_is_pad"
 """Ending of the key that marks which entries of a window lie outside the episode."""
 
+LANGUAGE_TOKENS = "observation.language.tokens"
+LANGUAGE_MASK = "observation.language.attention_mask"
+"""Keys of a task's text as a policy reads it, and of which tokens are more than padding."""
+
 IMAGE = "image"
 VIDEO = "video"
 STRING = "string"

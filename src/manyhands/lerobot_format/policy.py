@@ -14,6 +14,7 @@ from manyhands.config.lerobot_train import without_wishes
 from manyhands.config.policies import POLICY_TYPES, unknown_type
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import encode
+from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import read_json, read_tensors, write_json, write_tensors
 from manyhands.lerobot_format.legacy import lifted_processors, without_statistics
@@ -54,6 +55,8 @@ def self_contained(config: PolicyConfig) -> PolicyConfig:
     sources = {"pretrained_backbone_weights", "backbone_weights"}
     elsewhere = {item.name for item in fields(config)} & sources
     nothing: dict[str, Any] = dict.fromkeys(elsewhere)
+    if isinstance(config, SmolVLAConfig):
+        nothing["random_vlm"] = True
     return replace(config, **nothing)
 
 

@@ -29,6 +29,8 @@ _TO_BATCH = "to_batch_processor"
 _DEVICE = "device_processor"
 _NORMALIZER = "normalizer_processor"
 _UNNORMALIZER = "unnormalizer_processor"
+_NEW_LINE = "smolvla_new_line_processor"
+_TOKENIZER = "tokenizer_processor"
 
 _OLD_FILES = {PREPROCESSOR: "robot_preprocessor", POSTPROCESSOR: "robot_postprocessor"}
 _OLD_STEPS = {"rename_processor": _RENAME}
@@ -57,6 +59,23 @@ class Scaling:
 
 
 @dataclass(frozen=True)
+class Tokenizing:
+    """One tokenizer step: how tasks become tokens."""
+
+    tokenizer_name: str
+    """A folder, or a name on the Hub."""
+    max_length: int = 512
+    task_key: str = "task"
+    padding_side: str = "right"
+    padding: str = "max_length"
+    truncation: bool = True
+    ends_lines: bool = True
+    """Whether every task is made to end with a new line."""
+    folder: Path | None = None
+    """Where the tokenizer lies, if a policy's folder has it."""
+
+
+@dataclass(frozen=True)
 class Processors:
     """Everything around a network that the processor files record."""
 
@@ -64,6 +83,8 @@ class Processors:
     outputs: Scaling
     rename_map: dict[str, str] = field(default_factory=dict)
     """Observation keys as they arrive, and as the policy calls them."""
+    tokenizing: Tokenizing | None = None
+    """How tasks are read, by policies that do."""
 
 
 def has_processors(folder: Path) -> bool:
@@ -74,13 +95,15 @@ def has_processors(folder: Path) -> bool:
 def read_processors(folder: Path) -> Processors:
     """The processors saved in a policy folder."""
     first, last = _file_of(folder, PREPROCESSOR), _file_of(folder, POSTPROCESSOR)
-    before = _read_steps(first, (_RENAME, _TO_BATCH, _DEVICE, _NORMALIZER))
+    known = (_RENAME, _TO_BATCH, _NEW_LINE, _TOKENIZER, _DEVICE, _NORMALIZER)
+    before = _read_steps(first, known)
     after = _read_steps(last, (_UNNORMALIZER, _DEVICE))
     renaming = _settings(before.get(_RENAME, {}), {"rename_map": dict[str, str]}, first)
     return Processors(
         inputs=_read_scaling(first, before, _NORMALIZER),
         outputs=_read_scaling(last, after, _UNNORMALIZER),
         rename_map=renaming.get("rename_map", {}),
+        tokenizing=_read_tokenizing(first, before),
     )
 
 
@@ -89,6 +112,7 @@ def write_processors(folder: Path, processors: Processors, device: str) -> None:
     before = [
         _step(_RENAME, {"rename_map": processors.rename_map}),
         _step(_TO_BATCH, {}),
+        *_language_steps(processors.tokenizing),
         _step(_DEVICE, {"device": device, "float_dtype": None}),
         _step(_NORMALIZER, _scaling_settings(processors.inputs)),
     ]
@@ -102,6 +126,14 @@ def write_processors(folder: Path, processors: Processors, device: str) -> None:
 
 def _step(registry_name: str, settings: Step) -> Step:
     return {"registry_name": registry_name, "config": settings}
+
+
+def _language_steps(tokenizing: Tokenizing | None) -> list[Step]:
+    if tokenizing is None:
+        return []
+    keys = ("max_length", "task_key", "padding_side", "padding", "truncation", "tokenizer_name")
+    step = _step(_TOKENIZER, {key: getattr(tokenizing, key) for key in keys})
+    return [_step(_NEW_LINE, {}), step] if tokenizing.ends_lines else [step]
 
 
 def _scaling_settings(scaling: Scaling) -> Step:
@@ -167,6 +199,7 @@ def _is_step(step: Any) -> bool:
         isinstance(step, dict)
         and isinstance(step.get("config", {}), dict)
         and isinstance(step.get("state_file", ""), str)
+        and isinstance(step.get("artifacts", {}), dict)
     )
 
 
@@ -204,6 +237,23 @@ def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> Scaling:
         eps=settings.get("eps", 1e-8),
         observation_keys=settings.get("normalize_observation_keys"),
     )
+
+
+def _read_tokenizing(path: Path, steps: dict[str, Step]) -> Tokenizing | None:
+    step = steps.get(_TOKENIZER)
+    if step is None:
+        return None
+    numbers = {"max_length": int, "truncation": bool}
+    texts = dict.fromkeys(("task_key", "padding_side", "padding", "tokenizer_name"), str)
+    settings = _settings(step, numbers | texts, path)
+    if "tokenizer_name" not in settings:
+        raise CheckpointError(f"{path}: the step {_TOKENIZER} has no tokenizer_name")
+    # From 0.6.2 on a policy's folder may have the tokenizer in it, by a name relative to itself.
+    own = step.get("artifacts", {}).get("tokenizer_name")
+    if own is not None and Path(str(own)).name != own:
+        raise CheckpointError(f"{path}: the tokenizer {own} must lie in the folder itself")
+    folder = None if own is None else path.parent / own
+    return Tokenizing(**settings, ends_lines=_NEW_LINE in steps, folder=folder)
 
 
 def _settings(step: Step, hints: Mapping[str, Any], path: Path) -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """From a configuration to a policy."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from torch import nn
 
 from manyhands.config.features import NormalizationMode
 from manyhands.config.policy import PolicyConfig
+from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
-from manyhands.lerobot_format.processor import Processors, Scaling
+from manyhands.lerobot_format.processor import Processors, Scaling, Tokenizing
 from manyhands.policies.networks import network_maker
 from manyhands.policies.normalize import STATISTICS
 from manyhands.policies.policy import Policy
+from manyhands.policies.smolvla.start import start_vlm
 from manyhands.policies.vision.imagenet import load_backbone_file, load_imagenet
 from manyhands.policies.vision.resnet import ResNet
 from manyhands.types import Stats
@@ -45,7 +48,23 @@ def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
         raise ConfigError(faults)
     network = network_maker(config.type)(config)
     _start_backbones(network, config)
+    if isinstance(config, SmolVLAConfig):
+        start_vlm(network, config)
+        processors = _with_language(processors, config)
     return Policy(config, network, processors)
+
+
+def _with_language(processors: Processors, config: SmolVLAConfig) -> Processors:
+    """Processors that read tasks; those of a saved policy do it as they say."""
+    saved = processors.tokenizing
+    if saved is None:
+        length, padding = config.tokenizer_max_length, config.pad_language_to
+        own = Tokenizing(config.vlm_model_name, max_length=length, padding=padding)
+    else:
+        # A name within the folder that it was read from means nothing in another.
+        name = saved.tokenizer_name if saved.folder is None else config.vlm_model_name
+        own = replace(saved, tokenizer_name=name)
+    return replace(processors, tokenizing=own)
 
 
 def _start_backbones(network: nn.Module, config: PolicyConfig) -> None:

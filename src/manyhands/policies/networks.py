@@ -8,14 +8,20 @@ from torch import nn
 from manyhands.config.act import ActConfig
 from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.plugins import NETWORKS, installed
+from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.diffusion.network import DiffusionNetwork
+from manyhands.policies.smolvla.network import SmolVLANetwork
 
 Maker = Callable[[Any], nn.Module]
 """Makes a network with fresh weights from a policy's configuration."""
 
-OWN: dict[str, Maker] = {ActConfig.type: ActNetwork, DiffusionConfig.type: DiffusionNetwork}
+OWN: dict[str, Maker] = {
+    ActConfig.type: ActNetwork,
+    DiffusionConfig.type: DiffusionNetwork,
+    SmolVLAConfig.type: SmolVLANetwork,
+}
 
 
 def network_maker(kind: str) -> Maker:

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from manyhands.config.policy import PolicyConfig
 from manyhands.errors import UserError
+from manyhands.lerobot_format.names import LANGUAGE_TOKENS
 from manyhands.lerobot_format.policy import write_policy
 from manyhands.lerobot_format.processor import Processors
 from manyhands.policies.actions import plan_of
+from manyhands.policies.language import Language
 from manyhands.policies.loss import loss_of
 from manyhands.policies.normalize import Normalizer
 from manyhands.policies.observations import ObservationWindow
@@ -34,11 +36,14 @@ class Policy:
         self._plan = plan_of(config)
         self._normalizer = Normalizer(processors.inputs)
         self._unnormalizer = Normalizer(processors.outputs)
+        self._language = Language(processors.tokenizing) if processors.tokenizing else None
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Policy":
         """Move the network and its processors; a type makes it compute in such numbers."""
+        # A network may have weights of several types, which only another type does away with.
+        is_other = dtype not in (None, self.dtype)
         self.dtype = dtype or self.dtype
-        self.network.to(device=device, dtype=dtype)
+        self.network.to(device=device, dtype=dtype if is_other else None)
         self.device = next(self.network.parameters()).device
         self._normalizer.to(self.device, self.dtype)
         self._unnormalizer.to(self.device, self.dtype)
@@ -103,6 +108,15 @@ class Policy:
         saved = self.network.state_dict() if weights is None else weights
         write_policy(Path(folder), config, self.processors, saved)
 
+    def tokenized(self, batch: Batch, at_full_length: bool = False) -> Batch:
+        """A batch with its tasks as tokens, where the policy reads them and they are not yet.
+
+        At full length, batches of any tasks have one shape.
+        """
+        if self._language is None or LANGUAGE_TOKENS in batch:
+            return batch
+        return batch | self._on_device(self._language.tokens_of(batch, at_full_length))
+
     def prepare(self, batch: Batch) -> Batch:
         """A raw training batch, in the policy's own names, as the network reads it."""
         return self._prepare(batch, self._observation_shapes() | self._action_shapes())
@@ -113,8 +127,9 @@ class Policy:
 
     def _prepare(self, batch: Batch, shapes: dict[str, tuple[int, ...]]) -> Batch:
         present = {key: value for key, value in batch.items() if value is not None}
-        check_shapes(present, shapes)
-        return self._normalizer.forward(self._on_device(present))
+        lacking = {name for name in shapes if name not in present and self.config.may_lack(name)}
+        check_shapes(present, {name: shapes[name] for name in shapes if name not in lacking})
+        return self._normalizer.forward(self._on_device(self.tokenized(present)))
 
     def _predict(self, prepared: Batch, draws: Draws | None) -> Tensor:
         return self._network.predict(prepared, self._on_device(self.cast(draws or {})))
@@ -128,7 +143,7 @@ class Policy:
 
     def _renamed(self, batch: Batch) -> Batch:
         """A batch under the names that the policy has for a dataset's features."""
-        names = {key: key.removesuffix("_is_pad") for key in batch}
+        names = {key: _without_ending(key) for key in batch}
         rename_map = self.processors.rename_map
         return {
             rename_map.get(name, name) + key[len(name) :]: batch[key] for key, name in names.items()
@@ -153,6 +168,11 @@ class Policy:
         num_steps = len(self.config.action_offsets)
         action_shape = self.config.output_features["action"].shape
         return {"action": (num_steps, *action_shape), "action_is_pad": (num_steps,)}
+
+
+def _without_ending(key: str) -> str:
+    """The feature that a key belongs to, of which it may be a mask."""
+    return key.removesuffix("_is_pad").removesuffix("_padding_mask")
 
 
 def check_shapes(batch: Batch, shapes: dict[str, tuple[int, ...]]) -> None:

@@ -114,7 +114,7 @@ def guard_of(
 ) -> Guard:
     """A guard that knows which frames of which features a sample has."""
     assert config.policy is not None
-    windows = {key: [0] for key in config.policy.input_features} | windows_of(config.policy)
+    windows = {key: [0] for key in config.policy.recorded_features} | windows_of(config.policy)
     return Guard(config.on_nonfinite, world, Investigation(stream, windows, world), journal)
 
 

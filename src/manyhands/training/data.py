@@ -175,7 +175,7 @@ def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
     """Frame offsets by key, as the policy's windows say."""
     windows = dict.fromkeys(policy.output_features, policy.action_offsets)
     if policy.observation_offsets is not None:
-        windows |= dict.fromkeys(policy.input_features, policy.observation_offsets)
+        windows |= dict.fromkeys(policy.recorded_features, policy.observation_offsets)
     return windows
 
 
@@ -183,7 +183,7 @@ def joined(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixtu
     """One dataset as it is, several as a mixture."""
     if len(datasets) == 1:
         return datasets[0]
-    return Mixture(datasets, [*policy.input_features, *policy.output_features])
+    return Mixture(datasets, [*policy.recorded_features, *policy.output_features])
 
 
 def orders_of(

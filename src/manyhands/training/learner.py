@@ -59,7 +59,7 @@ class Learner:
         self._world = world
         self._max_grad_norm = config.optimizer.grad_clip_norm
         self._augmentation = augmentation_of(
-            config.dataset.image_transforms, policy.config.input_features
+            config.dataset.image_transforms, policy.config.recorded_features
         )
         # The network as its policy knows it; the engine wraps it for training.
         self._bare_network = cast(Network, policy.network)
@@ -86,6 +86,8 @@ class Learner:
         """Make one optimizer update; return device tensors, read none of them."""
         self._schedule.apply(step)
         self.ema.prepare(step + 1)
+        # A recorded update has inputs of one shape, on all ranks alike.
+        batch = self.policy.tokenized(batch, at_full_length=self.policy.device.type == "cuda")
         tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor)}
         inputs = Inputs(tensors, self.augmentation_draws(step), self.draws(step))
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step, self.share.rank))

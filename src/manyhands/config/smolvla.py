@@ -1,0 +1,286 @@
+"""SmolVLA, a vision-language-action policy: every field of its `config.json`."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.optim import (
+    AdamWConfig,
+    CosineDecayWithWarmupConfig,
+    OptimizerConfig,
+    SchedulerConfig,
+)
+from manyhands.config.policy import UNSTORED, PolicyConfig, visual_features
+
+EMPTY_CAMERA = "observation.images.empty_camera_{}"
+STATE = "observation.state"
+ATTENTION_MODES = ("cross_attn", "self_attn")
+PADDINGS = ("longest", "max_length")
+
+_EMPTY_SHAPE = (3, 480, 640)
+
+
+def _images_as_they_are() -> dict[str, NormalizationMode]:
+    vectors = dict.fromkeys(("STATE", "ACTION"), NormalizationMode.MEAN_STD)
+    return {"VISUAL": NormalizationMode.IDENTITY} | vectors
+
+
+@dataclass(frozen=True, kw_only=True)
+class RtcConfig:
+    """Real-time chunking, by which LeRobot's rollouts join one chunk to the next."""
+
+    enabled: bool = True
+    """Kept for LeRobot's files."""
+    prefix_attention_schedule: str = "LINEAR"
+    """Kept for LeRobot's files."""
+    max_guidance_weight: float = 10.0
+    """Kept for LeRobot's files."""
+    execution_horizon: int = 10
+    """Kept for LeRobot's files."""
+    debug: bool = False
+    """Kept for LeRobot's files."""
+    debug_maxlen: int = 100
+    """Kept for LeRobot's files."""
+    # Releases up to 0.6.1 refuse a file with this key; all others have its default.
+    mode: str = field(default="guided", metadata={UNSTORED: True})
+    """Read from LeRobot's files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmolVLAConfig(PolicyConfig):
+    """SmolVLA: a small vision-language model with an action expert beside it."""
+
+    type: ClassVar[str] = "smolvla"
+
+    chunk_size: int = 50
+    """Actions predicted at once."""
+    n_action_steps: int = 50
+    """Actions executed before the next prediction."""
+    normalization_mapping: dict[str, NormalizationMode] = field(default_factory=_images_as_they_are)
+    """How each kind of feature is normalized."""
+    max_state_dim: int = 32
+    """Size that states are filled up to with zeros."""
+    max_action_dim: int = 32
+    """Size that actions are filled up to with zeros."""
+    resize_imgs_with_padding: tuple[int, int] = (512, 512)
+    """Width and height, alike, that images are brought to; what they do not fill is black."""
+    empty_cameras: int = 0
+    """Cameras without a picture that are added to those of the dataset."""
+    adapt_to_pi_aloha: bool = False
+    """Turn an ALOHA robot's joints and grippers the way pi models know them."""
+    use_delta_joint_actions_aloha: bool = False
+    """Kept for LeRobot's files; only false."""
+    tokenizer_max_length: int = 48
+    """Most tokens of a task's text."""
+    num_steps: int = 10
+    """Steps from noise to actions when acting."""
+    use_cache: bool = True
+    """Kept for LeRobot's files; only true: what is observed is computed once per chunk."""
+    freeze_vision_encoder: bool = True
+    """Leave the image encoder as it is."""
+    train_expert_only: bool = True
+    """Leave the whole vision-language model as it is."""
+    train_state_proj: bool = True
+    """Train the layer that makes a token of the state."""
+    optimizer_lr: float = 1e-4
+    """Learning rate of the preset."""
+    optimizer_betas: tuple[float, float] = (0.9, 0.95)
+    """Decay rates of the preset's moments."""
+    optimizer_eps: float = 1e-8
+    """Added to the preset's denominator."""
+    optimizer_weight_decay: float = 1e-10
+    """Weight decay of the preset."""
+    optimizer_grad_clip_norm: float = 10.0
+    """Largest global gradient norm of the preset."""
+    scheduler_warmup_steps: int = 1000
+    """Updates until the preset's full learning rate."""
+    scheduler_decay_steps: int = 30_000
+    """Update at which the preset's learning rate is lowest."""
+    scheduler_decay_lr: float = 2.5e-6
+    """Lowest learning rate of the preset."""
+    vlm_model_name: str = "HuggingFaceTB/SmolVLM2-500M-Video-Instruct"
+    """Vision-language model, of the SmolVLM family: a folder, or a name on the Hub."""
+    load_vlm_weights: bool = False
+    """Start from the published weights of the vision-language model."""
+    add_image_special_tokens: bool = False
+    """Put tokens around each image that say so."""
+    attention_mode: str = "cross_attn"
+    """How actions see what is observed: cross_attn (in turns with self-attention) or self_attn."""
+    prefix_length: int = -1
+    """Tokens that what is observed is filled up to; -1 for none."""
+    pad_language_to: str = "longest"
+    """Length of texts: longest (of a batch) or max_length (--policy.tokenizer_max_length)."""
+    num_expert_layers: int = -1
+    """Layers of the action expert; -1 for as many as the vision-language model has."""
+    num_vlm_layers: int = 16
+    """Layers of the vision-language model that are kept; -1 for all."""
+    self_attn_every_n_layers: int = 2
+    """Which layers are self-attention where the mode is cross_attn; -1 for none."""
+    expert_width_multiplier: float = 0.75
+    """Width of the action expert, relative to the vision-language model's."""
+    min_period: float = 4e-3
+    """Shortest wave that the time of the flow is told by."""
+    max_period: float = 4.0
+    """Longest wave that the time of the flow is told by."""
+    rtc_config: RtcConfig | None = None
+    """Kept for LeRobot's rollouts; nothing here depends on it."""
+    compile_model: bool = False
+    """Kept for LeRobot's files; only false."""
+    compile_mode: str = "max-autotune"
+    """Kept for LeRobot's files."""
+    random_vlm: bool = field(default=False, metadata={UNSTORED: True})
+    """Start with a vision-language model of random weights, even where it stays as it is."""
+
+    def __post_init__(self) -> None:
+        # Without inputs the policy takes a dataset's, and comes here again with them.
+        if self.input_features:
+            empty = PolicyFeature(FeatureType.VISUAL, _EMPTY_SHAPE)
+            added = {name: self.input_features.get(name, empty) for name in self._empty_names()}
+            object.__setattr__(self, "input_features", self.input_features | added)
+
+    def reads(self, feature: PolicyFeature) -> bool:
+        """States and cameras."""
+        return feature.type in (FeatureType.STATE, FeatureType.VISUAL)
+
+    def may_lack(self, name: str) -> bool:
+        """Cameras may be missing, as long as there is one."""
+        feature = self.input_features.get(name)
+        return feature is not None and feature.type is FeatureType.VISUAL
+
+    @property
+    def recorded_features(self) -> dict[str, PolicyFeature]:
+        """All but the cameras that have no picture."""
+        empty = self._empty_names()
+        return {name: each for name, each in self.input_features.items() if name not in empty}
+
+    @property
+    def takes_any_image_size(self) -> bool:
+        """Images are brought to one size."""
+        return True
+
+    @property
+    def takes_any_vector_size(self) -> bool:
+        """States and actions are filled up to one size."""
+        return True
+
+    @property
+    def action_offsets(self) -> list[int]:
+        """One action per future step of the chunk."""
+        return list(range(self.chunk_size))
+
+    @property
+    def num_executed_actions(self) -> int:
+        """As many as the field says."""
+        return self.n_action_steps
+
+    def optimizer_preset(self) -> OptimizerConfig:
+        """AdamW with the policy's own values."""
+        return AdamWConfig(
+            lr=self.optimizer_lr,
+            betas=self.optimizer_betas,
+            eps=self.optimizer_eps,
+            weight_decay=self.optimizer_weight_decay,
+            grad_clip_norm=self.optimizer_grad_clip_norm,
+        )
+
+    def scheduler_preset(self) -> SchedulerConfig | None:
+        """A warm-up and a cosine down to the lowest learning rate."""
+        return CosineDecayWithWarmupConfig(
+            peak_lr=self.optimizer_lr,
+            decay_lr=self.scheduler_decay_lr,
+            num_warmup_steps=self.scheduler_warmup_steps,
+            num_decay_steps=self.scheduler_decay_steps,
+        )
+
+    def faults(self) -> list[str]:
+        """Sizes and choices that no SmolVLA can have."""
+        rules = self._count_rules() + self._choice_rules() + self._network_rules()
+        return [f"--policy.{sentence}" for is_wrong, sentence in rules if is_wrong]
+
+    def feature_faults(self) -> list[str]:
+        """A state and actions that fit, and a camera."""
+        inputs, outputs = self.input_features, self.output_features
+        state = inputs.get(STATE)
+        seen = f"--policy.input_features has {', '.join(inputs) or 'nothing'}"
+        rules = [
+            (
+                state is None or state.type is not FeatureType.STATE or len(state.shape) != 1,
+                f"the policy needs the feature observation.state, a vector of type STATE; {seen}",
+            ),
+            (
+                not set(visual_features(self)) & self.recorded_features.keys(),
+                f"the policy needs a camera; {seen}",
+            ),
+            *_size_rules(STATE, state, "max_state_dim", self.max_state_dim),
+            *_size_rules("action", outputs.get("action"), "max_action_dim", self.max_action_dim),
+        ]
+        faults = [sentence for is_wrong, sentence in rules if is_wrong]
+        return super().feature_faults() + faults
+
+    def _empty_names(self) -> list[str]:
+        return [EMPTY_CAMERA.format(number) for number in range(self.empty_cameras)]
+
+    def _count_rules(self) -> list[tuple[bool, str]]:
+        counts = ("chunk_size", "max_state_dim", "max_action_dim", "tokenizer_max_length")
+        least = dict.fromkeys((*counts, "num_steps"), 1) | {"empty_cameras": 0}
+        executed, most = self.n_action_steps, max(1, self.chunk_size)
+        return [
+            *(
+                (getattr(self, name) < low, f"{name}={getattr(self, name)} must be at least {low}")
+                for name, low in least.items()
+            ),
+            (
+                self.n_obs_steps != 1,
+                f"n_obs_steps={self.n_obs_steps}: SmolVLA reads one observation; use 1",
+            ),
+            (
+                not 1 <= executed <= most,
+                f"n_action_steps={executed} must lie between 1 and --policy.chunk_size={most}",
+            ),
+        ]
+
+    def _choice_rules(self) -> list[tuple[bool, str]]:
+        choices = {"attention_mode": ATTENTION_MODES, "pad_language_to": PADDINGS}
+        return [
+            *(
+                (
+                    getattr(self, name) not in known,
+                    f"{name}={getattr(self, name)} is not one of {', '.join(known)}",
+                )
+                for name, known in choices.items()
+            ),
+            (
+                self.use_delta_joint_actions_aloha,
+                "use_delta_joint_actions_aloha=true exists neither here nor in LeRobot",
+            ),
+            (not self.use_cache, "use_cache=false: what is observed is computed once; use true"),
+            (self.compile_model, "compile_model=true is LeRobot's; it does not exist here"),
+        ]
+
+    def _network_rules(self) -> list[tuple[bool, str]]:
+        size, width = self.resize_imgs_with_padding, self.expert_width_multiplier
+        first, last = self.min_period, self.max_period
+        return [
+            (
+                min(size) < 1 or size[0] != size[1],
+                f"resize_imgs_with_padding={list(size)} must be a width and a height alike",
+            ),
+            (not width > 0, f"expert_width_multiplier={width} must be above 0"),
+            (
+                not 0 < first < last,
+                f"min_period={first} must lie between 0 and --policy.max_period={last}",
+            ),
+        ]
+
+
+def _size_rules(
+    name: str, feature: PolicyFeature | None, flag: str, most: int
+) -> list[tuple[bool, str]]:
+    size = 0 if feature is None or len(feature.shape) != 1 else feature.shape[0]
+    return [
+        (
+            size > most,
+            f"{name} has {size} values, more than --policy.{flag}={most}; give --policy.{flag}="
+            f"{size}, which needs a policy that is trained anew, or record fewer",
+        )
+    ]

@@ -1,0 +1,104 @@
+"""Tasks as tokens, by the tokenizer that a policy was made for."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from manyhands.errors import UserError, WeightsUnavailable
+from manyhands.lerobot_format.files import read_json
+from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
+from manyhands.lerobot_format.processor import Tokenizing
+from manyhands.policies.published import extra_module, published_folder
+from manyhands.types import Batch
+
+FLAG = "--policy.vlm_model_name"
+EXTRA = "smolvla"
+TOKENIZER_FILE = "tokenizer.json"
+SETTINGS_FILE = "tokenizer_config.json"
+
+
+class Language:
+    """Reads the tasks of a batch."""
+
+    def __init__(self, tokenizing: Tokenizing) -> None:
+        folder = tokenizing.folder or published_folder(tokenizing.tokenizer_name, FLAG)
+        self._tokenizing = tokenizing
+        settings = read_json(_required(folder, SETTINGS_FILE), WeightsUnavailable)
+        self._tokenizer = read_tokenizer(folder)
+        self._padding_token = _padding_token(self._tokenizer, settings, folder)
+        if tokenizing.truncation:
+            side = settings.get("truncation_side", "right")
+            self._tokenizer.enable_truncation(tokenizing.max_length, direction=side)
+
+    def tokens_of(self, batch: Batch, at_full_length: bool = False) -> dict[str, Tensor]:
+        """The tokens of a batch's tasks, and which of them are more than padding.
+
+        Texts are as long as the policy says, or all of the largest length.
+        """
+        lines = self._lines_of(batch)
+        words = [each.ids for each in self._tokenizer.encode_batch(lines)]
+        longest = max((len(each) for each in words), default=0)
+        is_fixed = at_full_length or self._tokenizing.padding == "max_length"
+        length = max(longest, self._tokenizing.max_length) if is_fixed else longest
+        tokens = torch.tensor([self._padded(each, length, self._padding_token) for each in words])
+        mask = torch.tensor([self._padded([1] * len(each), length, 0) for each in words])
+        return {LANGUAGE_TOKENS: tokens, LANGUAGE_MASK: mask.bool()}
+
+    def _lines_of(self, batch: Batch) -> list[str]:
+        key = self._tokenizing.task_key
+        tasks = batch.get(key)
+        if isinstance(tasks, str):
+            tasks = [tasks] * num_samples_of(batch)
+        if not isinstance(tasks, Sequence) or not all(isinstance(each, str) for each in tasks):
+            seen = ", ".join(sorted(batch)) or "nothing"
+            raise UserError(
+                f"the policy reads language: the batch must have {key}, a text per sample; it has "
+                + (f"{tasks!r:.60} there" if key in batch else seen)
+            )
+        if not self._tokenizing.ends_lines:
+            return list(tasks)
+        return [task if task.endswith("\n") else f"{task}\n" for task in tasks]
+
+    def _padded(self, values: list[int], length: int, filler: int) -> list[int]:
+        padding = [filler] * (length - len(values))
+        return values + padding if self._tokenizing.padding_side == "right" else padding + values
+
+
+def num_samples_of(batch: Batch) -> int:
+    """How many samples the tensors of a batch have."""
+    return next((len(each) for each in batch.values() if isinstance(each, Tensor)), 1)
+
+
+def read_tokenizer(folder: Path) -> Any:
+    """The tokenizer in a folder."""
+    path = _required(folder, TOKENIZER_FILE)
+    tokenizers = extra_module("tokenizers", EXTRA)
+    # The library raises nothing narrower than what every error is; a document of another kind
+    # is told from a damaged one before it is asked.
+    if "model" not in read_json(path, WeightsUnavailable):
+        raise WeightsUnavailable(f"{path} is no tokenizer; copy or download its folder again")
+    return tokenizers.Tokenizer.from_file(str(path))
+
+
+def _required(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        raise WeightsUnavailable(
+            f"the tokenizer's file {folder / name} is missing; put it there, or give a folder "
+            f"that has {TOKENIZER_FILE} and {SETTINGS_FILE} by {FLAG}"
+        )
+    return folder / name
+
+
+def _padding_token(tokenizer: Any, settings: Mapping[str, Any], folder: Path) -> int:
+    named = settings.get("pad_token")
+    text = named.get("content") if isinstance(named, dict) else named
+    number = tokenizer.token_to_id(text) if isinstance(text, str) else None
+    if number is None:
+        raise WeightsUnavailable(
+            f"{folder / SETTINGS_FILE} has the pad_token {text!r}, which {TOKENIZER_FILE} beside "
+            "it does not know"
+        )
+    return int(number)

@@ -1,0 +1,51 @@
+"""Published models that policies are built upon: folders here, or of the Hub."""
+
+import importlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import HFValidationError
+
+from manyhands.config.hub import HUB_FAULTS, fetch, why
+from manyhands.errors import UserError, WeightsUnavailable
+
+SETTINGS = ("*.json", "*.txt")
+"""Files that say how a model is built and how it reads text."""
+WEIGHTS = "*.safetensors"
+
+
+def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -> Path:
+    """The folder of a model, fetched from the Hub if it is not here; `flag` is what names it."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    remedy = f"copy the model's folder to this machine and give its path by {flag}"
+    try:
+        return fetch(partial(snapshot_download, name, allow_patterns=list(patterns)))
+    except HFValidationError:
+        raise WeightsUnavailable(
+            f"{flag}={name} is neither a folder nor the name of a model on the Hub; {remedy}"
+        ) from None
+    except HUB_FAULTS as error:
+        raise WeightsUnavailable(
+            f"{flag}={name} is no folder here and cannot be fetched from the Hub ({why(error)}); "
+            f"{remedy}, or fetch it where there is a network with `hf download {name}` and copy "
+            f"{constants.HF_HUB_CACHE} here"
+        ) from None
+
+
+def extra_module(name: str, extra: str) -> ModuleType:
+    """A module of an optional package."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        package = name.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != package:
+            raise
+        raise UserError(
+            f"--policy.type={extra} needs the package {package}, which is not installed: "
+            f"pip install 'manyhands[{extra}]'"
+        ) from None

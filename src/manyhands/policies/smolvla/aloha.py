@@ -1,0 +1,45 @@
+"""An ALOHA robot's joints as pi models know them: some turn the other way, grippers are angles."""
+
+import torch
+from torch import Tensor
+
+_TURNED = (1, 2, 8, 9)
+_GRIPPERS = (6, 13)
+
+_CLOSED_M, _OPEN_M = 0.01844, 0.058
+"""How far a gripper's fingers are apart, in meters."""
+_ARM_M, _HORN_M = 0.036, 0.022
+"""The levers between a gripper's motor and its fingers."""
+_FIRST_RAD, _SPAN_RAD = 0.4, 1.1
+"""Where pi's grippers begin, and how far they go; 1.5 is where they end."""
+_MOTOR_CLOSED_RAD, _MOTOR_SPAN_RAD = -0.6213, 2.1123
+"""What ALOHA's commands from 0 to 1 mean to the motor."""
+
+
+def adapted_state(state: Tensor) -> Tensor:
+    """A state (..., joints) as pi models know it."""
+    apart = _CLOSED_M + state * (_OPEN_M - _CLOSED_M)
+    sine = (_HORN_M**2 + apart**2 - _ARM_M**2) / (2 * _HORN_M * apart)
+    return _replaced(state, (sine.clamp(-1, 1).asin() - _FIRST_RAD) / _SPAN_RAD)
+
+
+def adapted_action(action: Tensor) -> Tensor:
+    """Actions (..., joints) as pi models predict them."""
+    angle = _MOTOR_CLOSED_RAD + action * _MOTOR_SPAN_RAD
+    return _replaced(action, (angle - _FIRST_RAD) / _SPAN_RAD)
+
+
+def restored_action(action: Tensor) -> Tensor:
+    """Predicted actions (..., joints) as the robot knows them."""
+    angle = _FIRST_RAD + action * _SPAN_RAD
+    return _replaced(action, (angle - _MOTOR_CLOSED_RAD) / _MOTOR_SPAN_RAD)
+
+
+def _replaced(joints: Tensor, grippers: Tensor) -> Tensor:
+    """The joints, some turned, with other values where grippers are."""
+    columns = list(joints.unbind(dim=-1))
+    for place in _TURNED:
+        columns[place] = -columns[place]
+    for place in _GRIPPERS:
+        columns[place] = grippers[..., place]
+    return torch.stack(columns, dim=-1)

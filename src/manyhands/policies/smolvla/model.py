@@ -1,0 +1,110 @@
+"""SmolVLA's tensors, under LeRobot's names, and what they compute.
+
+Two functions: the memory of an observation, and the velocity that takes noisy actions from noise to
+data given that memory. Inputs are normalized.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from manyhands.config.smolvla import STATE, SmolVLAConfig
+from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
+from manyhands.policies.smolvla.aloha import adapted_state
+from manyhands.policies.smolvla.decoder import Memory, Prefix, VlmWithExpert
+from manyhands.policies.smolvla.images import pictures_of
+from manyhands.policies.smolvla.vlm import image_marks
+from manyhands.types import Batch
+
+
+class SmolVLAModel(nn.Module):
+    """A vision-language model with an action expert, and the ways in and out of both."""
+
+    image_marks: Tensor
+
+    def __init__(self, config: SmolVLAConfig) -> None:
+        super().__init__()
+        self._config = config
+        self.vlm_with_expert = VlmWithExpert(config)
+        width, expert_width = self.vlm_with_expert.width, self.vlm_with_expert.expert_width
+        self.state_proj = nn.Linear(config.max_state_dim, width)
+        self.action_in_proj = nn.Linear(config.max_action_dim, expert_width)
+        self.action_out_proj = nn.Linear(expert_width, config.max_action_dim)
+        self.action_time_mlp_in = nn.Linear(2 * expert_width, expert_width)
+        self.action_time_mlp_out = nn.Linear(expert_width, expert_width)
+        self.state_proj.requires_grad_(config.train_state_proj)
+        marks = image_marks(config) if config.add_image_special_tokens else (0, 0)
+        self.register_buffer("image_marks", torch.tensor(marks), persistent=False)
+
+    def memory(self, observation: Batch) -> Memory:
+        """What the expert may know of an observation."""
+        return self.vlm_with_expert.read(self.prefix(observation))
+
+    def velocity(self, noisy: Tensor, time: Tensor, memory: Memory) -> Tensor:
+        """Where noisy actions (samples, steps, action) at times (samples,) are headed."""
+        actions = self.action_in_proj(noisy)
+        code = time_code(time, actions.shape[-1], self._config).to(actions.dtype)
+        both = torch.cat([actions, code[:, None].expand_as(actions)], dim=-1)
+        tokens = self.action_time_mlp_out(F.silu(self.action_time_mlp_in(both)))
+        decoded = self.vlm_with_expert.act(tokens, memory)
+        output: Tensor = self.action_out_proj(decoded.to(self.action_out_proj.weight.dtype))
+        return output
+
+    def prefix(self, observation: Batch) -> Prefix:
+        """An observation as tokens: cameras, then words, then the state."""
+        images, are_images = self._image_tokens(observation)
+        words = self.vlm_with_expert.word_tokens(observation[LANGUAGE_TOKENS])
+        words = words * math.sqrt(words.shape[-1])
+        state = self.state_proj(self._state(observation))[:, None]
+        is_state = torch.ones(len(state), 1, dtype=torch.bool, device=state.device)
+
+        tokens = torch.cat([images, words, state], dim=1)
+        is_valid = torch.cat([are_images, observation[LANGUAGE_MASK], is_state], dim=1)
+        blocks = torch.zeros(tokens.shape[1], dtype=torch.long, device=tokens.device)
+        blocks[-1] = 1
+        num_more = max(0, self._config.prefix_length - tokens.shape[1])
+        return Prefix(
+            F.pad(tokens, (0, 0, 0, num_more)),
+            F.pad(is_valid, (0, num_more)),
+            F.pad(blocks, (0, num_more), value=1),
+        )
+
+    def _state(self, observation: Batch) -> Tensor:
+        state: Tensor = observation[STATE]
+        state = adapted_state(state) if self._config.adapt_to_pi_aloha else state
+        return filled_up(state, self._config.max_state_dim)
+
+    def _image_tokens(self, observation: Batch) -> tuple[Tensor, Tensor]:
+        """Tokens of all cameras, one after the other, and whether each token shows anything."""
+        pixels, are_there = pictures_of(observation, self._config)
+        tokens = self.vlm_with_expert.image_tokens(pixels.flatten(0, 1))
+        tokens = tokens.unflatten(0, are_there.shape)
+        is_valid = are_there[..., None].expand(tokens.shape[:-1])
+        if self._config.add_image_special_tokens:
+            around, whole = self.vlm_with_expert.word_tokens(self.image_marks)
+            before = torch.stack([around, whole]).expand(*are_there.shape, -1, -1)
+            tokens = torch.cat([before, tokens, before[..., :1, :]], dim=2)
+            is_valid = F.pad(is_valid, (2, 1), value=True)
+        return _in_a_row(tokens), _in_a_row(is_valid)
+
+
+def filled_up(values: Tensor, size: int) -> Tensor:
+    """Vectors with zeros behind their values."""
+    return F.pad(values, (0, size - values.shape[-1]))
+
+
+def time_code(time: Tensor, size: int, config: SmolVLAConfig) -> Tensor:
+    """Times (samples,) as sines of many periods, then cosines."""
+    # Short periods turn often between 0 and 1: single precision would tell times apart less well.
+    kind = torch.float32 if time.device.type == "mps" else torch.float64
+    places = torch.linspace(0, 1, size // 2, dtype=kind, device=time.device)
+    periods = config.min_period * (config.max_period / config.min_period) ** places
+    angles = time[:, None] * (2 * math.pi / periods)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+def _in_a_row(values: Tensor) -> Tensor:
+    """What is by camera and sample (cameras, samples, tokens, ...) by sample and token."""
+    return values.transpose(0, 1).flatten(1, 2)

@@ -1,0 +1,92 @@
+"""SmolVLA as a trainable network.
+
+Training mixes true actions with noise and asks for the way from one to the other. Acting starts
+from noise alone and goes that way in a few straight steps.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor, nn
+
+from manyhands.config.smolvla import STATE, SmolVLAConfig
+from manyhands.policies.smolvla.aloha import adapted_action, restored_action
+from manyhands.policies.smolvla.model import SmolVLAModel, filled_up
+from manyhands.types import Batch, Draws, LossTerm, LossTerms
+
+_TIME_SHAPE = (1.5, 1.0)
+"""The Beta distribution that times are drawn from."""
+_MIN_TIME = 0.001
+"""Times lie between this and 1, which is noise alone."""
+
+
+class SmolVLANetwork(nn.Module):
+    """SmolVLA's loss and prediction on normalized values."""
+
+    compile_units: ClassVar[tuple[type[nn.Module], ...]] = ()
+    """Parts whose operations are worth fusing."""
+
+    def __init__(self, config: SmolVLAConfig) -> None:
+        super().__init__()
+        self._config = config
+        self._action_dim = config.output_features["action"].shape[0]
+        self.model = SmolVLAModel(config)
+
+    def forward(self, batch: Batch, draws: Draws) -> LossTerms:
+        """Squared error of the way that is predicted from noise to actions."""
+        action, noise, time = batch["action"], draws["noise"], draws["time"]
+        action = adapted_action(action) if self._config.adapt_to_pi_aloha else action
+        action = filled_up(action, self._config.max_action_dim)
+        share = time[:, None, None]
+        noisy = share * noise + (1 - share) * action
+        velocity = self.model.velocity(noisy, time, self.model.memory(batch))
+        error = (noise - action - velocity.to(action.dtype)).square()
+        error = error[..., : self._action_dim].masked_fill(batch["action_is_pad"][..., None], 0)
+        return {"mse_loss": LossTerm(error.sum(), 1.0)}
+
+    def entry_counts(self, batch: Batch) -> dict[str, Tensor]:
+        """How many action values the loss sums: those that are not padding."""
+        action, is_pad = batch["action"], batch["action_is_pad"]
+        return {"mse_loss": (~is_pad).sum(dtype=action.dtype) * self._action_dim}
+
+    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
+        """Noise, then times.
+
+        On the generator's device; without one on the network's own, the times by the CPU's.
+        """
+        device = generator.device if generator else self._device
+        shape = self._noise_shape(num_samples)
+        noise = torch.randn(shape, generator=generator, device=device)
+        place = generator.device if generator else torch.device("cpu")
+        shares = torch.tensor(_TIME_SHAPE, device=place).expand(num_samples, 2)
+        # The first of two shares is a draw of the Beta distribution.
+        first = torch._sample_dirichlet(shares, generator)[:, 0]
+        return {"noise": noise, "time": (first * (1 - _MIN_TIME) + _MIN_TIME).to(device)}
+
+    def predict(self, observation: Batch, draws: Draws) -> Tensor:
+        """The chunk (samples, steps, action) that follows an observation.
+
+        What the draws lack of `sampling_noise` (samples, steps, largest action) is drawn here.
+        """
+        actions = draws.get("sampling_noise")
+        if actions is None:
+            state = observation[STATE]
+            shape = self._noise_shape(len(state))
+            actions = torch.randn(shape, device=state.device, dtype=state.dtype)
+        memory, num_steps = self.model.memory(observation), self._config.num_steps
+        for number in range(num_steps):
+            time = actions.new_full((len(actions),), 1 - number / num_steps)
+            actions = actions - self.model.velocity(actions, time, memory) / num_steps
+        chunk = actions[..., : self._action_dim]
+        return restored_action(chunk) if self._config.adapt_to_pi_aloha else chunk
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """All parameters alike, also those that do not learn."""
+        return [{"params": list(self.parameters())}]
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.action_out_proj.weight.device
+
+    def _noise_shape(self, num_samples: int) -> tuple[int, int, int]:
+        return num_samples, self._config.chunk_size, self._config.max_action_dim

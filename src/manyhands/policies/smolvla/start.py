@@ -1,0 +1,25 @@
+"""What a SmolVLA's vision-language model starts from."""
+
+from torch import nn
+
+from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.errors import ConfigError
+from manyhands.policies.smolvla.network import SmolVLANetwork
+from manyhands.policies.smolvla.vlm import load_vlm
+
+
+def start_vlm(network: nn.Module, config: SmolVLAConfig) -> None:
+    """Load its published weights where they are asked for, unless a whole policy's come next."""
+    if config.random_vlm or config.pretrained_path is not None:
+        return
+    if config.load_vlm_weights:
+        assert isinstance(network, SmolVLANetwork)
+        load_vlm(network.model.vlm_with_expert.vlm, config)
+    elif config.train_expert_only or config.freeze_vision_encoder:
+        raise ConfigError(
+            [
+                "the vision-language model would have random weights and keep them: give "
+                "--policy.load_vlm_weights=true, or --policy.path=lerobot/smolvla_base, or, if "
+                "that is what you want, --policy.random_vlm=true"
+            ]
+        )

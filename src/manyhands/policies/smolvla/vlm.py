@@ -1,0 +1,160 @@
+"""The vision-language model and the action expert, of transformers' modules.
+
+transformers is imported by the functions that need it: other policies do without.
+"""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.errors import CheckpointError, ConfigError, UserError, WeightsUnavailable
+from manyhands.lerobot_format.files import read_json, read_tensors
+from manyhands.lerobot_format.policy import misfits
+from manyhands.policies.published import SETTINGS, WEIGHTS, extra_module, published_folder
+
+FLAG = "--policy.vlm_model_name"
+CONFIG_FILE = "config.json"
+TOKENIZER_FILE = "tokenizer.json"
+WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+KIND = "smolvlm"
+
+_MLP_MULTIPLE = 256
+
+
+def vlm_folder(config: SmolVLAConfig, needs_weights: bool = False) -> Path:
+    """Where the files of a policy's vision-language model are."""
+    patterns = (*SETTINGS, WEIGHTS) if needs_weights else SETTINGS
+    return published_folder(config.vlm_model_name, FLAG, patterns)
+
+
+def read_vlm_config(config: SmolVLAConfig) -> Any:
+    """The configuration of the vision-language model, cut to the layers that are kept."""
+    folder = vlm_folder(config)
+    transformers = extra_module("transformers", config.type)
+    document = read_json(folder / CONFIG_FILE, WeightsUnavailable)
+    if document.get("model_type") != KIND:
+        raise ConfigError(
+            [
+                f"{FLAG}={config.vlm_model_name} is a model of type {document.get('model_type')}; "
+                f"SmolVLA is built upon {KIND}, such as {SmolVLAConfig.vlm_model_name}"
+            ]
+        )
+    found = transformers.SmolVLMConfig.from_dict(document)
+    text = found.text_config
+    if config.num_vlm_layers > text.num_hidden_layers:
+        raise ConfigError(
+            [
+                f"--policy.num_vlm_layers={config.num_vlm_layers} is more than the "
+                f"{text.num_hidden_layers} that {config.vlm_model_name} has"
+            ]
+        )
+    if config.num_vlm_layers > 0:
+        text.num_hidden_layers = config.num_vlm_layers
+    # Whole weights in bf16 where they are loaded; else the text model alone, if it says so.
+    text.dtype = torch.bfloat16 if config.load_vlm_weights else _dtype_of(document.get("text_config", {}))
+    return found
+
+
+def _dtype_of(document: dict[str, Any]) -> torch.dtype:
+    name = document.get("dtype", document.get("torch_dtype")) or "float32"
+    dtype = getattr(torch, str(name), None)
+    if not isinstance(dtype, torch.dtype):
+        raise UserError(f"{CONFIG_FILE} of {FLAG} has the dtype {name}, which torch does not know")
+    return dtype
+
+
+def build_vlm(found: Any, config: SmolVLAConfig) -> nn.Module:
+    """The vision-language model with random weights, in the types that LeRobot gives it."""
+    transformers = extra_module("transformers", config.type)
+    vlm: nn.Module = transformers.SmolVLMForConditionalGeneration(deepcopy(found))
+    vlm.to(torch.bfloat16 if config.load_vlm_weights else torch.float32)
+    text_model_of(vlm).to(found.text_config.dtype)
+    return vlm
+
+
+def build_expert(found: Any, config: SmolVLAConfig) -> nn.Module:
+    """The action expert: the text model's layers, narrower, and without words."""
+    transformers = extra_module("transformers", config.type)
+    text = deepcopy(found.text_config)
+    dtype, num_kept = text.dtype, text.num_hidden_layers
+    key_width = text.num_key_value_heads * text.head_dim
+    text.hidden_size = int(text.hidden_size * config.expert_width_multiplier)
+    text.intermediate_size = mlp_width(text.hidden_size)
+    text.num_hidden_layers = config.num_expert_layers if config.num_expert_layers > 0 else num_kept
+    text.vocab_size, text.pad_token_id = 1, None
+    expert: nn.Module = transformers.LlamaModel(text).to(dtype)
+    expert.embed_tokens = None
+    layers: Any = expert.layers
+    for index, layer in enumerate(layers):
+        if not is_self_attention(index, config):
+            # It sees keys and values of the vision-language model, and stays in full precision.
+            for name in ("k_proj", "v_proj"):
+                projection = nn.Linear(key_width, key_width, bias=text.attention_bias)
+                setattr(layer.self_attn, name, projection)
+    return expert
+
+
+def mlp_width(width: int) -> int:
+    """How wide the feed-forward layers of an expert are."""
+    wanted = 4 * int(2 * width / 3)
+    return -(-wanted // _MLP_MULTIPLE) * _MLP_MULTIPLE
+
+
+def is_self_attention(layer: int, config: SmolVLAConfig) -> bool:
+    """Whether actions see each other in a layer, or only what is observed."""
+    every = config.self_attn_every_n_layers
+    return "cross" not in config.attention_mode or (every > 0 and layer % every == 0)
+
+
+def text_model_of(vlm: nn.Module) -> nn.Module:
+    """The part of a vision-language model that reads tokens."""
+    model: Any = vlm.model
+    text: nn.Module = model.text_model
+    return text
+
+
+def read_vlm_weights(wanted: Iterable[str], config: SmolVLAConfig) -> dict[str, Tensor]:
+    """The published weights of those names; others, as of layers that are not kept, are left."""
+    folder = vlm_folder(config, needs_weights=True)
+    if (folder / INDEX_FILE).is_file():
+        files = sorted(set(read_json(folder / INDEX_FILE)["weight_map"].values()))
+    else:
+        files = [WEIGHTS_FILE]
+    missing = [file for file in files if not (folder / file).is_file()]
+    if missing:
+        raise WeightsUnavailable(
+            f"{FLAG}={config.vlm_model_name} has no weights here: {folder} lacks "
+            f"{', '.join(missing)}; put them there, or give a folder that has them by {FLAG}"
+        )
+    weights = {name: value for file in files for name, value in read_tensors(folder / file).items()}
+    return {name: weights[name] for name in wanted if name in weights}
+
+
+def load_vlm(vlm: nn.Module, config: SmolVLAConfig) -> None:
+    """Start a vision-language model from its published weights."""
+    own = vlm.state_dict()
+    found = read_vlm_weights(own, config)
+    faults = misfits(found, own)
+    if faults:
+        raise CheckpointError(f"{FLAG}={config.vlm_model_name} does not fit its config:\n{faults}")
+    vlm.load_state_dict(found)
+
+
+def image_marks(config: SmolVLAConfig) -> tuple[int, int]:
+    """Tokens that stand around an image, and that announce a whole one."""
+    tokenizers = extra_module("tokenizers", config.type)
+    path = vlm_folder(config) / TOKENIZER_FILE
+    if not path.is_file():
+        raise WeightsUnavailable(f"{path} is missing, which --policy.add_image_special_tokens needs")
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    names = ("<fake_token_around_image>", "<global-img>")
+    around, whole = (tokenizer.token_to_id(name) for name in names)
+    if around is None or whole is None:
+        raise UserError(f"{path} has not both of the tokens {', '.join(names)}")
+    return around, whole
