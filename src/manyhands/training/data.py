@@ -229,7 +229,7 @@ def scaling_stats(config: TrainConfig, stats: Stats) -> Stats:
     imagenet = {name: np.reshape(values, (3, 1, 1)) for name, values in IMAGENET.items()}
     cameras = {
         name: stats.get(name, {}) | imagenet
-        for name, feature in config.policy.input_features.items()
+        for name, feature in config.policy.recorded_features.items()
         if feature.type is FeatureType.VISUAL and feature.shape[0] == 3
     }
     return stats | cameras

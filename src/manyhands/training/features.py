@@ -27,7 +27,8 @@ Features = Mapping[str, PolicyFeature]
 def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> PolicyConfig:
     """The policy reading the features it asks for, or all that a dataset has for it."""
     inputs, outputs = policy_features(features)
-    asked = _in_sizes_of(inputs, policy)
+    asked = _in_sizes_of(_wanted(policy, inputs), inputs, policy)
+    predicted = _in_sizes_of(policy.output_features, outputs, policy)
     usual = {
         name: each
         for name, each in inputs.items()
@@ -38,22 +39,46 @@ def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> Poli
         raise DatasetError(_nothing_to_learn(features))
     faults = [
         *_misfits("reads", asked, inputs, _source(policy, "input_features")),
-        *_misfits("predicts", policy.output_features, outputs, _source(policy, "output_features")),
+        *_misfits("predicts", predicted, outputs, _source(policy, "output_features")),
     ]
     if faults:
         raise ConfigError(faults + _remedies(asked, inputs, policy))
-    return replace(policy, input_features=asked or usual, output_features=outputs)
+    return replace(policy, input_features=dict(asked or usual), output_features=outputs)
 
 
-def _in_sizes_of(offered: Features, policy: PolicyConfig) -> dict[str, PolicyFeature]:
-    """What a policy reads; of one that others trained, cameras may have a dataset's sizes."""
-    asked = policy.input_features
-    if policy.pretrained_path is None or not policy.takes_any_image_size:
+def _wanted(policy: PolicyConfig, offered: Features) -> Features:
+    """What a policy reads of a dataset; one that others trained may do without some cameras."""
+    asked = policy.recorded_features
+    lacking = [name for name in asked if name not in offered and policy.may_lack(name)]
+    has_one = any(name in offered and policy.may_lack(name) for name in asked)
+    # A camera under another name is more likely to be a missing one than to be of no use.
+    strangers = [
+        name
+        for name, feature in offered.items()
+        if feature.type is FeatureType.VISUAL and name not in asked
+    ]
+    if policy.pretrained_path is None or not has_one or strangers:
         return asked
+    return {name: feature for name, feature in asked.items() if name not in lacking}
+
+
+def _in_sizes_of(wanted: Features, offered: Features, policy: PolicyConfig) -> Features:
+    """What a policy wants; of one that others trained, some may have a dataset's sizes."""
+    if policy.pretrained_path is None:
+        return wanted
     return {
-        name: offered[name] if _is_other_size(feature, offered.get(name)) else feature
-        for name, feature in asked.items()
+        name: offered[name] if _takes(policy, feature, offered.get(name)) else feature
+        for name, feature in wanted.items()
     }
+
+
+def _takes(policy: PolicyConfig, wanted: PolicyFeature, found: PolicyFeature | None) -> bool:
+    """Whether a policy's weights do not mind that a feature has another size."""
+    if policy.takes_any_image_size and _is_other_size(wanted, found):
+        return True
+    if found is None or not policy.takes_any_vector_size or wanted.type is not found.type:
+        return False
+    return len(wanted.shape) == len(found.shape) == 1
 
 
 def _is_other_size(wanted: PolicyFeature, found: PolicyFeature | None) -> bool:

@@ -4,10 +4,10 @@ Heads are (samples, heads, tokens, values). Products and softmax are never in le
 precision; where weights are of less, results go back to their type.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 _LONGEST_WAVE = 10_000.0
 
@@ -52,12 +52,12 @@ def attention(queries: Tensor, seen: Heads, visible: Tensor) -> Tensor:
     # Not minus infinity: a query that sees nothing is padding, and must not become NaN.
     logits = logits.masked_fill(~visible[:, None], torch.finfo(logits.dtype).min)
     shares = logits.softmax(dim=-1).to(values.dtype)
-    return (shares @ values).transpose(1, 2).flatten(2)
+    return join_heads(shares @ values)
 
 
 def split_heads(tokens: Tensor, head_dim: int) -> Tensor:
     """Tokens (samples, tokens, values) as heads."""
-    return tokens.unflatten(-1, (-1, head_dim)).transpose(1, 2)
+    return tokens.view(*tokens.shape[:2], -1, head_dim).transpose(1, 2)
 
 
 def join_heads(heads: Tensor) -> Tensor:
@@ -65,11 +65,16 @@ def join_heads(heads: Tensor) -> Tensor:
     return heads.transpose(1, 2).flatten(2)
 
 
-def rms_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
-    """A transformers norm by the root of the mean square, in the type of what is normalized."""
+class RmsNorm(Protocol):
+    """What a norm of transformers by the root of the mean square has."""
+
+    weight: Tensor
+    variance_epsilon: float
+
+
+def rms_norm(hidden: Tensor, norm: RmsNorm) -> Tensor:
+    """What such a norm makes of tokens; what it divides by is computed precisely."""
     precise = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     mean_square = precise.square().mean(dim=-1, keepdim=True)
-    scaled = precise * torch.rsqrt(mean_square + float(norm.variance_epsilon))
-    weight = norm.weight
-    assert isinstance(weight, Tensor)
-    return weight * scaled.to(hidden.dtype)
+    scaled = precise * torch.rsqrt(mean_square + norm.variance_epsilon)
+    return norm.weight * scaled.to(hidden.dtype)

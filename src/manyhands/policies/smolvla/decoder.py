@@ -60,9 +60,10 @@ class VlmWithExpert(nn.Module):
         self._config = config
         self._head_dim: int = found.text_config.head_dim
         self.vlm: Any = build_vlm(found, config)
-        self.lm_expert: Any = build_expert(found, config)
+        expert = build_expert(found, config)
+        self.lm_expert: Any = expert
         self.width: int = found.text_config.hidden_size
-        self.expert_width: int = self.lm_expert.config.hidden_size
+        self.expert_width: int = expert.config.hidden_size
         self._readers = readers_of(config, found.text_config.num_hidden_layers)
         self._freeze()
 
@@ -115,7 +116,9 @@ class VlmWithExpert(nn.Module):
         """Keys and values of the layers that the expert's layers read along with."""
         hidden, is_valid = prefix.tokens, prefix.is_valid
         rotation = rotation_of(is_valid.long().cumsum(dim=1) - 1, self._head_dim)
-        visible = (prefix.blocks <= prefix.blocks[:, None]) & is_valid[:, None] & is_valid[..., None]
+        visible = (
+            (prefix.blocks <= prefix.blocks[:, None]) & is_valid[:, None] & is_valid[..., None]
+        )
         seen = []
         last = self._readers[-1]
         for index, layer in enumerate(self._text.layers[: last + 1]):

@@ -80,7 +80,7 @@ class SmolVLAModel(nn.Module):
         """Tokens of all cameras, one after the other, and whether each token shows anything."""
         pixels, are_there = pictures_of(observation, self._config)
         tokens = self.vlm_with_expert.image_tokens(pixels.flatten(0, 1))
-        tokens = tokens.unflatten(0, are_there.shape)
+        tokens = tokens.view(*are_there.shape, *tokens.shape[1:])
         is_valid = are_there[..., None].expand(tokens.shape[:-1])
         if self._config.add_image_special_tokens:
             around, whole = self.vlm_with_expert.word_tokens(self.image_marks)

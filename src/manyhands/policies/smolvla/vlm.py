@@ -57,7 +57,9 @@ def read_vlm_config(config: SmolVLAConfig) -> Any:
     if config.num_vlm_layers > 0:
         text.num_hidden_layers = config.num_vlm_layers
     # Whole weights in bf16 where they are loaded; else the text model alone, if it says so.
-    text.dtype = torch.bfloat16 if config.load_vlm_weights else _dtype_of(document.get("text_config", {}))
+    text.dtype = (
+        torch.bfloat16 if config.load_vlm_weights else _dtype_of(document.get("text_config", {}))
+    )
     return found
 
 
@@ -78,7 +80,7 @@ def build_vlm(found: Any, config: SmolVLAConfig) -> nn.Module:
     return vlm
 
 
-def build_expert(found: Any, config: SmolVLAConfig) -> nn.Module:
+def build_expert(found: Any, config: SmolVLAConfig) -> Any:
     """The action expert: the text model's layers, narrower, and without words."""
     transformers = extra_module("transformers", config.type)
     text = deepcopy(found.text_config)
@@ -88,10 +90,9 @@ def build_expert(found: Any, config: SmolVLAConfig) -> nn.Module:
     text.intermediate_size = mlp_width(text.hidden_size)
     text.num_hidden_layers = config.num_expert_layers if config.num_expert_layers > 0 else num_kept
     text.vocab_size, text.pad_token_id = 1, None
-    expert: nn.Module = transformers.LlamaModel(text).to(dtype)
+    expert = transformers.LlamaModel(text).to(dtype)
     expert.embed_tokens = None
-    layers: Any = expert.layers
-    for index, layer in enumerate(layers):
+    for index, layer in enumerate(expert.layers):
         if not is_self_attention(index, config):
             # It sees keys and values of the vision-language model, and stays in full precision.
             for name in ("k_proj", "v_proj"):
@@ -151,7 +152,9 @@ def image_marks(config: SmolVLAConfig) -> tuple[int, int]:
     tokenizers = extra_module("tokenizers", config.type)
     path = vlm_folder(config) / TOKENIZER_FILE
     if not path.is_file():
-        raise WeightsUnavailable(f"{path} is missing, which --policy.add_image_special_tokens needs")
+        raise WeightsUnavailable(
+            f"{path} is missing, which --policy.add_image_special_tokens needs"
+        )
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
     names = ("<fake_token_around_image>", "<global-img>")
     around, whole = (tokenizer.token_to_id(name) for name in names)
