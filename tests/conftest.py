@@ -187,6 +187,62 @@ def weights() -> Any:
     return read
 
 
+TINY_VLM: dict[str, Any] = {
+    "model_type": "smolvlm",
+    "image_token_id": 261,
+    "pad_token_id": 2,
+    "scale_factor": 2,
+    "tie_word_embeddings": False,
+    "text_config": {
+        "model_type": "llama",
+        "vocab_size": 263,
+        "hidden_size": 48,
+        "intermediate_size": 64,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "pad_token_id": 2,
+    },
+    "vision_config": {
+        "model_type": "smolvlm_vision",
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": 32,
+        "patch_size": 8,
+    },
+}
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write a tokenizer that knows single bytes, and the words SmolVLM has for images."""
+    tokenizers = pytest.importorskip("tokenizers", reason="pip install 'manyhands[smolvla]'")
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    images = ["<global-img>", "<fake_token_around_image>", "<image>", "<end_of_utterance>"]
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {name: number for number, name in enumerate([*special, *letters])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.add_special_tokens(images)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {"pad_token": special[2], "truncation_side": "left"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+@pytest.fixture(scope="session")
+def tiny_vlm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vision-language model without weights, as small as one can be."""
+    pytest.importorskip("transformers", reason="pip install 'manyhands[smolvla]'")
+    folder = tmp_path_factory.mktemp("models") / "tiny_vlm"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(TINY_VLM))
+    write_tokenizer(folder)
+    return folder
+
+
 @pytest.fixture
 def hub() -> Iterator[Any]:
     """A Hub of its own for a test; see hub_server.py."""

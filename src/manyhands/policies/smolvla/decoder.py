@@ -70,12 +70,12 @@ class VlmWithExpert(nn.Module):
     def _freeze(self) -> None:
         """Leave out of training what is asked for, and what nothing depends on."""
         idle = [self.vlm.lm_head, self._text.norm, *self._text.layers[self._readers[-1] :]]
-        frozen = [self.vlm] if self._config.train_expert_only else idle
+        asked = [self.vlm] if self._config.train_expert_only else []
         if self._config.freeze_vision_encoder:
-            frozen.append(self.vlm.model.vision_model)
-        for module in frozen:
+            asked.append(self.vlm.model.vision_model)
+        for module in (*asked, *idle):
             module.requires_grad_(False)
-        self._resting = [each for each in frozen if each not in idle]
+        self._resting = asked
 
     def train(self, mode: bool = True) -> "VlmWithExpert":
         """Switch modes; parts that do not learn stay in evaluation mode."""

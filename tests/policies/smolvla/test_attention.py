@@ -1,0 +1,88 @@
+"""Attention, rotations and norms."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from manyhands.policies.smolvla.attention import (
+    Heads,
+    attention,
+    join_heads,
+    rms_norm,
+    rotation_of,
+    split_heads,
+)
+
+
+@pytest.fixture
+def heads():
+    generator = torch.Generator().manual_seed(0)
+    queries = torch.randn(2, 6, 5, 8, generator=generator)
+    keys, values = (torch.randn(2, 2, 7, 8, generator=generator) for _ in range(2))
+    return queries, Heads(keys, values)
+
+
+def test_it_is_torchs_attention_with_shared_heads(heads):
+    queries, seen = heads
+    visible = torch.rand(2, 5, 7, generator=torch.Generator().manual_seed(1)) < 0.7
+    visible[..., 0] = True
+    expected = F.scaled_dot_product_attention(
+        queries, *seen, attn_mask=visible[:, None], enable_gqa=True
+    )
+    found = attention(queries, seen, visible)
+    torch.testing.assert_close(found, join_heads(expected), rtol=0, atol=2e-6)
+
+
+def test_a_query_that_sees_nothing_is_finite(heads):
+    queries, seen = heads
+    assert attention(queries, seen, torch.zeros(2, 5, 7, dtype=torch.bool)).isfinite().all()
+
+
+def test_hidden_tokens_do_not_count(heads):
+    queries, seen = heads
+    visible = (torch.arange(7) < 4).expand(2, 5, 7)
+    fewer = Heads(*(each[:, :, :4] for each in seen))
+    found = attention(queries, fewer, visible[..., :4])
+    torch.testing.assert_close(attention(queries, seen, visible), found)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_results_have_the_type_of_values(heads, dtype):
+    queries, seen = heads
+    visible = torch.ones(2, 5, 7, dtype=torch.bool)
+    found = attention(queries.bfloat16(), Heads(seen.keys, seen.values.to(dtype)), visible)
+    assert found.dtype is dtype
+
+
+def test_products_of_rotated_heads_depend_on_distances_alone(heads):
+    queries, seen = heads
+    keys = seen.keys[:, :1, :5]
+
+    def products(first: int) -> torch.Tensor:
+        positions = torch.arange(first, first + 5).expand(2, -1)
+        rotation = rotation_of(positions, 8)
+        return rotation(queries) @ rotation(keys).transpose(-1, -2)
+
+    torch.testing.assert_close(products(0), products(40), rtol=0, atol=1e-4)
+
+
+def test_at_position_zero_nothing_turns(heads):
+    queries, _ = heads
+    assert torch.equal(rotation_of(torch.zeros(2, 5).long(), 8)(queries), queries)
+
+
+def test_heads_split_and_join():
+    tokens = torch.arange(48.0).view(1, 4, 12)
+    split = split_heads(tokens, 3)
+    assert split.shape == (1, 4, 4, 3)
+    assert torch.equal(split[0, 1, 2], tokens[0, 2, 3:6])
+    assert torch.equal(join_heads(split), tokens)
+
+
+def test_norms_scale_to_a_mean_square_of_one():
+    norm = SimpleNamespace(weight=torch.tensor([1.0, 2.0, 3.0]), variance_epsilon=0.0)
+    hidden = torch.tensor([[3.0, -3.0, 3.0]])
+    assert torch.equal(rms_norm(hidden, norm), torch.tensor([[1.0, -2.0, 3.0]]))
+    assert rms_norm(hidden.bfloat16(), norm).dtype is torch.float32

@@ -1,0 +1,158 @@
+"""What is observed and what is done, side by side."""
+
+import pytest
+import torch
+
+from manyhands.errors import ConfigError
+from manyhands.policies.smolvla.attention import attention, join_heads, rms_norm, rotation_of
+from manyhands.policies.smolvla.decoder import Heads, Prefix, readers_of
+
+CHANGES = [
+    {},
+    {"self_attn_every_n_layers": 0},
+    {"self_attn_every_n_layers": 3},
+    {"attention_mode": "self_attn"},
+    {"attention_mode": "self_attn", "num_expert_layers": 2},
+]
+
+
+def prefix_of(num_tokens: int = 6) -> Prefix:
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randn(2, num_tokens, 48, generator=generator)
+    is_valid = torch.ones(2, num_tokens, dtype=torch.bool)
+    is_valid[1, 2:4] = False
+    blocks = torch.zeros(num_tokens).long()
+    blocks[-1] = 1
+    return Prefix(tokens, is_valid, blocks)
+
+
+def actions_of() -> torch.Tensor:
+    return torch.randn(2, 5, 36, generator=torch.Generator().manual_seed(1))
+
+
+def joint_pass(decoder, prefix: Prefix, actions: torch.Tensor) -> torch.Tensor:
+    """Both streams through every layer at once, under one mask, as LeRobot trains them."""
+    num_observed, num_steps = prefix.tokens.shape[1], actions.shape[1]
+    is_valid = torch.cat([prefix.is_valid, torch.ones(2, num_steps) > 0], dim=1)
+    blocks = torch.cat([prefix.blocks, torch.ones(num_steps).long()])
+    flags = torch.cat([blocks[:1], blocks[1:num_observed].diff(prepend=blocks[:1])])
+    order = torch.cat([flags, torch.ones(num_steps).long()]).cumsum(0)
+    visible = (order <= order[:, None]) & is_valid[:, None] & is_valid[..., None]
+    positions = is_valid.long().cumsum(1) - 1
+    texts, experts = decoder.vlm.model.text_model.layers, decoder.lm_expert.layers
+    streams = [prefix.tokens, actions]
+    for index, layers in enumerate(zip(texts, experts, strict=True)):
+        normed = [
+            rms_norm(each, layer.input_layernorm)
+            for each, layer in zip(streams, layers, strict=True)
+        ]
+        streams = _layer(decoder, index, layers, streams, normed, visible, positions)
+    return rms_norm(streams[1], decoder.lm_expert.norm)
+
+
+def _layer(decoder, index, layers, streams, normed, visible, positions):
+    number = streams[0].shape[1]
+    places = [positions[:, :number], positions[:, number:]]
+    if not decoder._is_joint(index):
+        places[1] = places[1] - places[1][:, :1]
+    turns = [rotation_of(each, 16) for each in places]
+    queries = [decoder._queries(*each) for each in zip(layers, normed, turns, strict=True)]
+    observed = decoder._heads(layers[0], normed[0], turns[0])
+    if decoder._is_joint(index):
+        own = decoder._heads(layers[1], normed[1], turns[1])
+        both = Heads(*(torch.cat(pair, dim=2) for pair in zip(observed, own, strict=True)))
+        mixed = attention(torch.cat(queries, dim=2), both, visible).split([number, 5], dim=1)
+    else:
+        attn = layers[1].self_attn
+        own = Heads(
+            *(
+                project(join_heads(each)).view(2, number, -1, 16).transpose(1, 2)
+                for project, each in zip((attn.k_proj, attn.v_proj), observed, strict=True)
+            )
+        )
+        mixed = (
+            attention(queries[0], observed, visible[:, :number, :number]),
+            attention(queries[1], own, visible[:, number:, :number]),
+        )
+    after = []
+    for layer, hidden, found in zip(layers, streams, mixed, strict=True):
+        hidden = hidden + layer.self_attn.o_proj(found)
+        after.append(hidden + layer.mlp(rms_norm(hidden, layer.post_attention_layernorm)))
+    return after
+
+
+@pytest.mark.parametrize("changes", CHANGES[:4], ids=str)
+def test_reading_first_and_acting_then_is_a_joint_pass(tiny, changes):
+    decoder, prefix, actions = (
+        tiny.network(**changes).model.vlm_with_expert,
+        prefix_of(),
+        actions_of(),
+    )
+    with torch.no_grad():
+        expected = joint_pass(decoder, prefix, actions)
+        found = decoder.act(actions, decoder.read(prefix))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+def test_an_action_sees_those_before_it_and_none_after(tiny, changes):
+    decoder, actions = tiny.network(**changes).model.vlm_with_expert, actions_of()
+    changed = actions.clone()
+    changed[:, 3] += 1
+    with torch.no_grad():
+        memory = decoder.read(prefix_of())
+        before, after = decoder.act(actions, memory), decoder.act(changed, memory)
+    assert torch.equal(before[:, :3], after[:, :3])
+    assert not torch.isclose(before[:, 3], after[:, 3]).all()
+    sees_others = changes.get("self_attn_every_n_layers") != 0
+    assert torch.isclose(before[:, 4], after[:, 4]).all() != sees_others
+
+
+def test_padding_is_not_seen(tiny):
+    decoder, prefix, actions = tiny.network().model.vlm_with_expert, prefix_of(), actions_of()
+    changed = prefix.tokens.clone()
+    changed[1, 2:4] += 1
+    with torch.no_grad():
+        found = [
+            decoder.act(actions, decoder.read(prefix._replace(tokens=tokens)))
+            for tokens in (prefix.tokens, changed)
+        ]
+    assert torch.equal(*found)
+
+
+def test_images_and_words_do_not_see_the_state(tiny):
+    decoder, prefix = tiny.network().model.vlm_with_expert, prefix_of()
+    changed = prefix.tokens.clone()
+    changed[:, -1] += 1
+    with torch.no_grad():
+        before, after = (
+            decoder._read(prefix._replace(tokens=tokens)) for tokens in (prefix.tokens, changed)
+        )
+    # The first sample has no padding, whose own values are nobody's concern.
+    for one, other in zip(before, after, strict=True):
+        assert torch.equal(one.keys[0, :, :-1], other.keys[0, :, :-1])
+        assert not torch.isclose(one.keys[0, :, -1], other.keys[0, :, -1]).all()
+
+
+def test_parts_that_do_not_learn_stay_in_evaluation_mode(tiny):
+    decoder = tiny.network().model.vlm_with_expert.train()
+    assert decoder.lm_expert.training
+    assert not any(module.training for module in decoder.vlm.modules())
+    decoder = tiny.network(train_expert_only=False).model.vlm_with_expert.train()
+    assert not decoder.vlm.model.vision_model.training
+    assert decoder.vlm.model.text_model.training
+
+
+def test_experts_of_fewer_layers_read_along_with_every_so_many(tiny):
+    config = tiny.config(attention_mode="self_attn", num_expert_layers=2)
+    assert readers_of(config, 4) == [0, 2]
+    assert readers_of(tiny.config(), 4) == [0, 1, 2, 3]
+
+
+MISFITS = [(3, "must divide the 4 layers"), (2, "self-attention")]
+
+
+@pytest.mark.parametrize(("number", "told"), MISFITS)
+def test_experts_that_fall_out_of_step_are_refused(tiny, number, told):
+    with pytest.raises(ConfigError, match=told):
+        readers_of(tiny.config(num_expert_layers=number), 4)
