@@ -14,6 +14,7 @@ from manyhands.lerobot_format.files import read_tensors, write_tensors
 from manyhands.lerobot_format.processor import (
     Processors,
     Scaling,
+    Tokenizing,
     has_processors,
     read_processors,
     write_processors,
@@ -45,9 +46,14 @@ def edit(path, change):
     path.write_text(json.dumps(document))
 
 
-@pytest.mark.parametrize(
-    "name", ["act_vae", "act_plain_prenorm", "diffusion_ddpm", "diffusion_ddim_sample"]
+ACT, DIFFUSION, SMOLVLA = (
+    ["act_vae", "act_plain_prenorm"],
+    ["diffusion_ddpm", "diffusion_ddim_sample"],
+    ["smolvla_default", "smolvla_selfattn"],
 )
+
+
+@pytest.mark.parametrize("name", ACT + DIFFUSION + SMOLVLA)
 def test_files_read_and_written_again_are_the_same(shared, tmp_path, name):
     folder = shared / "fixtures" / "policies" / name / "pretrained_model"
     write_processors(tmp_path, read_processors(folder), "cpu")
@@ -166,7 +172,17 @@ def two_renames(document):
 
 
 def foreign_step(document):
+    document["steps"].insert(2, {"registry_name": "image_crop_processor", "config": {}})
+
+
+def nameless_tokenizer(document):
     document["steps"].insert(2, {"registry_name": "tokenizer_processor", "config": {}})
+
+
+def escaping_tokenizer(document):
+    own = {"tokenizer_name": "../elsewhere"}
+    step = {"registry_name": "tokenizer_processor", "config": own, "artifacts": own}
+    document["steps"].insert(2, step)
 
 
 def no_steps(document):
@@ -191,7 +207,9 @@ def no_settings(document):
         (no_features, "normalizer_processor has no features"),
         (no_modes, "normalizer_processor has no norm_map"),
         (two_renames, "rename_observations_processor stands there twice"),
-        (foreign_step, "unknown processor step tokenizer_processor"),
+        (foreign_step, "unknown processor step image_crop_processor"),
+        (nameless_tokenizer, "the step tokenizer_processor has no tokenizer_name"),
+        (escaping_tokenizer, r"the tokenizer \.\./elsewhere must lie in the folder itself"),
         (no_steps, "steps must be a list"),
         (no_settings, "steps must be a list of objects with a config"),
     ],
@@ -293,6 +311,28 @@ def same(one, other):
                 np.array_equal(each, theirs.stats[name][key]) for key, each in values.items()
             )
     assert one.rename_map == other.rename_map
+
+
+TOKENIZING = Tokenizing("me/vlm", max_length=48, padding="longest")
+
+
+@pytest.mark.parametrize("ends_lines", [True, False])
+def test_how_tasks_are_read_survives_the_way_to_disk(tmp_path, ends_lines):
+    tokenizing = replace(TOKENIZING, ends_lines=ends_lines)
+    write_processors(tmp_path, processors(tokenizing=tokenizing), "cpu")
+    assert read_processors(tmp_path).tokenizing == tokenizing
+
+
+def test_a_tokenizer_within_the_folder_is_found_there(tmp_path):
+    write_processors(tmp_path, processors(tokenizing=TOKENIZING), "cpu")
+
+    def bring_along(document):
+        document["steps"][3]["config"]["tokenizer_name"] = "tokenizer"
+        document["steps"][3]["artifacts"] = {"tokenizer_name": "tokenizer"}
+
+    edit(tmp_path / "policy_preprocessor.json", bring_along)
+    tokenizing = read_processors(tmp_path).tokenizing
+    assert tokenizing is not None and tokenizing.folder == tmp_path / "tokenizer"
 
 
 def test_statistics_that_a_migration_misnamed_belong_to_their_feature(tmp_path):

@@ -13,6 +13,7 @@ from manyhands.config.act import ActConfig
 from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.resolve import read_train_config
+from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import CheckpointError, ConfigError
 from manyhands.lerobot_format.feature import Feature
 from manyhands.policies.build import build_policy
@@ -89,6 +90,31 @@ def test_images_of_another_size_are_refused_where_the_weights_depend_on_it():
 def test_sizes_typed_by_hand_are_taken_at_their_word():
     typed = replace(pretrained(top=visual(96, 128)), pretrained_path=None)
     assert "(--policy.input_features)" in refusal(typed)
+
+
+def test_another_robots_sizes_are_taken_where_vectors_are_filled_up():
+    policy = pretrained(SmolVLAConfig, 6, 6, top=visual(256, 256), wrist=visual(256, 256))
+    taken = with_features(policy, DATASET)
+    assert taken.input_features["observation.state"].shape == (3,)
+    assert taken.output_features["action"].shape == (2,)
+    assert taken.input_features[TOP].shape == (3, 48, 64)
+
+
+def test_cameras_that_a_policy_can_do_without_are_left_out():
+    policy = pretrained(
+        SmolVLAConfig, top=visual(48, 64), wrist=visual(48, 64), hand=visual(48, 64)
+    )
+    taken = with_features(replace(policy, empty_cameras=1), DATASET)
+    empty = "observation.images.empty_camera_0"
+    assert list(taken.input_features) == ["observation.state", TOP, WRIST, empty]
+
+
+def test_cameras_of_other_names_are_told_and_not_left_out():
+    told = refusal(pretrained(SmolVLAConfig, top=visual(48, 64), hand=visual(48, 64)))
+    assert f"--rename_map='{json.dumps({WRIST: 'observation.images.hand'})}'" in told
+    told = refusal(pretrained(SmolVLAConfig, camera1=visual(9, 9), camera2=visual(9, 9)))
+    expected = {TOP: "observation.images.camera1", WRIST: "observation.images.camera2"}
+    assert f"--rename_map='{json.dumps(expected)}'" in told
 
 
 @pytest.fixture(scope="module")

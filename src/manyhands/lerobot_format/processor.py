@@ -199,7 +199,6 @@ def _is_step(step: Any) -> bool:
         isinstance(step, dict)
         and isinstance(step.get("config", {}), dict)
         and isinstance(step.get("state_file", ""), str)
-        and isinstance(step.get("artifacts", {}), dict)
     )
 
 
@@ -249,10 +248,11 @@ def _read_tokenizing(path: Path, steps: dict[str, Step]) -> Tokenizing | None:
     if "tokenizer_name" not in settings:
         raise CheckpointError(f"{path}: the step {_TOKENIZER} has no tokenizer_name")
     # From 0.6.2 on a policy's folder may have the tokenizer in it, by a name relative to itself.
-    own = step.get("artifacts", {}).get("tokenizer_name")
-    if own is not None and Path(str(own)).name != own:
-        raise CheckpointError(f"{path}: the tokenizer {own} must lie in the folder itself")
-    folder = None if own is None else path.parent / own
+    own = _settings({"config": step.get("artifacts") or {}}, {"tokenizer_name": str}, path)
+    name = own.get("tokenizer_name")
+    if name is not None and Path(name).name != name:
+        raise CheckpointError(f"{path}: the tokenizer {name} must lie in the folder itself")
+    folder = None if name is None else path.parent / name
     return Tokenizing(**settings, ends_lines=_NEW_LINE in steps, folder=folder)
 
 

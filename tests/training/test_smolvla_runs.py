@@ -1,0 +1,168 @@
+"""Runs of a tiny SmolVLA, and the mistakes that end one before it begins."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from manyhands.config.resolve import read_train_config
+from manyhands.data.writing.writer import DatasetWriter
+from manyhands.errors import CheckpointError, ConfigError, UserError, WeightsUnavailable
+from manyhands.policies.load import load_policy
+from manyhands.training.start import run_training
+
+AXES = ["height", "width", "channels"]
+TASKS = ("pick up the cube", "stack")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory) -> Path:
+    """Two short episodes of two tasks with a camera."""
+    root = tmp_path_factory.mktemp("data") / "pictures"
+    features = {
+        "observation.state": {"dtype": "float32", "shape": (4,), "names": None},
+        "observation.images.top": {"dtype": "image", "shape": (24, 32, 3), "names": AXES},
+        "action": {"dtype": "float32", "shape": (3,), "names": None},
+    }
+    draw = np.random.default_rng(0)
+    with DatasetWriter.create(root, 10, features) as writer:
+        for task in TASKS:
+            for _ in range(8):
+                frame = {
+                    "observation.state": draw.normal(size=4).astype("f4"),
+                    "observation.images.top": draw.integers(0, 256, (24, 32, 3), dtype=np.uint8),
+                    "action": draw.normal(size=3).astype("f4"),
+                }
+                writer.add_frame({**frame, "task": task})
+            writer.save_episode()
+    return root
+
+
+@pytest.fixture
+def train(dataset, tiny_vlm, tmp_path):
+    """Trains with flags of its own in a folder, for which it returns its path."""
+
+    def run(name: str, *flags: str, start: tuple[str, ...] | None = None) -> Path:
+        fresh = (
+            "--policy.type=smolvla",
+            f"--policy.vlm_model_name={tiny_vlm}",
+            "--policy.random_vlm=true",
+            "--policy.num_vlm_layers=2",
+            "--policy.chunk_size=4",
+            "--policy.n_action_steps=4",
+            "--policy.resize_imgs_with_padding=[32,32]",
+            "--policy.max_state_dim=8",
+            "--policy.max_action_dim=6",
+        )
+        common = ("--policy.device=cpu", "--num_workers=0", "--batch_size=4", "--log_freq=1")
+        where = (f"--dataset.root={dataset}", f"--output_dir={tmp_path / name}")
+        flags = (*where, *(fresh if start is None else start), *common, *flags)
+        run_training(read_train_config(list(flags)))
+        return tmp_path / name
+
+    return run
+
+
+def test_a_run_that_is_resumed_ends_as_one_that_was_not(train, weights, tmp_path):
+    whole = weights(train("whole", "--steps=4", "--policy.scheduler_decay_steps=4"))
+    train("parts", "--steps=4", "--save_freq=2", "--policy.scheduler_decay_steps=4")
+    checkpoint = tmp_path / "parts/checkpoints/000002"
+    shutil.copytree(checkpoint, tmp_path / "half/checkpoints/000002")
+    run_training(read_train_config([f"--resume={tmp_path / 'half'}", "--num_workers=0"]))
+    resumed = weights(tmp_path / "half")
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
+
+
+def test_only_the_expert_and_the_ways_in_and_out_are_changed(train, weights):
+    first = weights(train("one", "--steps=1", "--optimizer.lr=1e-30"))
+    last = weights(train("two", "--steps=2", "--optimizer.lr=1e-3"))
+    changed = {name for name, value in last.items() if not torch.equal(value, first[name])}
+    assert changed and not any(".vlm." in name for name in changed)
+
+
+def test_micro_batches_make_the_same_update(train, metrics):
+    runs = [
+        train(f"parts{n}", "--steps=2", f"--batch_size={4 // n}", *accumulated(n)) for n in (1, 2)
+    ]
+    first, second = (metrics(run) for run in runs)
+    for step in (1, 2):
+        assert first[step]["loss"] == pytest.approx(second[step]["loss"], rel=1e-5)
+        assert first[step]["grad_norm"] == pytest.approx(second[step]["grad_norm"], rel=1e-4)
+
+
+def accumulated(number: int) -> tuple[str, ...]:
+    return ("--global_batch_size=4",) if number > 1 else ()
+
+
+def test_weights_of_two_types_are_trained_saved_and_loaded(train, tiny_vlm, tmp_path):
+    base = train("base", "--steps=1")
+    vlm = shutil.copytree(tiny_vlm, tmp_path / "vlm")
+    from safetensors.torch import load_file, save_file
+
+    saved = load_file(base / "checkpoints/last/pretrained_model/model.safetensors")
+    place = "model.vlm_with_expert.vlm."
+    parts = {name.removeprefix(place): each for name, each in saved.items() if place in name}
+    save_file(parts, vlm / "model.safetensors")
+    flags = (f"--policy.vlm_model_name={vlm}", "--policy.load_vlm_weights=true")
+    run = train("loaded", "--steps=2", *flags, "--policy.random_vlm=false", "--ema.enable=true")
+    network = load_policy(run, device="cpu").network
+    for name, value in network.state_dict().items():
+        is_full = place not in name and ("lm_expert" not in name or "layers.1.self_attn.k" in name)
+        if place in name:
+            assert torch.equal(value, saved[name].bfloat16())
+        assert (value.dtype is torch.float32) or not is_full
+
+
+def test_a_policy_goes_on_with_a_camera_that_is_empty(train, dataset):
+    run = train("base", "--steps=1", "--policy.empty_cameras=1")
+    again = train("again", "--steps=1", start=(f"--policy.path={run}",))
+    policy = load_policy(again, device="cpu")
+    assert "observation.images.empty_camera_0" in policy.config.input_features
+    state, picture = torch.zeros(2, 4), torch.zeros(2, 3, 24, 32, dtype=torch.uint8)
+    observation = {"observation.state": state, "observation.images.top": picture}
+    assert policy.select_action(observation | {"task": list(TASKS)}).shape == (2, 3)
+    with pytest.raises(UserError, match="must have task, a text per sample"):
+        policy.predict_action_chunk(observation)
+
+
+@pytest.mark.parametrize(
+    ("flags", "fault", "told"),
+    [
+        (["--policy.random_vlm=false"], ConfigError, "random weights and keep them"),
+        (
+            ["--policy.max_state_dim=3"],
+            ConfigError,
+            "has 4 values, more than --policy.max_state_dim",
+        ),
+        (["--policy.max_action_dim=2"], ConfigError, "3 values, more than --policy.max_action_dim"),
+        (["--policy.vlm_model_name=me/vlm"], WeightsUnavailable, "give its path by"),
+        (
+            ["--policy.load_vlm_weights=true", "--policy.random_vlm=false"],
+            WeightsUnavailable,
+            r"lacks model\.safetensors; put them there",
+        ),
+    ],
+    ids=str,
+)
+def test_mistakes_are_told_before_training(train, flags, fault, told):
+    with pytest.raises(fault, match=told) as caught:
+        train("run", "--steps=1", *flags)
+    assert caught.value.exit_code == 2
+
+
+def test_a_missing_tokenizer_is_told_before_training(train, tiny_vlm, tmp_path):
+    folder = shutil.copytree(tiny_vlm, tmp_path / "vlm")
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(WeightsUnavailable, match=r"tokenizer\.json is missing; put it there"):
+        train("run", "--steps=1", f"--policy.vlm_model_name={folder}")
+
+
+def test_weights_of_another_size_are_told_by_name(train):
+    run = train("base", "--steps=1")
+    larger = (f"--policy.path={run}", "--policy.max_state_dim=9")
+    with pytest.raises(
+        CheckpointError, match=r"model\.state_proj\.weight \(48x8 in the file, 48x9"
+    ):
+        train("run", "--steps=1", start=larger)
