@@ -30,9 +30,13 @@ def test_presets_are_lerobots():
 
 
 def test_presets_follow_the_fields():
-    changed = replace(CONFIG, optimizer_lr=1e-3, optimizer_grad_clip_norm=1.0)
-    assert changed.optimizer_preset().lr == changed.scheduler_preset().peak_lr == 1e-3
+    changes = {"scheduler_decay_lr": 1e-7, "scheduler_decay_steps": 9, "scheduler_warmup_steps": 3}
+    changed = replace(CONFIG, optimizer_lr=1e-3, optimizer_grad_clip_norm=1.0, **changes)
+    assert changed.optimizer_preset().lr == 1e-3
     assert changed.optimizer_preset().grad_clip_norm == 1.0
+    assert changed.scheduler_preset() == CosineDecayWithWarmupConfig(
+        peak_lr=1e-3, decay_lr=1e-7, num_warmup_steps=3, num_decay_steps=9
+    )
 
 
 def test_one_observation_and_a_chunk_of_actions_make_a_sample():
@@ -56,6 +60,21 @@ def test_what_this_package_adds_is_not_in_lerobots_files():
     stored = encode(replace(CONFIG, rtc_config=RtcConfig(), random_vlm=True), stored=True)
     assert "random_vlm" not in stored
     assert "mode" not in stored["rtc_config"]
+
+
+RTC = {
+    "enabled": False,
+    "prefix_attention_schedule": "EXP",
+    "max_guidance_weight": 5.0,
+    "execution_horizon": 8,
+    "debug": True,
+    "debug_maxlen": 9,
+}
+
+
+def test_how_lerobots_rollouts_join_chunks_is_kept_for_them():
+    read = decode(SmolVLAConfig, {"rtc_config": RTC})
+    assert encode(read, stored=True)["rtc_config"] == RTC
 
 
 def test_files_of_later_releases_are_read():
@@ -101,6 +120,7 @@ def test_a_usual_robot_has_no_faults():
         ({"resize_imgs_with_padding": (512, 384)}, "--policy.resize_imgs_with_padding=[512, 384]"),
         ({"expert_width_multiplier": 0.0}, "--policy.expert_width_multiplier=0.0"),
         ({"min_period": 5.0}, "--policy.min_period=5.0"),
+        ({"rtc_config": RtcConfig(mode="trained")}, "--policy.rtc_config.mode"),
         ({"use_cache": False}, "--policy.use_cache=false"),
         ({"compile_model": True}, "--policy.compile_model=true"),
         ({"use_delta_joint_actions_aloha": True}, "--policy.use_delta_joint_actions_aloha=true"),

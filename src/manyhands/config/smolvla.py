@@ -43,7 +43,7 @@ class RtcConfig:
     """Kept for LeRobot's files."""
     # Releases up to 0.6.1 refuse a file with this key; all others have its default.
     mode: str = field(default="guided", metadata={UNSTORED: True})
-    """Read from LeRobot's files."""
+    """Kept for LeRobot's files; only guided, which SmolVLA has there too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +252,10 @@ class SmolVLAConfig(PolicyConfig):
             (
                 self.use_delta_joint_actions_aloha,
                 "use_delta_joint_actions_aloha=true exists neither here nor in LeRobot",
+            ),
+            (
+                self.rtc_config is not None and self.rtc_config.mode != "guided",
+                "rtc_config.mode must be guided, which is all that SmolVLA can do",
             ),
             (not self.use_cache, "use_cache=false: what is observed is computed once; use true"),
             (self.compile_model, "compile_model=true is LeRobot's; it does not exist here"),

@@ -80,12 +80,14 @@ def test_vectors_are_filled_up_with_zeros():
 
 
 def test_times_are_told_by_waves_of_all_periods(tiny):
-    config = tiny.config()
+    config = tiny.config(min_period=4e-3, max_period=4.0)
     code = time_code(torch.tensor([0.25], dtype=torch.float64), 8, config)[0]
     periods = [0.004 * 1000 ** (place / 3) for place in range(4)]
     angles = [2 * math.pi * 0.25 / period for period in periods]
     waves = [*map(math.sin, angles), *map(math.cos, angles)]
     assert code.tolist() == pytest.approx(waves, abs=1e-9)
+    slower = tiny.config(min_period=8e-3, max_period=8.0)
+    assert torch.equal(time_code(torch.tensor([0.5]).double(), 8, slower)[0], code)
 
 
 @pytest.mark.parametrize("changes", [{}, {"load_vlm_weights": True}], ids=str)

@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch.distributions import Beta
 
+from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.policies.loss import loss_of
+from manyhands.policies.smolvla.aloha import adapted_action, adapted_state, restored_action
 
 FREEZING = [
     {},
@@ -98,6 +100,27 @@ def test_acting_goes_from_noise_in_straight_steps(tiny):
         half = noise - network.model.velocity(noise, torch.full((3,), 1.0), memory) / 2
         end = half - network.model.velocity(half, torch.full((3,), 0.5), memory) / 2
     torch.testing.assert_close(chunk, end[..., :3])
+
+
+def test_an_aloha_robot_is_taken_for_one_of_pis(tiny):
+    inputs = tiny.config().input_features
+    state = PolicyFeature(FeatureType.STATE, (14,))
+    sizes = {
+        "input_features": inputs | {"observation.state": state},
+        "output_features": {"action": PolicyFeature(FeatureType.ACTION, (14,))},
+        "max_state_dim": 14,
+        "max_action_dim": 14,
+    }
+    plain, adapted = tiny.network(**sizes), tiny.network(**sizes, adapt_to_pi_aloha=True)
+    joints, actions = torch.rand(3, 14), torch.rand(3, 5, 14)
+    raw = tiny.batch() | {"observation.state": joints, "action": actions}
+    given = {"observation.state": adapted_state(joints), "action": adapted_action(actions)}
+    draws = plain.draw(3)
+    assert torch.equal(loss(adapted, raw, draws), loss(plain, raw | given, draws))
+    start = {"sampling_noise": draws["noise"]}
+    with torch.no_grad():
+        chunk = plain.predict(raw | given, start)
+        assert torch.equal(adapted.predict(raw, start), restored_action(chunk))
 
 
 def test_noise_is_drawn_where_none_is_given(tiny):

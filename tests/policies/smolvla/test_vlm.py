@@ -52,6 +52,16 @@ def test_layers_are_of_lerobots_kinds(tiny, mode, every, kinds):
     assert widths == [36 if is_self else 16 for is_self in kinds]
 
 
+def test_the_expert_is_as_wide_as_asked(tiny):
+    config = tiny.config(expert_width_multiplier=0.5)
+    layer = build_expert(read_vlm_config(config), config).layers[0]
+    # Heads are those of the model beside it: 3 of 16 values, one of keys.
+    assert layer.self_attn.q_proj.weight.shape == (48, 24)
+    assert layer.self_attn.k_proj.weight.shape == (16, 24)
+    assert layer.self_attn.o_proj.weight.shape == (24, 48)
+    assert layer.mlp.up_proj.weight.shape == (256, 24)
+
+
 def types_of(module: torch.nn.Module) -> set[torch.dtype]:
     return {each.dtype for each in module.parameters()}
 
