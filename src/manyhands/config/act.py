@@ -22,7 +22,6 @@ class ActConfig(BackbonePolicyConfig):
     """Action Chunking with Transformers."""
 
     type: ClassVar[str] = "act"
-    trains_in_bf16: ClassVar[bool] = True
 
     chunk_size: int = 100
     """Actions predicted at once."""

@@ -44,7 +44,6 @@ class DiffusionConfig(BackbonePolicyConfig):
     """Diffusion Policy with a convolutional U-Net."""
 
     type: ClassVar[str] = "diffusion"
-    trains_in_bf16: ClassVar[bool] = True
 
     n_obs_steps: int = 2
     """Observations the policy looks at, the current one included."""

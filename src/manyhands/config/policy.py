@@ -19,8 +19,6 @@ class PolicyConfig(ABC):
     """What every policy has; the concrete class is chosen by `--policy.type`."""
 
     type: ClassVar[str]
-    trains_in_bf16: ClassVar[bool] = False
-    """Whether it is known to learn as well in bf16 mixed precision, the default then on GPUs."""
 
     n_obs_steps: int = 1
     """Observations the policy looks at, the current one included."""
@@ -48,6 +46,11 @@ class PolicyConfig(ABC):
     """Folder or Hub name whose weights training starts from; set by --policy.path."""
     pretrained_revision: str | None = None
     """Hub revision of those weights."""
+
+    @property
+    def trains_in_bf16(self) -> bool:
+        """Whether it learns as well in bf16 mixed precision, the default on GPUs then."""
+        return False
 
     def reads(self, feature: PolicyFeature) -> bool:
         """Whether the policy has a use for an observation, where nobody names what it reads."""
@@ -131,6 +134,11 @@ class BackbonePolicyConfig(PolicyConfig):
 
     backbone_weights: Path | None = field(default=None, metadata={UNSTORED: True})
     """File of the image encoder's first weights, .safetensors or .pth, instead of fetching them."""
+
+    @property
+    def trains_in_bf16(self) -> bool:
+        """Such policies do."""
+        return True
 
 
 def visual_features(config: PolicyConfig) -> list[str]:

@@ -11,6 +11,7 @@ from manyhands.config.optim import (
     SchedulerConfig,
 )
 from manyhands.config.policy import UNSTORED, PolicyConfig, visual_features
+from manyhands.config.rtc import RtcConfig
 
 EMPTY_CAMERA = "observation.images.empty_camera_{}"
 STATE = "observation.state"
@@ -23,27 +24,6 @@ _EMPTY_SHAPE = (3, 480, 640)
 def _images_as_they_are() -> dict[str, NormalizationMode]:
     vectors = dict.fromkeys(("STATE", "ACTION"), NormalizationMode.MEAN_STD)
     return {"VISUAL": NormalizationMode.IDENTITY} | vectors
-
-
-@dataclass(frozen=True, kw_only=True)
-class RtcConfig:
-    """Real-time chunking, by which LeRobot's rollouts join one chunk to the next."""
-
-    enabled: bool = True
-    """Kept for LeRobot's files."""
-    prefix_attention_schedule: str = "LINEAR"
-    """Kept for LeRobot's files."""
-    max_guidance_weight: float = 10.0
-    """Kept for LeRobot's files."""
-    execution_horizon: int = 10
-    """Kept for LeRobot's files."""
-    debug: bool = False
-    """Kept for LeRobot's files."""
-    debug_maxlen: int = 100
-    """Kept for LeRobot's files."""
-    # Releases up to 0.6.1 refuse a file with this key; all others have its default.
-    mode: str = field(default="guided", metadata={UNSTORED: True})
-    """Kept for LeRobot's files; only guided, which SmolVLA has there too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +110,10 @@ class SmolVLAConfig(PolicyConfig):
     """Kept for LeRobot's files."""
     random_vlm: bool = field(default=False, metadata={UNSTORED: True})
     """Start with a vision-language model of random weights, even where it stays as it is."""
+    gradient_checkpointing: bool = field(default=False, metadata={UNSTORED: True})
+    """Recompute activations in the backward pass to save memory."""
+    exact: bool = field(default=False, metadata={UNSTORED: True})
+    """Compute in LeRobot's order and types, which takes longer; else equal but for rounding."""
 
     def __post_init__(self) -> None:
         # Without inputs the policy takes a dataset's, and comes here again with them.
@@ -137,6 +121,11 @@ class SmolVLAConfig(PolicyConfig):
             empty = PolicyFeature(FeatureType.VISUAL, _EMPTY_SHAPE)
             added = {name: self.input_features.get(name, empty) for name in self._empty_names()}
             object.__setattr__(self, "input_features", self.input_features | added)
+
+    @property
+    def trains_in_bf16(self) -> bool:
+        """Unless it is to compute as LeRobot does by default."""
+        return not self.exact
 
     def reads(self, feature: PolicyFeature) -> bool:
         """States and cameras."""

@@ -1,20 +1,20 @@
 """Activations that are computed twice instead of kept."""
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from manyhands.policies.vision.norms import repeating
 
 
-def recomputed(module: nn.Module, *inputs: Tensor) -> Tensor:
+def recomputed(module: nn.Module, *inputs: Any) -> Any:
     """What a module without dropout makes of its inputs; the backward pass runs it again."""
 
     def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
         return nullcontext(), repeating(module)
 
-    output: Tensor = checkpoint(
+    return checkpoint(
         module, *inputs, use_reentrant=False, preserve_rng_state=False, context_fn=contexts
     )
-    return output

@@ -7,9 +7,12 @@ import torch
 import torch.nn.functional as F
 
 from manyhands.policies.smolvla.attention import (
+    FusedAttention,
     Heads,
-    attention,
+    StepwiseAttention,
+    applied,
     join_heads,
+    kind_of,
     rms_norm,
     rotation_of,
     split_heads,
@@ -24,7 +27,17 @@ def heads():
     return queries, Heads(keys, values)
 
 
-def test_it_is_torchs_attention_with_shared_heads(heads):
+@pytest.fixture(params=[StepwiseAttention(), FusedAttention(num_shared=3)], ids=["steps", "fused"])
+def attention(request):
+    """Attention of heads to what is visible, in one of its ways."""
+
+    def compute(queries, seen, visible):
+        return request.param(queries, seen, request.param.mask(visible, queries.dtype))
+
+    return compute
+
+
+def test_it_is_torchs_attention_with_shared_heads(heads, attention):
     queries, seen = heads
     visible = torch.rand(2, 5, 7, generator=torch.Generator().manual_seed(1)) < 0.7
     visible[..., 0] = True
@@ -35,12 +48,12 @@ def test_it_is_torchs_attention_with_shared_heads(heads):
     torch.testing.assert_close(found, join_heads(expected), rtol=0, atol=2e-6)
 
 
-def test_a_query_that_sees_nothing_is_finite(heads):
+def test_a_query_that_sees_nothing_is_finite(heads, attention):
     queries, seen = heads
     assert attention(queries, seen, torch.zeros(2, 5, 7, dtype=torch.bool)).isfinite().all()
 
 
-def test_hidden_tokens_do_not_count(heads):
+def test_hidden_tokens_do_not_count(heads, attention):
     queries, seen = heads
     visible = (torch.arange(7) < 4).expand(2, 5, 7)
     fewer = Heads(*(each[:, :, :4] for each in seen))
@@ -48,12 +61,51 @@ def test_hidden_tokens_do_not_count(heads):
     torch.testing.assert_close(attention(queries, seen, visible), found)
 
 
+def test_one_row_of_what_is_visible_stands_for_all(heads, attention):
+    queries, seen = heads
+    visible = (torch.arange(7) < torch.tensor([[4], [6]]))[:, None]
+    found = attention(queries, seen, visible)
+    torch.testing.assert_close(found, attention(queries, seen, visible.expand(-1, 5, -1)))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_results_have_the_type_of_values(heads, dtype):
+def test_results_step_by_step_have_the_type_of_values(heads, dtype):
     queries, seen = heads
     visible = torch.ones(2, 5, 7, dtype=torch.bool)
-    found = attention(queries.bfloat16(), Heads(seen.keys, seen.values.to(dtype)), visible)
-    assert found.dtype is dtype
+    values = Heads(seen.keys, seen.values.to(dtype))
+    assert StepwiseAttention()(queries.bfloat16(), values, visible).dtype is dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_fused_results_have_the_type_of_queries(heads, dtype):
+    queries, seen = heads
+    fused = FusedAttention(num_shared=3)
+    mask = fused.mask(torch.ones(2, 5, 7, dtype=torch.bool), dtype)
+    assert fused(queries.to(dtype), seen, mask).dtype is dtype
+
+
+@pytest.mark.parametrize("num_rows", [1, 5])
+def test_masks_lie_as_fused_kernels_read_them(num_rows):
+    visible = torch.ones(2, num_rows, 7, dtype=torch.bool)
+    mask = FusedAttention(num_shared=3).mask(visible, torch.bfloat16)
+    assert mask.shape == (2, 1, 1 if num_rows == 1 else 15, 7)
+    assert mask.stride(-1) == 1
+    assert all(stride % 8 == 0 for stride in mask.stride()[:-1])
+
+
+def test_rotations_of_doubles_are_not_rounded(heads):
+    queries, rotation = heads[0].double(), rotation_of(torch.arange(5)[None], 8)
+    exact = type(rotation)(*(each.double() for each in rotation))
+    assert torch.equal(rotation(queries), exact(queries))
+
+
+def test_products_are_in_the_type_of_weights_or_of_autocast():
+    layer, tokens = torch.nn.Linear(3, 2).bfloat16(), torch.ones(1, 3)
+    assert applied(layer, tokens).dtype is torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):
+        assert kind_of(layer.float().weight) is torch.bfloat16
+        assert applied(layer, tokens).dtype is torch.bfloat16
+    assert applied(layer, tokens).dtype is torch.float32
 
 
 def test_products_of_rotated_heads_depend_on_distances_alone(heads):

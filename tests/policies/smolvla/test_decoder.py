@@ -4,8 +4,15 @@ import pytest
 import torch
 
 from manyhands.errors import ConfigError
-from manyhands.policies.smolvla.attention import attention, join_heads, rms_norm, rotation_of
-from manyhands.policies.smolvla.decoder import Heads, Prefix, readers_of
+from manyhands.policies.smolvla.attention import (
+    Heads,
+    StepwiseAttention,
+    join_heads,
+    rms_norm,
+    rotation_of,
+)
+from manyhands.policies.smolvla.decoder import Prefix, readers_of
+from manyhands.policies.smolvla.layers import _heads, _queries
 
 CHANGES = [
     {},
@@ -14,6 +21,7 @@ CHANGES = [
     {"attention_mode": "self_attn"},
     {"attention_mode": "self_attn", "num_expert_layers": 2},
 ]
+attention = StepwiseAttention()
 
 
 def prefix_of(num_tokens: int = 6) -> Prefix:
@@ -21,9 +29,7 @@ def prefix_of(num_tokens: int = 6) -> Prefix:
     tokens = torch.randn(2, num_tokens, 48, generator=generator)
     is_valid = torch.ones(2, num_tokens, dtype=torch.bool)
     is_valid[1, 2:4] = False
-    blocks = torch.zeros(num_tokens).long()
-    blocks[-1] = 1
-    return Prefix(tokens, is_valid, blocks)
+    return Prefix(tokens[:, :-1], tokens[:, -1:], is_valid)
 
 
 def actions_of() -> torch.Tensor:
@@ -34,13 +40,12 @@ def joint_pass(decoder, prefix: Prefix, actions: torch.Tensor) -> torch.Tensor:
     """Both streams through every layer at once, under one mask, as LeRobot trains them."""
     num_observed, num_steps = prefix.tokens.shape[1], actions.shape[1]
     is_valid = torch.cat([prefix.is_valid, torch.ones(2, num_steps) > 0], dim=1)
-    blocks = torch.cat([prefix.blocks, torch.ones(num_steps).long()])
-    flags = torch.cat([blocks[:1], blocks[1:num_observed].diff(prepend=blocks[:1])])
-    order = torch.cat([flags, torch.ones(num_steps).long()]).cumsum(0)
+    flags = torch.tensor([0] * num_observed + [1] + [1] * num_steps)
+    order = flags.cumsum(0)
     visible = (order <= order[:, None]) & is_valid[:, None] & is_valid[..., None]
     positions = is_valid.long().cumsum(1) - 1
     texts, experts = decoder.vlm.model.text_model.layers, decoder.lm_expert.layers
-    streams = [prefix.tokens, actions]
+    streams = [torch.cat([prefix.tokens, prefix.state], dim=1), actions]
     for index, layers in enumerate(zip(texts, experts, strict=True)):
         normed = [
             rms_norm(each, layer.input_layernorm)
@@ -53,13 +58,14 @@ def joint_pass(decoder, prefix: Prefix, actions: torch.Tensor) -> torch.Tensor:
 def _layer(decoder, index, layers, streams, normed, visible, positions):
     number = streams[0].shape[1]
     places = [positions[:, :number], positions[:, number:]]
-    if not decoder._is_joint(index):
+    is_joint = decoder.lm_expert.layers[index].is_joint
+    if not is_joint:
         places[1] = places[1] - places[1][:, :1]
     turns = [rotation_of(each, 16) for each in places]
-    queries = [decoder._queries(*each) for each in zip(layers, normed, turns, strict=True)]
-    observed = decoder._heads(layers[0], normed[0], turns[0])
-    if decoder._is_joint(index):
-        own = decoder._heads(layers[1], normed[1], turns[1])
+    queries = [_queries(*each) for each in zip(layers, normed, turns, strict=True)]
+    observed = _heads(layers[0], normed[0], turns[0])
+    if is_joint:
+        own = _heads(layers[1], normed[1], turns[1])
         both = Heads(*(torch.cat(pair, dim=2) for pair in zip(observed, own, strict=True)))
         mixed = attention(torch.cat(queries, dim=2), both, visible).split([number, 5], dim=1)
     else:
@@ -81,13 +87,11 @@ def _layer(decoder, index, layers, streams, normed, visible, positions):
     return after
 
 
+@pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("changes", CHANGES[:4], ids=str)
-def test_reading_first_and_acting_then_is_a_joint_pass(tiny, changes):
-    decoder, prefix, actions = (
-        tiny.network(**changes).model.vlm_with_expert,
-        prefix_of(),
-        actions_of(),
-    )
+def test_reading_first_and_acting_then_is_a_joint_pass(tiny, changes, exact):
+    decoder = tiny.network(**changes, exact=exact).model.vlm_with_expert
+    prefix, actions = prefix_of(), actions_of()
     with torch.no_grad():
         expected = joint_pass(decoder, prefix, actions)
         found = decoder.act(actions, decoder.read(prefix))
@@ -108,8 +112,10 @@ def test_an_action_sees_those_before_it_and_none_after(tiny, changes):
     assert torch.isclose(before[:, 4], after[:, 4]).all() != sees_others
 
 
-def test_padding_is_not_seen(tiny):
-    decoder, prefix, actions = tiny.network().model.vlm_with_expert, prefix_of(), actions_of()
+@pytest.mark.parametrize("exact", [True, False])
+def test_padding_is_not_seen(tiny, exact):
+    decoder = tiny.network(exact=exact).model.vlm_with_expert
+    prefix, actions = prefix_of(), actions_of()
     changed = prefix.tokens.clone()
     changed[1, 2:4] += 1
     with torch.no_grad():
@@ -120,13 +126,14 @@ def test_padding_is_not_seen(tiny):
     assert torch.equal(*found)
 
 
-def test_images_and_words_do_not_see_the_state(tiny):
-    decoder, prefix = tiny.network().model.vlm_with_expert, prefix_of()
-    changed = prefix.tokens.clone()
-    changed[:, -1] += 1
+@pytest.mark.parametrize("exact", [True, False])
+def test_images_and_words_do_not_see_the_state(tiny, exact):
+    changes = {"attention_mode": "self_attn", "exact": exact}
+    decoder, prefix = tiny.network(**changes).model.vlm_with_expert, prefix_of()
     with torch.no_grad():
         before, after = (
-            decoder._read(prefix._replace(tokens=tokens)) for tokens in (prefix.tokens, changed)
+            decoder.read(prefix._replace(state=state)).seen
+            for state in (prefix.state, prefix.state + 1)
         )
     # The first sample has no padding, whose own values are nobody's concern.
     for one, other in zip(before, after, strict=True):

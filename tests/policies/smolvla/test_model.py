@@ -21,22 +21,21 @@ def test_the_prefix_is_cameras_words_and_the_state(tiny):
     with torch.no_grad():
         prefix = model.prefix(batch)
     # An image of 32 pixels has 16 patches, 4 of which make a token.
-    assert prefix.tokens.shape == (3, 4 + 4 + 7 + 1, 48)
-    assert prefix.blocks.tolist() == [0] * 15 + [1]
+    assert prefix.tokens.shape == (3, 4 + 4 + 7, 48)
     assert prefix.is_valid[:, :8].all() and prefix.is_valid[:, -1].all()
     assert torch.equal(prefix.is_valid[:, 8:15], batch[LANGUAGE_MASK])
     words = model.vlm_with_expert.word_tokens(batch[LANGUAGE_TOKENS]) * math.sqrt(48)
-    assert torch.equal(prefix.tokens[:, 8:15], words)
-    assert torch.equal(
-        prefix.tokens[:, -1], model.state_proj(filled_up(batch["observation.state"], 8))
-    )
+    assert torch.equal(prefix.tokens[:, 8:], words)
+    state = model.state_proj(filled_up(batch["observation.state"], 8))
+    assert torch.equal(prefix.state[:, 0], state)
 
 
-def test_a_longer_prefix_changes_nothing(tiny):
+@pytest.mark.parametrize(("exact", "length"), [(True, 24), (False, 16)])
+def test_a_longer_prefix_changes_nothing(tiny, exact, length):
     batch = tiny.batch()
-    expected = velocity_of(tiny.network().model, batch)
-    longer = tiny.network(prefix_length=24).model
-    assert longer.prefix(batch).tokens.shape[1] == 24
+    expected = velocity_of(tiny.network(exact=exact).model, batch)
+    longer = tiny.network(exact=exact, prefix_length=24).model
+    assert longer.memory(batch).seen[0].keys.shape[2] == length
     torch.testing.assert_close(velocity_of(longer, batch), expected, rtol=0, atol=1e-5)
 
 
@@ -44,7 +43,7 @@ def test_marks_stand_around_images_unscaled(tiny):
     model, batch = tiny.network(add_image_special_tokens=True).model, tiny.batch()
     prefix = model.prefix(batch)
     around, whole = model.vlm_with_expert.word_tokens(torch.tensor([260, 259]))
-    assert prefix.tokens.shape[1] == 2 * (4 + 3) + 8
+    assert prefix.tokens.shape[1] == 2 * (4 + 3) + 7
     for place, mark in {0: around, 1: whole, 6: around, 7: around, 8: whole, 13: around}.items():
         assert torch.equal(prefix.tokens[0, place], mark)
 
@@ -72,7 +71,7 @@ def test_an_empty_camera_is_not_seen(tiny):
 def test_a_missing_camera_makes_the_prefix_shorter(tiny):
     batch = tiny.batch()
     del batch[tiny.cameras[0]]
-    assert tiny.network().model.prefix(batch).tokens.shape[1] == 4 + 7 + 1
+    assert tiny.network().model.prefix(batch).tokens.shape[1] == 4 + 7
 
 
 def test_vectors_are_filled_up_with_zeros():

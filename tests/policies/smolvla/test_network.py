@@ -17,6 +17,9 @@ FREEZING = [
     {"train_expert_only": False, "attention_mode": "self_attn", "num_expert_layers": 1},
 ]
 
+NEAR = {"float32": 1e-5, "float64": 1e-10, "bf16": 5e-2}
+"""How far the modes are apart in the loss and in each gradient, relative to its norm."""
+
 
 def loss(network, batch, draws):
     return loss_of(network(batch, draws), network.entry_counts(batch))[0]
@@ -73,6 +76,51 @@ def test_every_weight_that_learns_has_a_gradient_and_no_other(tiny, changes):
     loss(network, tiny.batch(), tiny.draws()).backward()
     for name, weight in network.named_parameters():
         assert (weight.grad is not None) == weight.requires_grad, name
+
+
+@pytest.mark.parametrize("changes", FREEZING, ids=str)
+@pytest.mark.parametrize("precision", NEAR)
+def test_the_fast_mode_differs_from_the_exact_one_by_rounding(tiny, changes, precision):
+    dtype = torch.float64 if precision == "float64" else torch.float32
+    batch, draws = (
+        {key: each.to(dtype) if each.is_floating_point() else each for key, each in given.items()}
+        for given in (tiny.batch(), tiny.draws())
+    )
+    found = []
+    for exact in (False, True):
+        network = tiny.network(**changes, exact=exact).to(dtype)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            value = loss(network, batch, draws)
+        value.backward()
+        found.append([value, *(each.grad for each in network.parameters() if each.requires_grad)])
+    # What shifts all logits alike has a gradient of nothing but rounding.
+    least = 0.01 * torch.nn.utils.get_total_norm(found[1][1:])
+    for fast, expected in zip(*found, strict=True):
+        size = torch.maximum(torch.linalg.vector_norm(expected), least)
+        assert torch.linalg.vector_norm(fast - expected) <= NEAR[precision] * size
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_what_learns_is_precise_unless_lerobots_types_are_asked_for(tiny, other_vlm, exact):
+    changes = {"load_vlm_weights": True, "exact": exact}
+    network = tiny.network(vlm_model_name=str(other_vlm()), **changes)
+    experts = {each.dtype for each in network.model.vlm_with_expert.lm_expert.parameters()}
+    assert (torch.bfloat16 in experts) == exact
+    others = {each.dtype for each in network.parameters() if not each.requires_grad}
+    assert others == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("changes", [{}, {"train_expert_only": False}], ids=str)
+def test_recomputed_activations_change_nothing(tiny, changes):
+    found, calls = [], []
+    for recompute in (False, True):
+        network = tiny.network(**changes, gradient_checkpointing=recompute)
+        layer = network.model.vlm_with_expert.lm_expert.layers[0]
+        layer.register_forward_pre_hook(lambda *_: calls.append(1))
+        loss(network, tiny.batch(), tiny.draws()).backward()
+        found.append([each.grad for each in network.parameters() if each.requires_grad])
+    assert len(calls) == 1 + 2
+    torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
 def learning(network) -> set[str]:

@@ -1,6 +1,7 @@
 """SmolVLA policies that LeRobot saved, and what it computed with them."""
 
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,10 +10,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
-from manyhands.policies.load import load_policy
+from manyhands.lerobot_format.policy import load_weights, read_config, read_processors
+from manyhands.policies.build import assemble_policy
+from manyhands.policies.load import find_policy
 from manyhands.policies.policy import Policy
 from manyhands.types import Batch
 
+MODES = {"exact": True, "fast": False}
 DRAWS = ("noise", "time", "sampling_noise")
 ROUNDING = 1e-6
 """Relative: LeRobot's own losses lie half of that from those in double precision, and ours lie on
@@ -29,8 +33,13 @@ class Reference(NamedTuple):
     expected: dict[str, Any]
 
 
+@pytest.fixture(params=MODES)
+def mode(request):
+    return request.param
+
+
 @pytest.fixture(params=["smolvla_default", "smolvla_selfattn"])
-def reference(request, shared, monkeypatch):
+def reference(request, mode, shared, monkeypatch):
     pytest.importorskip("transformers", reason="pip install 'manyhands[smolvla]'")
     # Their configurations name the vision-language model as it lies beside them.
     monkeypatch.chdir(shared / "fixtures" / "policies")
@@ -40,7 +49,11 @@ def reference(request, shared, monkeypatch):
     batch["task"] = json.loads((folder / "tasks.json").read_text())
     expected = json.loads((folder / "expected.json").read_text())
     expected |= load_file(folder / "expected.safetensors")
-    return Reference(load_policy(folder, device="cpu"), batch, draws, expected)
+    saved = find_policy(folder)
+    config = replace(read_config(saved), random_vlm=True, exact=MODES[mode])
+    policy = assemble_policy(config, read_processors(saved))
+    load_weights(policy.network, saved)
+    return Reference(policy.eval(), batch, draws, expected)
 
 
 def test_losses_and_gradients_are_lerobots(reference):

@@ -130,9 +130,11 @@ class UNet(nn.Module):
         condition = F.mish(torch.cat([self._step_code(timesteps), observed], dim=-1))
 
         def run(block: nn.Module, hidden: Tensor) -> Tensor:
-            if self._recompute:
-                return recomputed(block, hidden, condition)
-            output: Tensor = block(hidden, condition)
+            output: Tensor = (
+                recomputed(block, hidden, condition)
+                if self._recompute
+                else block(hidden, condition)
+            )
             return output
 
         return self._traverse(noisy, run)

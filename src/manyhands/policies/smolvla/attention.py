@@ -1,15 +1,20 @@
-"""Attention as LeRobot's SmolVLA computes it, one operation at a time.
+"""Attention of SmolVLA's layers: as LeRobot computes it, or by one fused kernel.
 
-Heads are (samples, heads, tokens, values). Products and softmax are never in less than single
-precision; where weights are of less, results go back to their type.
+Heads are (samples, heads, tokens, values). What may be seen is (samples, queries, keys), where one
+row of queries stands for all if they see the same.
 """
 
 from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 _LONGEST_WAVE = 10_000.0
+_UNSEEN = -30_000.0
+"""Added to logits of what is not seen: a share of zero, and no infinity that could become NaN."""
+_ALIGNMENT = 8
+"""Fused kernels read rows of masks that begin at multiples of so many entries."""
 
 
 class Heads(NamedTuple):
@@ -27,7 +32,8 @@ class Rotation(NamedTuple):
 
     def __call__(self, heads: Tensor) -> Tensor:
         """Heads turned by the angles of their positions."""
-        first, second = heads.to(self.cosine.dtype).chunk(2, dim=-1)
+        precise = heads.to(torch.promote_types(heads.dtype, self.cosine.dtype))
+        first, second = precise.chunk(2, dim=-1)
         turned = (
             first * self.cosine - second * self.sine,
             second * self.cosine + first * self.sine,
@@ -43,16 +49,61 @@ def rotation_of(positions: Tensor, head_dim: int) -> Rotation:
     return Rotation(angles.cos()[:, None], angles.sin()[:, None])
 
 
-def attention(queries: Tensor, seen: Heads, visible: Tensor) -> Tensor:
-    """What each query makes of the tokens visible to it (samples, queries, keys), heads joined."""
-    num_shared = queries.shape[1] // seen.keys.shape[1]
-    keys, values = (each.repeat_interleave(num_shared, dim=1) for each in seen)
-    kind = torch.promote_types(queries.dtype, torch.float32)
-    logits = queries.to(kind) @ keys.to(kind).transpose(-1, -2) * queries.shape[-1] ** -0.5
-    # Not minus infinity: a query that sees nothing is padding, and must not become NaN.
-    logits = logits.masked_fill(~visible[:, None], torch.finfo(logits.dtype).min)
-    shares = logits.softmax(dim=-1).to(values.dtype)
-    return join_heads(shares @ values)
+class Attention(Protocol):
+    """A way to compute attention."""
+
+    def mask(self, visible: Tensor, kind: torch.dtype) -> Tensor:
+        """What is visible, in the form that this way reads for queries of a type."""
+
+    def __call__(self, queries: Tensor, seen: Heads, mask: Tensor) -> Tensor:
+        """What each query makes of the tokens visible to it, heads joined."""
+
+
+class StepwiseAttention:
+    """One operation at a time, in LeRobot's order.
+
+    Products and softmax are never in less than single precision; where weights are of less,
+    results go back to their type.
+    """
+
+    def mask(self, visible: Tensor, kind: torch.dtype) -> Tensor:
+        """What is visible, as it is."""
+        return visible
+
+    def __call__(self, queries: Tensor, seen: Heads, mask: Tensor) -> Tensor:
+        """What each query makes of the tokens visible to it, heads joined."""
+        num_shared = queries.shape[1] // seen.keys.shape[1]
+        keys, values = (each.repeat_interleave(num_shared, dim=1) for each in seen)
+        kind = torch.promote_types(queries.dtype, torch.float32)
+        logits = queries.to(kind) @ keys.to(kind).transpose(-1, -2) * queries.shape[-1] ** -0.5
+        # Not minus infinity: a query that sees nothing is padding, and must not become NaN.
+        logits = logits.masked_fill(~mask[:, None], torch.finfo(logits.dtype).min)
+        shares = logits.softmax(dim=-1).to(values.dtype)
+        return join_heads(shares @ values)
+
+
+class FusedAttention:
+    """One kernel, within rounding the same; several heads of queries share keys and values."""
+
+    def __init__(self, num_shared: int) -> None:
+        self._num_shared = num_shared
+
+    def mask(self, visible: Tensor, kind: torch.dtype) -> Tensor:
+        """What is added to the logits, for the queries of heads that share their keys in a row."""
+        num_keys = visible.shape[-1]
+        added = torch.zeros(visible.shape, dtype=kind, device=visible.device)
+        added = added.masked_fill(~visible, _UNSEEN)
+        if added.shape[1] > 1:
+            added = added.repeat(1, self._num_shared, 1)
+        return F.pad(added, (0, -num_keys % _ALIGNMENT))[:, None, :, :num_keys]
+
+    def __call__(self, queries: Tensor, seen: Heads, mask: Tensor) -> Tensor:
+        """What each query makes of the tokens visible to it, heads joined."""
+        keys, values = (each.to(queries.dtype) for each in seen)
+        # Heads that share keys become one with more queries: nothing is repeated for them.
+        in_a_row = queries.reshape(*keys.shape[:2], -1, queries.shape[-1])
+        mixed = F.scaled_dot_product_attention(in_a_row, keys, values, attn_mask=mask)
+        return join_heads(mixed.reshape(queries.shape))
 
 
 def split_heads(tokens: Tensor, head_dim: int) -> Tensor:
@@ -78,3 +129,15 @@ def rms_norm(hidden: Tensor, norm: RmsNorm) -> Tensor:
     mean_square = precise.square().mean(dim=-1, keepdim=True)
     scaled = precise * torch.rsqrt(mean_square + norm.variance_epsilon)
     return norm.weight * scaled.to(hidden.dtype)
+
+
+def kind_of(weight: Tensor) -> torch.dtype:
+    """The type in which products with a weight are computed."""
+    device = weight.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+
+
+def applied(projection: nn.Linear, tokens: Tensor) -> Tensor:
+    """What a linear layer makes of tokens, in the type of its products."""
+    output: Tensor = projection(tokens.to(kind_of(projection.weight)))
+    return output

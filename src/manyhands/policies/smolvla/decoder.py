@@ -9,19 +9,23 @@ import math
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError
+from manyhands.policies.recompute import recomputed
 from manyhands.policies.smolvla.attention import (
+    Attention,
+    FusedAttention,
     Heads,
-    Rotation,
-    attention,
-    join_heads,
+    StepwiseAttention,
+    kind_of,
     rms_norm,
     rotation_of,
-    split_heads,
 )
+from manyhands.policies.smolvla.layers import ExpertLayer, Sight, TextLayer, VisionLayer
+from manyhands.policies.smolvla.vision import encoded, patch_places
 from manyhands.policies.smolvla.vlm import (
     build_expert,
     build_vlm,
@@ -35,11 +39,11 @@ class Prefix(NamedTuple):
     """What is observed, as tokens."""
 
     tokens: Tensor
-    """(samples, tokens, width)."""
+    """(samples, tokens, width), of images and words, which do not see the state."""
+    state: Tensor
+    """(samples, 1, width), which sees all."""
     is_valid: Tensor
-    """(samples, tokens), whether it is more than padding."""
-    blocks: Tensor
-    """(tokens,), of which each sees its own and those of lower numbers."""
+    """(samples, tokens and state), whether it is more than padding."""
 
 
 class Memory(NamedTuple):
@@ -48,31 +52,56 @@ class Memory(NamedTuple):
     seen: list[Heads]
     """By layer of the expert."""
     is_valid: Tensor
-    """(samples, tokens), as in the prefix."""
+    """(samples, tokens), whether they are more than padding."""
 
 
 class VlmWithExpert(nn.Module):
     """The vision-language model and its action expert, under LeRobot's names."""
 
+    patch_places: Tensor
+
     def __init__(self, config: SmolVLAConfig) -> None:
         super().__init__()
         found = read_vlm_config(config)
         self._config = config
-        self._head_dim: int = found.text_config.head_dim
         self.vlm: Any = build_vlm(found, config)
-        expert = build_expert(found, config)
-        self.lm_expert: Any = expert
-        self.width: int = found.text_config.hidden_size
-        self.expert_width: int = expert.config.hidden_size
-        self._readers = readers_of(config, found.text_config.num_hidden_layers)
+        self.lm_expert: Any = build_expert(found, config)
+        text = found.text_config
+        self.width: int = text.hidden_size
+        self.expert_width: int = self.lm_expert.config.hidden_size
+        self._head_dim: int = text.head_dim
+        self._readers = readers_of(config, text.num_hidden_layers)
+        num_shared = text.num_attention_heads // text.num_key_value_heads
+        self._attention: Attention = (
+            StepwiseAttention() if config.exact else FusedAttention(num_shared)
+        )
+        self._take_layers()
         self._freeze()
+        if not config.exact:
+            keep_precise_what_learns(self)
+        places = patch_places(self._vision, config.resize_imgs_with_padding[0])
+        self.register_buffer("patch_places", places, persistent=False)
+
+    def _take_layers(self) -> None:
+        """Put layers that are called with all they need in the place of transformers' own."""
+        last, attention = self._readers[-1], self._attention
+        vision, text, expert = self._vision.encoder, self._text, self.lm_expert
+        vision.layers = nn.ModuleList(VisionLayer(layer) for layer in vision.layers)
+        text.layers = nn.ModuleList(
+            TextLayer(layer, attention, is_last=index == last)
+            for index, layer in enumerate(text.layers)
+        )
+        expert.layers = nn.ModuleList(
+            ExpertLayer(layer, attention, is_self_attention(reader, self._config))
+            for layer, reader in zip(expert.layers, self._readers, strict=True)
+        )
 
     def _freeze(self) -> None:
         """Leave out of training what is asked for, and what nothing depends on."""
         idle = [self.vlm.lm_head, self._text.norm, *self._text.layers[self._readers[-1] :]]
         asked = [self.vlm] if self._config.train_expert_only else []
         if self._config.freeze_vision_encoder:
-            asked.append(self.vlm.model.vision_model)
+            asked.append(self._vision)
         for module in (*asked, *idle):
             module.requires_grad_(False)
         self._resting = asked
@@ -88,12 +117,14 @@ class VlmWithExpert(nn.Module):
     def _text(self) -> Any:
         return text_model_of(self.vlm)
 
+    @property
+    def _vision(self) -> Any:
+        return self.vlm.model.vision_model
+
     def image_tokens(self, pixels: Tensor) -> Tensor:
         """Tokens (images, tokens, width) of images from -1 to 1."""
-        vision = self.vlm.model.vision_model
-        pixels = pixels.to(vision.embeddings.patch_embedding.weight.dtype)
-        encoded = vision(pixel_values=pixels, patch_attention_mask=None).last_hidden_state
-        tokens: Tensor = self.vlm.model.connector(encoded)
+        features = encoded(self._vision, pixels, self.patch_places)
+        tokens: Tensor = self.vlm.model.connector(features)
         # As a tensor of their type: LeRobot rounds the factor too.
         return tokens * tokens.new_full((), math.sqrt(self.width))
 
@@ -104,91 +135,76 @@ class VlmWithExpert(nn.Module):
 
     def read(self, prefix: Prefix) -> Memory:
         """What the expert may know of a prefix."""
-        seen = self._read(prefix)
-        layers = self.lm_expert.layers
-        own = [
-            heads if self._is_joint(reader) else self._translated(layer, heads)
-            for layer, reader, heads in zip(layers, self._readers, seen, strict=True)
-        ]
-        return Memory(own, prefix.is_valid)
+        read = self._read_at_once if self._config.exact else self._read_apart
+        seen, is_valid = read(prefix)
+        return Memory([seen[reader] for reader in self._readers], is_valid)
 
-    def _read(self, prefix: Prefix) -> list[Heads]:
-        """Keys and values of the layers that the expert's layers read along with."""
-        hidden, is_valid = prefix.tokens, prefix.is_valid
-        rotation = rotation_of(is_valid.long().cumsum(dim=1) - 1, self._head_dim)
-        visible = (
-            (prefix.blocks <= prefix.blocks[:, None]) & is_valid[:, None] & is_valid[..., None]
-        )
-        seen = []
-        last = self._readers[-1]
-        for index, layer in enumerate(self._text.layers[: last + 1]):
-            normed = rms_norm(hidden, layer.input_layernorm)
-            heads = self._heads(layer, normed, rotation)
-            if index in self._readers:
-                seen.append(heads)
-            if index < last:
-                queries = self._queries(layer, normed, rotation)
-                hidden = _finished(layer, hidden, attention(queries, heads, visible))
+    def _read_apart(self, prefix: Prefix) -> tuple[list[Heads], Tensor]:
+        """First what does not see the state, then the state: only it has gradients to keep."""
+        is_valid, visible = prefix.is_valid, prefix.is_valid[:, None]
+        positions = is_valid.long().cumsum(dim=1) - 1
+        first = self._through(prefix.tokens, positions[:, :-1], visible[..., :-1])
+        return self._through(prefix.state, positions[:, -1:], visible, first), is_valid
+
+    def _read_at_once(self, prefix: Prefix) -> tuple[list[Heads], Tensor]:
+        """All tokens in one pass, and padding behind them, as LeRobot has it."""
+        num_observed = prefix.tokens.shape[1]
+        tokens = torch.cat([prefix.tokens, prefix.state], dim=1)
+        num_more = max(0, self._config.prefix_length - tokens.shape[1])
+        tokens = F.pad(tokens, (0, 0, 0, num_more))
+        is_valid = F.pad(prefix.is_valid, (0, num_more))
+        is_late = torch.arange(tokens.shape[1], device=tokens.device) >= num_observed
+        visible = is_valid[:, None] & (is_late[:, None] | ~is_late)
+        positions = is_valid.long().cumsum(dim=1) - 1
+        return self._through(tokens, positions, visible), is_valid
+
+    def _through(
+        self,
+        hidden: Tensor,
+        positions: Tensor,
+        visible: Tensor,
+        before: list[Heads] | None = None,
+    ) -> list[Heads]:
+        """Keys and values of every layer that counts, also of tokens that went through before."""
+        layers = self._text.layers[: self._readers[-1] + 1]
+        sight = self._sight(layers[0], positions, visible)
+        seen: list[Heads] = []
+        for index, layer in enumerate(layers):
+            hidden, heads = self._run(layer, hidden, sight, before[index] if before else None)
+            seen.append(heads)
         return seen
-
-    def _translated(self, layer: Any, heads: Heads) -> Heads:
-        """Keys and values of the vision-language model in the expert's terms."""
-        attn = layer.self_attn
-        own = [
-            split_heads(_applied(projection, join_heads(each)), self._head_dim)
-            for projection, each in zip((attn.k_proj, attn.v_proj), heads, strict=True)
-        ]
-        return Heads(*own)
 
     def act(self, tokens: Tensor, memory: Memory) -> Tensor:
         """What becomes of action tokens (samples, steps, width), each seeing those before it."""
-        num_steps = tokens.shape[1]
+        num_steps, layers = tokens.shape[1], self.lm_expert.layers
         steps = torch.arange(num_steps, device=tokens.device)
         num_seen = memory.is_valid.sum(dim=1, keepdim=True)
-        apart, behind = (
-            rotation_of(positions, self._head_dim) for positions in (steps[None], num_seen + steps)
-        )
-        observed = memory.is_valid[:, None].expand(-1, num_steps, -1)
+        observed = memory.is_valid[:, None]
         earlier = (steps <= steps[:, None]).expand(len(tokens), -1, -1)
-        both = torch.cat([observed, earlier], dim=-1)
-        layers = zip(self.lm_expert.layers, self._readers, memory.seen, strict=True)
-        for layer, reader, seen in layers:
-            normed = rms_norm(tokens, layer.input_layernorm)
-            if self._is_joint(reader):
-                own = self._heads(layer, normed, behind)
-                joined = (torch.cat(pair, dim=2) for pair in zip(seen, own, strict=True))
-                queries = self._queries(layer, normed, behind)
-                mixed = attention(queries, Heads(*joined), both)
-            else:
-                mixed = attention(self._queries(layer, normed, apart), seen, observed)
-            tokens = _finished(layer, tokens, mixed)
+        both = torch.cat([observed.expand(-1, num_steps, -1), earlier], dim=-1)
+        apart = self._sight(layers[0], steps[None], observed)
+        joint = self._sight(layers[0], num_seen + steps, both)
+        for layer, seen in zip(layers, memory.seen, strict=True):
+            tokens = self._run(layer, tokens, seen, joint if layer.is_joint else apart)
         return rms_norm(tokens, self.lm_expert.norm)
 
-    def _is_joint(self, reader: int) -> bool:
-        return is_self_attention(reader, self._config)
+    def _run(self, layer: nn.Module, *inputs: Any) -> Any:
+        """What a layer makes of its inputs, whose activations are kept or computed again."""
+        is_recomputed = self._config.gradient_checkpointing and torch.is_grad_enabled()
+        return recomputed(layer, *inputs) if is_recomputed else layer(*inputs)
 
-    def _queries(self, layer: Any, normed: Tensor, rotation: Rotation) -> Tensor:
-        return rotation(split_heads(_applied(layer.self_attn.q_proj, normed), self._head_dim))
-
-    def _heads(self, layer: Any, normed: Tensor, rotation: Rotation) -> Heads:
-        attn = layer.self_attn
-        keys = split_heads(_applied(attn.k_proj, normed), self._head_dim)
-        return Heads(rotation(keys), split_heads(_applied(attn.v_proj, normed), self._head_dim))
-
-
-def _applied(projection: nn.Linear, tokens: Tensor) -> Tensor:
-    output: Tensor = projection(tokens.to(projection.weight.dtype))
-    return output
+    def _sight(self, layer: Any, positions: Tensor, visible: Tensor) -> Sight:
+        """What a stack of layers like this one knows of tokens at positions (samples, tokens)."""
+        kind = kind_of(layer.self_attn.q_proj.weight)
+        mask = self._attention.mask(visible, kind)
+        return Sight(rotation_of(positions, self._head_dim), mask)
 
 
-def _finished(layer: Any, hidden: Tensor, mixed: Tensor) -> Tensor:
-    """What a layer makes of its input and of what attention found."""
-    added = _applied(layer.self_attn.o_proj, mixed)
-    # In the type of the layer's weights from here on, whatever the input was.
-    hidden = (added + hidden).to(added.dtype)
-    normed = rms_norm(hidden, layer.post_attention_layernorm)
-    changed: Tensor = layer.mlp(normed.to(layer.mlp.gate_proj.weight.dtype))
-    return (changed + hidden).to(changed.dtype)
+def keep_precise_what_learns(network: nn.Module) -> None:
+    """Small updates must not be lost in the rounding of weights."""
+    for weight in network.parameters():
+        if weight.requires_grad:
+            weight.data = weight.data.float()
 
 
 def readers_of(config: SmolVLAConfig, num_layers: int) -> list[int]:

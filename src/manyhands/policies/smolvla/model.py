@@ -60,16 +60,8 @@ class SmolVLAModel(nn.Module):
         state = self.state_proj(self._state(observation))[:, None]
         is_state = torch.ones(len(state), 1, dtype=torch.bool, device=state.device)
 
-        tokens = torch.cat([images, words, state], dim=1)
         is_valid = torch.cat([are_images, observation[LANGUAGE_MASK], is_state], dim=1)
-        blocks = torch.zeros(tokens.shape[1], dtype=torch.long, device=tokens.device)
-        blocks[-1] = 1
-        num_more = max(0, self._config.prefix_length - tokens.shape[1])
-        return Prefix(
-            F.pad(tokens, (0, 0, 0, num_more)),
-            F.pad(is_valid, (0, num_more)),
-            F.pad(blocks, (0, num_more), value=1),
-        )
+        return Prefix(torch.cat([images, words], dim=1), state, is_valid)
 
     def _state(self, observation: Batch) -> Tensor:
         state: Tensor = observation[STATE]

@@ -11,11 +11,12 @@ from torch import Generator, Tensor, nn
 
 from manyhands.config.smolvla import STATE, SmolVLAConfig
 from manyhands.policies.smolvla.aloha import adapted_action, restored_action
+from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLayer
 from manyhands.policies.smolvla.model import SmolVLAModel, filled_up
 from manyhands.types import Batch, Draws, LossTerm, LossTerms
 
-_TIME_SHAPE = (1.5, 1.0)
-"""The Beta distribution that times are drawn from."""
+_TIME_SHAPE = 1.5
+"""Of the Beta distribution that times are drawn from; its other shape is 1."""
 _MIN_TIME = 0.001
 """Times lie between this and 1, which is noise alone."""
 
@@ -23,7 +24,10 @@ _MIN_TIME = 0.001
 class SmolVLANetwork(nn.Module):
     """SmolVLA's loss and prediction on normalized values."""
 
-    compile_units: ClassVar[tuple[type[nn.Module], ...]] = ()
+    shard_units: ClassVar[tuple[type[nn.Module], ...]] = (VisionLayer, TextLayer, ExpertLayer)
+    """Layers worth gathering one at a time when weights are sharded."""
+
+    compile_units: ClassVar[tuple[type[nn.Module], ...]] = (VisionLayer, TextLayer, ExpertLayer)
     """Parts whose operations are worth fusing."""
 
     def __init__(self, config: SmolVLAConfig) -> None:
@@ -58,7 +62,8 @@ class SmolVLANetwork(nn.Module):
         shape = self._noise_shape(num_samples)
         noise = torch.randn(shape, generator=generator, device=device)
         place = generator.device if generator else torch.device("cpu")
-        shares = torch.tensor(_TIME_SHAPE, device=place).expand(num_samples, 2)
+        shares = torch.ones(num_samples, 2, device=place)
+        shares[:, 0] = _TIME_SHAPE
         # The first of two shares is a draw of the Beta distribution.
         first = torch._sample_dirichlet(shares, generator)[:, 0]
         return {"noise": noise, "time": (first * (1 - _MIN_TIME) + _MIN_TIME).to(device)}
