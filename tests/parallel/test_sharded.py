@@ -19,6 +19,7 @@ from manyhands.parallel.sharded import (
     has_statistics,
     make_contiguous,
     refuse_scalars,
+    refuse_several_types,
     units_of,
 )
 from manyhands.parallel.strategy import Strategy
@@ -141,6 +142,14 @@ def test_single_numbers_are_refused_by_name():
     with pytest.raises(ConfigError, match="cannot cut scale"):
         refuse_scalars(network)
     refuse_scalars(nn.Linear(1, 1))
+
+
+def test_weights_of_two_types_are_refused_unless_one_is_frozen():
+    network = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1).bfloat16())
+    with pytest.raises(ConfigError, match=r"torch\.bfloat16 and torch\.float32"):
+        refuse_several_types(network)
+    network[1].requires_grad_(False)
+    refuse_several_types(network)
 
 
 def test_weights_are_laid_out_to_be_cut(diffusion):

@@ -1,5 +1,6 @@
 """Runs of a tiny SmolVLA, and the mistakes that end one before it begins."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from manyhands.policies.load import load_policy
 from manyhands.training.start import run_training
 
 AXES = ["height", "width", "channels"]
+FSDP = ("--parallelism.dp_shard=-1",)
 TASKS = ("pick up the cube", "stack")
 
 
@@ -41,10 +43,10 @@ def dataset(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def train(dataset, tiny_vlm, tmp_path):
-    """Trains with flags of its own in a folder, for which it returns its path."""
+def flags_of(dataset, tiny_vlm):
+    """Flags of a run, fresh or of a start of its own."""
 
-    def run(name: str, *flags: str, start: tuple[str, ...] | None = None) -> Path:
+    def flags(*own: str, start: tuple[str, ...] | None = None) -> list[str]:
         fresh = (
             "--policy.type=smolvla",
             f"--policy.vlm_model_name={tiny_vlm}",
@@ -57,9 +59,19 @@ def train(dataset, tiny_vlm, tmp_path):
             "--policy.max_action_dim=6",
         )
         common = ("--policy.device=cpu", "--num_workers=0", "--batch_size=4", "--log_freq=1")
-        where = (f"--dataset.root={dataset}", f"--output_dir={tmp_path / name}")
-        flags = (*where, *(fresh if start is None else start), *common, *flags)
-        run_training(read_train_config(list(flags)))
+        where = (f"--dataset.root={dataset}",)
+        return [*where, *(fresh if start is None else start), *common, *own]
+
+    return flags
+
+
+@pytest.fixture
+def train(flags_of, tmp_path):
+    """Trains with flags of its own in a folder, for which it returns its path."""
+
+    def run(name: str, *flags: str, start: tuple[str, ...] | None = None) -> Path:
+        where = f"--output_dir={tmp_path / name}"
+        run_training(read_train_config([where, *flags_of(*flags, start=start)]))
         return tmp_path / name
 
     return run
@@ -73,6 +85,55 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(train, weights, tmp_path
     run_training(read_train_config([f"--resume={tmp_path / 'half'}", "--num_workers=0"]))
     resumed = weights(tmp_path / "half")
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
+
+
+@pytest.fixture
+def two_types(tiny_vlm, tmp_path) -> str:
+    """A flag for a model whose words are read in bf16."""
+    folder = shutil.copytree(tiny_vlm, tmp_path / "two_types")
+    document = json.loads((folder / "config.json").read_text())
+    document["text_config"]["dtype"] = "bfloat16"
+    (folder / "config.json").write_text(json.dumps(document))
+    return f"--policy.vlm_model_name={folder}"
+
+
+SPREAD = {"ddp": (2, ()), "fsdp": (2, FSDP), "fsdp4": (4, FSDP)}
+TEXT_TOO = "--policy.train_expert_only=false"
+RECOMPUTED = "--policy.gradient_checkpointing=true"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("own", [(), (TEXT_TOO, RECOMPUTED)], ids=["expert", "text"])
+def test_a_strategy_does_not_change_losses(flags_of, in_ranks, tmp_path, metrics, own):
+    flags = flags_of("--steps=4", "--dtype=float64", "--save_checkpoint=false", *own)
+    cases = {"alone": (1, ()), **SPREAD}
+    in_ranks(
+        [
+            (number, tmp_path / name, [*flags, f"--batch_size={4 // number}", *spread])
+            for name, (number, spread) in cases.items()
+        ]
+    )
+    alone = {step: row["loss"] for step, row in metrics(tmp_path / "alone").items()}
+    assert len(alone) == 4
+    for name in SPREAD:
+        found = {step: row["loss"] for step, row in metrics(tmp_path / name).items()}
+        assert found == pytest.approx(alone, rel=1e-9), name
+
+
+@pytest.mark.process
+def test_weights_of_two_types_are_sharded_and_resumed(
+    flags_of, in_ranks, tmp_path, metrics, weights, two_types
+):
+    alone, whole, parts = (tmp_path / name for name in ("alone", "whole", "parts"))
+    flags = flags_of(two_types, "--steps=4", "--policy.scheduler_decay_steps=4")
+    spread = [*flags, "--batch_size=2", *FSDP]
+    in_ranks([(1, alone, flags), (2, whole, spread), (2, parts, [*spread, "--steps=2"])])
+    in_ranks([(2, parts, ["--steps=4", f"--resume={parts}"])])
+    found, expected = (metrics(each)[4]["loss"] for each in (whole, alone))
+    assert found == pytest.approx(expected, rel=1e-3)
+    resumed = weights(parts)
+    assert {each.dtype for each in resumed.values()} == {torch.float32, torch.bfloat16}
+    assert all(torch.equal(resumed[name], value) for name, value in weights(whole).items())
 
 
 def test_only_the_expert_and_the_ways_in_and_out_are_changed(train, weights):

@@ -46,6 +46,7 @@ class ShardedEngine:
     def prepare(self, network: nn.Module) -> nn.Module:
         """The network to train with; the weights of the one given become shards."""
         refuse_scalars(network)
+        refuse_several_types(network)
         make_contiguous(network)
         fsdp = self._world.strategy.fsdp
         settings = self._settings()
@@ -179,6 +180,18 @@ def refuse_scalars(network: nn.Module) -> None:
             [
                 f"--parallelism.dp_shard cannot cut {', '.join(scalars)}, which are single "
                 "numbers; give them a shape of one entry, or leave weights whole"
+            ]
+        )
+
+
+def refuse_several_types(network: nn.Module) -> None:
+    """Refuse to train weights of several types, whose gradients cannot travel together."""
+    kinds = {str(value.dtype) for value in network.parameters() if value.requires_grad}
+    if len(kinds) > 1:
+        raise ConfigError(
+            [
+                f"--parallelism.dp_shard cannot train weights of {' and '.join(sorted(kinds))} "
+                "together; leave weights whole, or leave out --policy.exact if it is given"
             ]
         )
 
