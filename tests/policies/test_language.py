@@ -87,18 +87,20 @@ def test_missing_files_are_told_with_the_place_for_them(tokenizing, tiny_vlm, tm
     folder = shutil.copytree(tiny_vlm, tmp_path / "other")
     (folder / name).unlink()
     with pytest.raises(WeightsUnavailable, match=rf"{folder / name} is missing; put it there, or"):
-        Language(replace(tokenizing, tokenizer_name=str(folder)))
+        Language(replace(tokenizing, tokenizer_name=str(folder))).check()
 
 
 def test_files_that_do_not_belong_together_are_refused(tokenizing, tiny_vlm, tmp_path):
     folder = shutil.copytree(tiny_vlm, tmp_path / "other")
     (folder / "tokenizer_config.json").write_text('{"pad_token": "<pad>"}')
     with pytest.raises(WeightsUnavailable, match=r"the pad_token '<pad>', which tokenizer\.json"):
-        Language(replace(tokenizing, tokenizer_name=str(folder)))
+        Language(replace(tokenizing, tokenizer_name=str(folder))).check()
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(WeightsUnavailable, match="is no tokenizer"):
-        Language(replace(tokenizing, tokenizer_name=str(folder)))
+        Language(replace(tokenizing, tokenizer_name=str(folder))).check()
 
 
 def test_a_tokenizer_in_the_policys_own_folder_comes_first(tokenizing, tiny_vlm):
-    Language(replace(tokenizing, tokenizer_name="nowhere/at_all", folder=tiny_vlm))
+    language = Language(replace(tokenizing, tokenizer_name="nowhere/at_all", folder=tiny_vlm))
+    tokens = language.tokens_of({"task": ["go", "lift"]})[LANGUAGE_TOKENS]
+    assert tokens[0, -1] == PAD

@@ -1,8 +1,9 @@
 """Tasks as tokens, by the tokenizer that a policy was made for."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,18 +21,34 @@ TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
 
 
+class Reader(NamedTuple):
+    """What makes tokens of texts."""
+
+    tokenizer: Any
+    padding_token: int
+
+
 class Language:
     """Reads the tasks of a batch."""
 
     def __init__(self, tokenizing: Tokenizing) -> None:
-        folder = tokenizing.folder or published_folder(tokenizing.tokenizer_name, FLAG)
         self._tokenizing = tokenizing
+
+    @cached_property
+    def _reader(self) -> Reader:
+        """The tokenizer, read when it is needed: batches may come with their tokens."""
+        tokenizing = self._tokenizing
+        folder = tokenizing.folder or published_folder(tokenizing.tokenizer_name, FLAG)
         settings = read_json(_required(folder, SETTINGS_FILE), WeightsUnavailable)
-        self._tokenizer = read_tokenizer(folder)
-        self._padding_token = _padding_token(self._tokenizer, settings, folder)
+        tokenizer = read_tokenizer(folder)
         if tokenizing.truncation:
             side = settings.get("truncation_side", "right")
-            self._tokenizer.enable_truncation(tokenizing.max_length, direction=side)
+            tokenizer.enable_truncation(tokenizing.max_length, direction=side)
+        return Reader(tokenizer, _padding_token(tokenizer, settings, folder))
+
+    def check(self) -> None:
+        """Refuse files from which no task can be read."""
+        _ = self._reader
 
     def tokens_of(self, batch: Batch, at_full_length: bool = False) -> dict[str, Tensor]:
         """The tokens of a batch's tasks, and which of them are more than padding.
@@ -39,11 +56,12 @@ class Language:
         Texts are as long as the policy says, or all of the largest length.
         """
         lines = self._lines_of(batch)
-        words = [each.ids for each in self._tokenizer.encode_batch(lines)]
+        words = [each.ids for each in self._reader.tokenizer.encode_batch(lines)]
         longest = max((len(each) for each in words), default=0)
         is_fixed = at_full_length or self._tokenizing.padding == "max_length"
         length = max(longest, self._tokenizing.max_length) if is_fixed else longest
-        tokens = torch.tensor([self._padded(each, length, self._padding_token) for each in words])
+        filler = self._reader.padding_token
+        tokens = torch.tensor([self._padded(each, length, filler) for each in words])
         mask = torch.tensor([self._padded([1] * len(each), length, 0) for each in words])
         return {LANGUAGE_TOKENS: tokens, LANGUAGE_MASK: mask.bool()}
 

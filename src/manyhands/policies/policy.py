@@ -117,6 +117,11 @@ class Policy:
             return batch
         return batch | self._on_device(self._language.tokens_of(batch, at_full_length))
 
+    def check_language(self) -> None:
+        """Refuse now what would keep the first task from being read."""
+        if self._language is not None:
+            self._language.check()
+
     def prepare(self, batch: Batch) -> Batch:
         """A raw training batch, in the policy's own names, as the network reads it."""
         return self._prepare(batch, self._observation_shapes() | self._action_shapes())

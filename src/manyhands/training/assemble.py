@@ -56,6 +56,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
     stream = SampleStream(data.source, data.order, share, loading, world.device)
     learner, notes = fitting_learner(config, data.stats, world, stream)
+    learner.policy.check_language()
     checkpoints = CheckpointStore(run_dir, config, world)
     start, resuming = checkpoints.restore(learner)
     clock, due = Clock(world.watch.begin), Due.from_config(config, POLL_EVERY[world.device.type])

@@ -12,6 +12,8 @@ from manyhands.bench.step.made_up import (
 from manyhands.config.act import ActConfig
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.diffusion import DiffusionConfig
+from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
 from manyhands.policies.build import build_policy
 
 CPU = torch.device("cpu")
@@ -69,6 +71,14 @@ def test_policies_compute_a_loss_of_the_batch(config):
     assert not batch["action_is_pad"].any()
     loss, _ = build_policy(policy, made_up_stats(policy)).training_loss(batch)
     assert loss.isfinite()
+
+
+def test_a_policy_that_reads_gets_words_of_the_largest_length():
+    policy = with_made_up_features(SmolVLAConfig(), SHAPES)
+    batch = made_up_batch(policy, 2, CPU)
+    assert batch[LANGUAGE_TOKENS].shape == batch[LANGUAGE_MASK].shape == (2, 48)
+    assert batch[LANGUAGE_MASK].all()
+    assert LANGUAGE_TOKENS not in made_up_batch(with_made_up_features(ActConfig(), SHAPES), 2, CPU)
 
 
 def test_every_feature_has_statistics_of_its_shape():

@@ -10,8 +10,11 @@ from manyhands.bench.step.reference import (
     features_in,
     precisions_of,
     reference_rows,
+    task_of,
     write_reference_policy,
 )
+from manyhands.config.act import ActConfig
+from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.lerobot_format.policy import read_config
 
@@ -70,6 +73,11 @@ def test_the_other_program_makes_as_many_updates_of_the_same_batch(open_subject,
         (row,) = reference_rows(python, subject, bench, world)
     assert (row.mode, row.precision) == (LEROBOT, "no")
     assert row.median_ms > 0 and row.setup_s > 0 and row.peak_memory_gib > 0
+
+
+def test_policies_that_read_are_told_as_much_as_they_can_read():
+    assert task_of(ActConfig()) is None
+    assert len((task_of(SmolVLAConfig()) or "").split()) == 48
 
 
 def test_a_python_without_lerobot_is_told(open_subject):

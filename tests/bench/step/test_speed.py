@@ -1,5 +1,7 @@
 """A whole measurement."""
 
+import shutil
+
 import pytest
 
 from manyhands.bench.step.loading import Loaded
@@ -23,6 +25,18 @@ def test_a_measurement_on_the_cpu_is_complete(tiny_act):
     assert row.tflops == pytest.approx(rate)
     assert row.mfu == pytest.approx(rate / result.peak_tflops)
     assert result.reference_median_ms is None and result.with_loader is None
+
+
+def test_a_policy_that_reads_is_measured_without_a_tokenizer(tiny_vlm, tmp_path):
+    shutil.copy(tiny_vlm / "config.json", tmp_path)
+    flags = (
+        *("--cameras=2", "--image_size=[24,40]", "--state_dim=3", "--action_dim=2"),
+        *("--policy.type=smolvla", "--policy.random_vlm=true", "--policy.num_vlm_layers=2"),
+        *(f"--policy.vlm_model_name={tmp_path}", "--policy.resize_imgs_with_padding=[32,32]"),
+        *("--policy.device=cpu", "--batch_size=2", "--num_steps=2", "--warm_up=1"),
+    )
+    result = bench_step(*read_step_flags([*flags]), Launcher(), lambda *_: None)
+    assert result.rows[0].median_ms > 0 and result.flops_per_update > 0
 
 
 def row_of(mode, median_ms):

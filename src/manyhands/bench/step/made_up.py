@@ -9,6 +9,7 @@ from torch import Tensor
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.policy import PolicyConfig
+from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.lerobot_format import names
 from manyhands.rng import derive_seed
 from manyhands.types import Batch, Stats
@@ -18,6 +19,8 @@ STATE = "observation.state"
 NUM_CAMERAS, IMAGE_SIZE, NUM_JOINTS = 1, (480, 640), 14
 """What robots with two arms of seven joints often have."""
 STATISTICS = {"mean": 0.0, "std": 1.0, "min": -1.0, "max": 1.0}
+MIN_WORD, MAX_WORD = 3, 256
+"""Tokens that every tokenizer has, and that stand for no more than a letter."""
 QUANTILES = {"q01": -1.0, "q10": -0.9, "q90": 0.9, "q99": 1.0}
 
 
@@ -69,7 +72,17 @@ def made_up_batch(policy: PolicyConfig, num_samples: int, device: torch.device) 
         batch[name + names.PAD_SUFFIX] = torch.zeros(
             (num_samples, *done), dtype=torch.bool, device=device
         )
-    return batch
+    return batch | _made_up_words(policy, num_samples, generator)
+
+
+def _made_up_words(policy: PolicyConfig, num_samples: int, generator: torch.Generator) -> Batch:
+    """Tasks of the largest length as tokens, for a policy that reads them."""
+    if not isinstance(policy, SmolVLAConfig):
+        return {}
+    shape, device = (num_samples, policy.tokenizer_max_length), generator.device
+    words = torch.randint(MIN_WORD, MAX_WORD, shape, generator=generator, device=device)
+    is_word = torch.ones(shape, dtype=torch.bool, device=device)
+    return {names.LANGUAGE_TOKENS: words, names.LANGUAGE_MASK: is_word}
 
 
 def _random(lead: tuple[int, ...], feature: PolicyFeature, generator: torch.Generator) -> Tensor:

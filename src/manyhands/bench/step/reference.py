@@ -11,6 +11,7 @@ from manyhands.bench.step.row import Row, Timed, row_of
 from manyhands.bench.step.subject import Subject, tensor_shapes
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.policy import PolicyConfig
+from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.policy import write_policy
@@ -36,6 +37,8 @@ class ReferenceRequest:
     precision: str
     shapes: dict[str, tuple[str, tuple[int, ...]]]
     """Type and shape of every tensor of a batch."""
+    task: str | None
+    """What every sample is told to do; null for a policy that does not read."""
     num_steps: int
     warm_up: int
 
@@ -53,6 +56,7 @@ def reference_rows(
             device=str(world.device),
             precision=world.precision,
             shapes=tensor_shapes(features_in(subject.batch, subject.config.policy)),
+            task=task_of(subject.config.policy),
             num_steps=bench.num_steps,
             warm_up=bench.warm_up,
         )
@@ -84,6 +88,11 @@ def features_in(batch: Batch, policy: PolicyConfig) -> Batch:
         for name, value in batch.items()
         if name.removesuffix(names.PAD_SUFFIX) in features
     }
+
+
+def task_of(policy: PolicyConfig) -> str | None:
+    """A text of the largest length, as made-up words are, for a policy that reads."""
+    return "go " * policy.tokenizer_max_length if isinstance(policy, SmolVLAConfig) else None
 
 
 def write_reference_policy(folder: Path, subject: Subject, device: str) -> None:

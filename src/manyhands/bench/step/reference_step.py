@@ -30,7 +30,10 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
         torch.cuda.set_device(device)
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = True
-    update = updates_of(request, random_batch(request["shapes"], device))
+    batch = random_batch(request["shapes"], device)
+    if request["task"] is not None:
+        batch["task"] = [request["task"]] * len(batch["action"])
+    update = updates_of(request, batch)
     started = time.perf_counter()
     update()
     wait_for(device)
@@ -92,8 +95,11 @@ def as_floats(batch: dict[str, Any]) -> dict[str, Any]:
     """A batch whose images are floats from 0 to 1, which LeRobot's training makes of bytes."""
     import torch
 
+    def is_image(value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.dtype == torch.uint8
+
     return {
-        name: value.to(torch.float32) / 255.0 if value.dtype == torch.uint8 else value
+        name: value.to(torch.float32) / 255.0 if is_image(value) else value
         for name, value in batch.items()
     }
 

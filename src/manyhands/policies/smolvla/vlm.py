@@ -16,6 +16,7 @@ from manyhands.errors import CheckpointError, ConfigError, UserError, WeightsUna
 from manyhands.lerobot_format.files import read_json, read_tensors
 from manyhands.lerobot_format.policy import misfits
 from manyhands.policies.published import SETTINGS, WEIGHTS, extra_module, published_folder
+from manyhands.policies.smolvla.architecture import ARCHITECTURES
 
 FLAG = "--policy.vlm_model_name"
 CONFIG_FILE = "config.json"
@@ -35,9 +36,8 @@ def vlm_folder(config: SmolVLAConfig, needs_weights: bool = False) -> Path:
 
 def read_vlm_config(config: SmolVLAConfig) -> Any:
     """The configuration of the vision-language model, cut to the layers that are kept."""
-    folder = vlm_folder(config)
     transformers = extra_module("transformers", config.type)
-    document = read_json(folder / CONFIG_FILE, WeightsUnavailable)
+    document = _document_of(config)
     if document.get("model_type") != KIND:
         raise ConfigError(
             [
@@ -61,6 +61,17 @@ def read_vlm_config(config: SmolVLAConfig) -> Any:
         torch.bfloat16 if config.load_vlm_weights else _dtype_of(document.get("text_config", {}))
     )
     return found
+
+
+def _document_of(config: SmolVLAConfig) -> dict[str, Any]:
+    """What the file of a vision-language model says; for random weights what is known will do."""
+    try:
+        return read_json(vlm_folder(config) / CONFIG_FILE, WeightsUnavailable)
+    except WeightsUnavailable:
+        known = ARCHITECTURES.get(config.vlm_model_name)
+        if known is None or not config.random_vlm:
+            raise
+        return deepcopy(known)
 
 
 def _dtype_of(document: dict[str, Any]) -> torch.dtype:
