@@ -110,6 +110,12 @@ def test_what_learns_is_precise_unless_lerobots_types_are_asked_for(tiny, other_
     assert others == {torch.bfloat16}
 
 
+def test_an_update_asks_the_device_for_nothing(tiny, no_host_synchronization):
+    network, batch, draws = tiny.network(add_image_special_tokens=True), tiny.batch(), tiny.draws()
+    with no_host_synchronization():
+        loss(network, batch, draws).backward()
+
+
 @pytest.mark.parametrize("changes", [{}, {"train_expert_only": False}], ids=str)
 def test_recomputed_activations_change_nothing(tiny, changes):
     found, calls = [], []

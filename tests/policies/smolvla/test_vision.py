@@ -30,6 +30,16 @@ def test_features_are_transformers(vision, size, dtype):
     torch.testing.assert_close(found, expected, rtol=near, atol=near)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_in_the_type_of_autocast_do_without_it(vision, dtype):
+    own, seen = vision[1].to(dtype), []
+    norm = own.encoder.layers[0].layer_norm1
+    norm.register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        encoded(own, torch.zeros(1, 3, 32, 32), patch_places(own, 32))
+    assert seen == [dtype is torch.float32]
+
+
 def test_images_of_the_known_size_take_every_place(vision):
     _, own = vision
     assert patch_places(own, 32).tolist() == list(range(16))

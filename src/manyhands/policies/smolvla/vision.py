@@ -28,14 +28,21 @@ def patch_places(vision: Any, image_size: int) -> Tensor:
 
 def encoded(vision: Any, pixels: Tensor, places: Tensor) -> Tensor:
     """Features (images, patches, values) of images from -1 to 1 of one size."""
-    embeddings = vision.embeddings
+    weight = vision.embeddings.patch_embedding.weight
+    kind = kind_of(weight)
+    # Weights that have the type already do without autocast, which would widen every norm.
+    with torch.autocast(pixels.device.type, kind, enabled=kind != weight.dtype):
+        hidden = _patches(vision.embeddings, pixels.to(kind), places)
+        for layer in vision.encoder.layers:
+            hidden = layer(hidden)
+        features: Tensor = vision.post_layernorm(hidden)
+        return features
+
+
+def _patches(embeddings: Any, pixels: Tensor, places: Tensor) -> Tensor:
+    """Each patch as a vector, which tells its place as well."""
     size, projection = embeddings.patch_size, embeddings.patch_embedding
-    pixels = pixels.to(kind_of(projection.weight))
     patches = pixels.unfold(2, size, size).unfold(3, size, size).permute(0, 2, 3, 1, 4, 5)
     patches = patches.flatten(3).flatten(1, 2)
     hidden = F.linear(patches, projection.weight.flatten(1), projection.bias)
-    hidden = hidden + embeddings.position_embedding(places).to(hidden.dtype)
-    for layer in vision.encoder.layers:
-        hidden = layer(hidden)
-    features: Tensor = vision.post_layernorm(hidden)
-    return features
+    return hidden + embeddings.position_embedding(places).to(hidden.dtype)
