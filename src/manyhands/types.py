@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from torch import Generator, Tensor, nn
@@ -10,6 +10,9 @@ from torch.optim import Optimizer
 
 Batch = dict[str, Any]
 """Tensors by LeRobot key with a leading sample axis; `task` is a list of strings."""
+
+VISION_TOKENS = ".tokens"
+"""Ending of the key under which a batch has the tokens of a camera's images instead of them."""
 
 Draws = Mapping[str, Tensor]
 """Random numbers by name, made outside the network so that its forward is a pure function."""
@@ -44,6 +47,20 @@ class Network(Protocol):
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parameters with what differs from the optimizer's own settings."""
+
+
+@runtime_checkable
+class VisionEncoder(Protocol):
+    """A network that makes tokens of each image by itself; they may be made once and kept."""
+
+    def vision_tokens(self, images: Tensor) -> Tensor:
+        """Tokens (images, tokens, width) of normalized images of one camera."""
+
+    def vision_parameters(self) -> dict[str, Tensor]:
+        """All parameters that those tokens depend on, by name."""
+
+    def vision_settings(self) -> dict[str, Any]:
+        """All else that they depend on, in words and numbers."""
 
 
 class Policy(Protocol):

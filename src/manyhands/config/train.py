@@ -169,6 +169,8 @@ class CacheConfig(DiskCacheConfig):
 
     mode: str = "auto"
     """Where decoded frames are kept: disk, ram, off, or auto by what fits."""
+    vision_tokens: bool = False
+    """Keep what a frozen image encoder makes of every frame, and read that instead of images."""
 
 
 @dataclass(frozen=True, kw_only=True)

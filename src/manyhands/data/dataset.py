@@ -70,6 +70,11 @@ class Dataset:
         self._offsets = offsets
 
     @property
+    def source(self) -> Source:
+        """The folder, and the episodes that were chosen."""
+        return Source(self.root, self.meta, self._selection)
+
+    @property
     def info(self) -> DatasetInfo:
         """What `meta/info.json` says."""
         return self.meta.info

@@ -40,6 +40,11 @@ class MixedOrder:
             parts.append(self._in_block(block, max(start - begin, 0), min(stop - begin, BLOCK)))
         return np.concatenate(parts)
 
+    def rows(self) -> np.ndarray:
+        """All rows that are ever drawn, rising."""
+        parts = zip(self._orders, self._first_rows, strict=False)
+        return np.concatenate([order.rows() + first for order, first in parts])
+
     def _in_block(self, block: int, start: int, stop: int) -> np.ndarray:
         turns = self._turns(block)
         rows = np.empty(stop - start, dtype=np.int64)

@@ -56,6 +56,10 @@ class SampleOrder:
             parts.append(self._permutation(epoch)[max(start - begin, 0) : max(stop - begin, 0)])
         return self._samples.rows(np.concatenate(parts))
 
+    def rows(self) -> np.ndarray:
+        """All rows that are ever drawn, rising."""
+        return self._samples.rows(np.arange(self.num_samples))
+
     def _permutation(self, epoch: int) -> np.ndarray:
         if self._latest is None or self._latest[0] != epoch:
             state = np.random.SeedSequence([self._seed, epoch]).generate_state(1, np.uint64)

@@ -55,7 +55,7 @@ class World:
         self.rank: int = accelerator.process_index
         self.size: int = accelerator.num_processes
         self.num_local_ranks = launcher.num_local_ranks
-        self._is_first_here = launcher.local_rank == 0
+        self.local_rank = launcher.local_rank
         self.device: torch.device = accelerator.device
         self.precision: str = accelerator.mixed_precision
         self.kind: str = accelerator.distributed_type.value
@@ -145,7 +145,7 @@ class World:
 
     def once_per_machine(self, work: Callable[[], None]) -> None:
         """Let the first rank of every machine do something; the others do not wait for it."""
-        if self._is_first_here:
+        if self.local_rank == 0:
             work()
 
     def barrier(self) -> None:

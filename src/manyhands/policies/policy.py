@@ -19,7 +19,7 @@ from manyhands.policies.language import Language
 from manyhands.policies.loss import loss_of
 from manyhands.policies.normalize import Normalizer
 from manyhands.policies.observations import ObservationWindow
-from manyhands.types import Batch, Draws, Network
+from manyhands.types import VISION_TOKENS, Batch, Draws, Network
 
 
 class Policy:
@@ -122,6 +122,11 @@ class Policy:
         if self._language is not None:
             self._language.check()
 
+    def normalized(self, name: str, values: Tensor) -> Tensor:
+        """Raw values of one feature, under the policy's own name, as the network reads them."""
+        normalized: Tensor = self._normalizer.forward(self._on_device({name: values}))[name]
+        return normalized
+
     def prepare(self, batch: Batch) -> Batch:
         """A raw training batch, in the policy's own names, as the network reads it."""
         return self._prepare(batch, self._observation_shapes() | self._action_shapes())
@@ -176,8 +181,8 @@ class Policy:
 
 
 def _without_ending(key: str) -> str:
-    """The feature that a key belongs to, of which it may be a mask."""
-    return key.removesuffix("_is_pad").removesuffix("_padding_mask")
+    """The feature that a key belongs to, of which it may be a mask, or tokens of its images."""
+    return key.removesuffix("_is_pad").removesuffix("_padding_mask").removesuffix(VISION_TOKENS)
 
 
 def check_shapes(batch: Batch, shapes: dict[str, tuple[int, ...]]) -> None:

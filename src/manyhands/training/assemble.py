@@ -39,6 +39,7 @@ from manyhands.training.rollback import secure_return
 from manyhands.training.room import told_if_full
 from manyhands.training.run import Run
 from manyhands.training.validate import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
+from manyhands.training.vision_tokens import with_vision_tokens
 from manyhands.types import Stats
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -59,6 +60,8 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     learner.policy.check_language()
     checkpoints = CheckpointStore(run_dir, config, world)
     start, resuming = checkpoints.restore(learner)
+    data = with_vision_tokens(data, learner.policy, config, world)
+    stream = replace(stream, source=data.source)
     clock, due = Clock(world.watch.begin), Due.from_config(config, POLL_EVERY[world.device.type])
     held_out = held_out_of(config, data, learner.policy, world)
     journal = journal_of(config, run_dir, start, world)
@@ -69,7 +72,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         world=world,
         learner=learner,
         stream=stream,
-        frames=data.caches,
+        frames=data.kept,
         validator=validator_of(held_out, learner, due, clock),
         checkpoints=checkpoints,
         journal=journal,
@@ -80,7 +83,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         remarks=Remarks(journal),
         due=due,
     )
-    world.once_per_machine(lambda: data.caches.read_ahead_meanwhile(max_ram_of(config)))
+    world.once_per_machine(lambda: data.kept.read_ahead_meanwhile(max_ram_of(config)))
     notes += data.notes + resuming
     journal.introduce(facts_of(run, data), banner_of(run, data) + notes)
     secure_return(run)

@@ -11,14 +11,12 @@ from manyhands.config.changes import changes_since
 from manyhands.config.resolve import job_name_of
 from manyhands.config.schema import encode
 from manyhands.config.train import BUDGETS, TrainConfig
-from manyhands.data.dataset import Dataset
 from manyhands.data.loading.stream import Share
 from manyhands.data.mixed_order import MixedOrder
-from manyhands.data.mixture import Mixture
 from manyhands.observe.machine import hardware, software_versions
 from manyhands.parallel.world import World
 from manyhands.training.arithmetic import lr_factor
-from manyhands.training.data import TrainingData
+from manyhands.training.data import TrainingData, parts_of
 from manyhands.training.run import Run
 
 SMALL_BATCH = 256
@@ -184,11 +182,6 @@ def datasets_told(data: TrainingData) -> list[str]:
         held = data.held_out
         lines.append(f"Held out: {held.num_episodes} episodes, {held.num_frames:,} frames")
     return lines
-
-
-def parts_of(source: Dataset | Mixture) -> list[Dataset]:
-    """The datasets that samples come from."""
-    return source.parts if isinstance(source, Mixture) else [source]
 
 
 def num_parameters(run: Run) -> tuple[int, int]:

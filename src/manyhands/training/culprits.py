@@ -73,8 +73,9 @@ def culprits_in(batch: Batch, windows: Windows) -> list[Culprit]:
     """Values of a batch that are not finite, in the order of its samples."""
     found = []
     for feature, offsets in windows.items():
-        values = batch[feature]
-        if values.is_floating_point():
+        values = batch.get(feature)
+        # Of cameras there may be no images, but what was made of them.
+        if values is not None and values.is_floating_point():
             seen = ~is_finite(values, len(offsets))
             seen &= ~batch.get(feature + names.PAD_SUFFIX, torch.zeros_like(seen))
             found += [

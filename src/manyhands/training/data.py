@@ -15,6 +15,8 @@ from manyhands.data.cache.frame_cache import (
     plan_frame_caches,
     wish_from,
 )
+from manyhands.data.cache.kept_stores import KeptStores
+from manyhands.data.cache.token_cache import TokenCaches
 from manyhands.data.complete_stats import complete_stats
 from manyhands.data.dataset import Dataset, open_dataset
 from manyhands.data.loading.stream import RAM_SHARE
@@ -62,6 +64,13 @@ class TrainingData:
     """Faults whose samples are never drawn."""
     notes: list[str]
     """What must be said of it."""
+    tokens: TokenCaches | None = None
+    """What is read instead of images; None where images are."""
+
+    @property
+    def kept(self) -> KeptStores:
+        """What this machine keeps of its cameras."""
+        return self.caches if self.tokens is None else self.tokens
 
 
 def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, TrainConfig]:
@@ -184,6 +193,11 @@ def joined(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixtu
     if len(datasets) == 1:
         return datasets[0]
     return Mixture(datasets, [*policy.recorded_features, *policy.output_features])
+
+
+def parts_of(source: Dataset | Mixture) -> list[Dataset]:
+    """The datasets that samples come from."""
+    return source.parts if isinstance(source, Mixture) else [source]
 
 
 def orders_of(

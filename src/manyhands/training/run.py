@@ -8,7 +8,7 @@ from typing import Protocol
 from manyhands.checkpoint.snapshot import Position
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.train import TrainConfig
-from manyhands.data.cache.frame_cache import FrameCaches
+from manyhands.data.cache.kept_stores import KeptStores
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.journal import Journal, SilentJournal
@@ -39,8 +39,8 @@ class Run:
     world: World
     learner: Learner
     stream: Stream
-    frames: FrameCaches
-    """Decoded frames that this machine keeps."""
+    frames: KeptStores
+    """What this machine keeps of frames."""
     validator: Validator | NoValidator
     checkpoints: CheckpointStore
     journal: Journal | SilentJournal

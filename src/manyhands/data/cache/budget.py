@@ -53,6 +53,12 @@ class CacheRequest:
     """Most bytes on the disk; None is a quarter of the free space beyond what is kept already."""
     max_ram: int | None = None
     """Most bytes in memory; None is half of what is left."""
+    what: str = "frames"
+    """What is kept, as people are told."""
+    otherwise: str = "frames are decoded each time"
+    """What becomes of those that are not kept."""
+    all_or_nothing: bool = False
+    """Whether a part of them is of no use."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +83,18 @@ def plan_cache(request: CacheRequest) -> CachePlan:
     """Decide; `auto` wants at least half of the frames on disk, or else all of them in memory."""
     needed = sum(camera.num_bytes for camera in request.cameras)
     if request.mode == "off":
-        return _off(request, "frames are decoded each time: the cache is switched off")
+        return _off(request, f"{request.otherwise}: the cache is switched off")
     if needed == 0:
         return _off(request, "there are no camera frames to keep")
     disk, ram = _disk_budget(request), _ram_budget(request)
-    if request.mode == "disk" or (request.mode == "auto" and 2 * disk >= needed):
+    least = needed if request.all_or_nothing else needed / 2
+    if request.mode == "disk" or (request.mode == "auto" and disk >= least):
         return _kept(request, "disk", disk)
     if request.mode == "ram" or ram >= needed:
         return _kept(request, "ram", ram)
     return _off(
         request,
-        f"frames are decoded each time: all of them need {num_bytes(needed)}, and there is room "
+        f"{request.otherwise}: all of them need {num_bytes(needed)}, and there is room "
         f"for {num_bytes(disk)} on disk and {num_bytes(ram)} in memory",
     )
 
@@ -116,14 +123,14 @@ def _kept(request: CacheRequest, where: Place, budget: int) -> CachePlan:
     sizes = [budget * camera.num_bytes // needed for camera in cameras]
     place = "on disk" if where == "disk" else "in memory"
     told = f"{num_bytes(needed)}, and there is room for {num_bytes(budget)} {place}"
-    if not any(capacities):
-        return _off(request, f"frames are decoded each time: all of them need {told}")
+    if not any(capacities) or (request.all_or_nothing and budget < needed):
+        return _off(request, f"{request.otherwise}: all of them need {told}")
     share = "all" if budget >= needed else f"{100 * budget // needed} % of the"
     return CachePlan(
         where,
         tuple(capacities),
         tuple(sizes),
-        f"{share} frames are kept {place}: all of them need {told}",
+        f"{share} {request.what} are kept {place}: all of them need {told}",
     )
 
 

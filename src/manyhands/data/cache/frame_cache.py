@@ -1,6 +1,5 @@
 """The cameras of datasets with their kept frames: planned together, opened one by one."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -22,6 +21,7 @@ from manyhands.data.cache.budget import (
 from manyhands.data.cache.camera import CachedCamera
 from manyhands.data.cache.contents import cached_stores
 from manyhands.data.cache.identity import PixelOrigin, file_digests, store_key
+from manyhands.data.cache.kept_stores import KeptStores
 from manyhands.data.cache.root import ram_home
 from manyhands.data.cache.spec import Encoding, StoreSpec
 from manyhands.data.cache.store import FrameStore
@@ -62,30 +62,16 @@ def wish_from(config: CacheConfig, max_ram: int | None) -> CacheWish:
 
 
 @dataclass(frozen=True)
-class FrameCaches:
+class FrameCaches(KeptStores):
     """A cache for every dataset, and why it is as it is."""
 
     caches: list["FrameCache | None"]
     reason: str
 
     @property
-    def _stores(self) -> list[FrameStore]:
+    def stores(self) -> list[FrameStore]:
+        """The stores of all caches that are on disk."""
         return [store for cache in self.caches if cache is not None for store in cache.stores]
-
-    def make_durable(self) -> None:
-        """Let what was kept outlive a crash of the machine."""
-        for store in self._stores:
-            store.make_durable()
-
-    def read_ahead(self, max_bytes: int) -> None:
-        """Bring what is kept into memory, if there is room for all of it."""
-        if sum(store.disk_bytes for store in self._stores) <= max_bytes:
-            for store in self._stores:
-                store.read_ahead()
-
-    def read_ahead_meanwhile(self, max_bytes: int) -> None:
-        """The same beside whatever comes next."""
-        threading.Thread(target=self.read_ahead, args=(max_bytes,), daemon=True).start()
 
 
 class FrameCache:
@@ -127,7 +113,7 @@ class FrameCache:
     def _opened(self, key: str, source: PictureSource) -> FrameStore:
         home = ram_home() if self._in_ram else self._wish.home
         assert home is not None
-        spec = self._spec(key, source)
+        spec = spec_of(self._source, key, source, self._wish)
         self._stores[key] = FrameStore(home, spec, self._budgets[key], self._in_ram)
         return self._stores[key]
 
@@ -136,25 +122,27 @@ class FrameCache:
         """The stores of cameras that were opened, if they are on disk."""
         return [] if self._in_ram else list(self._stores.values())
 
-    def _spec(self, key: str, source: PictureSource) -> StoreSpec:
-        present = [path for path in source.paths if path.is_file()]
-        digests = dict(zip(present, file_digests(present, self._wish.home), strict=True))
-        encoding = encoding_of(source, self._wish)
-        origin = PixelOrigin(
-            file_digests=[digests.get(path, "missing") for path in source.paths],
-            table_digest=blake2b(source.layout(), digest_size=16).hexdigest(),
-            shape=source.shape,
-            dtype=str(source.dtype),
-            encoding=encoding,
-        )
-        return StoreSpec(
-            key=store_key(origin),
-            shape=source.shape,
-            dtype=source.dtype,
-            num_frames=int(self._source.meta.episodes.to_index[-1]),
-            encoding=encoding,
-            description=description_of(self._source, key, source),
-        )
+
+def spec_of(source: Source, key: str, pictures: PictureSource, wish: CacheWish) -> StoreSpec:
+    """What a store of a camera's frames holds."""
+    present = [path for path in pictures.paths if path.is_file()]
+    digests = dict(zip(present, file_digests(present, wish.home), strict=True))
+    encoding = encoding_of(pictures, wish)
+    origin = PixelOrigin(
+        file_digests=[digests.get(path, "missing") for path in pictures.paths],
+        table_digest=blake2b(pictures.layout(), digest_size=16).hexdigest(),
+        shape=pictures.shape,
+        dtype=str(pictures.dtype),
+        encoding=encoding,
+    )
+    return StoreSpec(
+        key=store_key(origin),
+        shape=pictures.shape,
+        dtype=pictures.dtype,
+        num_frames=int(source.meta.episodes.to_index[-1]),
+        encoding=encoding,
+        description=description_of(source, key, pictures),
+    )
 
 
 def plan_frame_caches(sources: Sequence[tuple[Source, Reading]], wish: CacheWish) -> FrameCaches:
@@ -170,7 +158,7 @@ def plan_frame_caches(sources: Sequence[tuple[Source, Reading]], wish: CacheWish
         for (source, _), own in zip(sources, cameras, strict=True)
         for key, pictures in own.items()
     ]
-    plan = plan_cache(_request(needs, described, wish))
+    plan = plan_cache(request_for(needs, described, wish))
     if plan.where == "off":
         return FrameCaches([None] * len(sources), plan.reason)
     budgets = iter(zip(plan.capacities, plan.max_bytes, strict=True))
@@ -208,9 +196,10 @@ def _need(source: Source, pictures: PictureSource, wish: CacheWish) -> CameraNee
     return CameraNeed(source.selection.num_rows, size // JPEG_SHARE if is_jpeg else size)
 
 
-def _request(
+def request_for(
     needs: list[CameraNeed], described: list[dict[str, str]], wish: CacheWish
 ) -> CacheRequest:
+    """What the decision about some cameras depends on; `described` is what people know them by."""
     stores = cached_stores(wish.home) if wish.mode != "off" else []
     own = [store.disk_bytes for store in stores if store.description in described]
     return CacheRequest(

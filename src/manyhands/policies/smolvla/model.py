@@ -10,13 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from manyhands.config.policy import visual_features
 from manyhands.config.smolvla import STATE, SmolVLAConfig
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
 from manyhands.policies.smolvla.aloha import adapted_state
 from manyhands.policies.smolvla.decoder import Memory, Prefix, VlmWithExpert
-from manyhands.policies.smolvla.images import pictures_of
+from manyhands.policies.smolvla.images import PADDING_MASK, pictures_of
 from manyhands.policies.smolvla.vlm import image_marks
-from manyhands.types import Batch
+from manyhands.policies.vision.tokens import restored
+from manyhands.types import VISION_TOKENS, Batch
 
 
 class SmolVLAModel(nn.Module):
@@ -70,9 +72,7 @@ class SmolVLAModel(nn.Module):
 
     def _image_tokens(self, observation: Batch) -> tuple[Tensor, Tensor]:
         """Tokens of all cameras, one after the other, and whether each token shows anything."""
-        pixels, are_there = pictures_of(observation, self._config)
-        tokens = self.vlm_with_expert.image_tokens(pixels.flatten(0, 1))
-        tokens = tokens.view(*are_there.shape, *tokens.shape[1:])
+        tokens, are_there = self._camera_tokens(observation)
         is_valid = are_there[..., None].expand(tokens.shape[:-1])
         if self._config.add_image_special_tokens:
             around, whole = self.vlm_with_expert.word_tokens(self.image_marks)
@@ -80,6 +80,47 @@ class SmolVLAModel(nn.Module):
             tokens = torch.cat([before, tokens, before[..., :1, :]], dim=2)
             is_valid = F.pad(is_valid, (2, 1), value=True)
         return _in_a_row(tokens), _in_a_row(is_valid)
+
+    def _camera_tokens(self, observation: Batch) -> tuple[Tensor, Tensor]:
+        """Tokens by camera and sample, and whether there is a picture, by camera and sample."""
+        if not any(name + VISION_TOKENS in observation for name in visual_features(self._config)):
+            pixels, are_there = pictures_of(observation, self._config)
+            tokens = self.vlm_with_expert.image_tokens(pixels.flatten(0, 1))
+            return tokens.view(*are_there.shape, *tokens.shape[1:]), are_there
+        return self._given_tokens(observation)
+
+    def _given_tokens(self, observation: Batch) -> tuple[Tensor, Tensor]:
+        """The same where tokens of some cameras are given; the images of others are encoded."""
+        cameras, tokens, are_there = visual_features(self._config), [], []
+        for name in cameras:
+            given = observation.get(name + VISION_TOKENS)
+            if given is None and name not in observation:
+                continue
+            own = self.vision_tokens(observation[name]) if given is None else restored(given)
+            mask = observation.get(name + PADDING_MASK)
+            tokens.append(own)
+            are_there.append(own.new_ones(len(own)).bool() if mask is None else mask.bool())
+        num_empty = min(self._config.empty_cameras, len(cameras) - len(tokens))
+        # Nobody sees an empty camera: what its tokens are makes no difference.
+        tokens += [torch.zeros_like(tokens[-1])] * num_empty
+        are_there += [torch.zeros_like(are_there[-1])] * num_empty
+        return torch.stack(tokens), torch.stack(are_there)
+
+    def vision_tokens(self, images: Tensor) -> Tensor:
+        """Tokens (images, tokens, width) of images of one camera."""
+        camera = next(iter(visual_features(self._config)))
+        pictures = pictures_of({camera: images}, self._config)
+        return self.vlm_with_expert.image_tokens(pictures.pixels[0])
+
+    def vision_parameters(self) -> dict[str, Tensor]:
+        """All parameters that those tokens depend on, by name."""
+        model = self.vlm_with_expert.vlm.model
+        parts = {"vision_model": model.vision_model, "connector": model.connector}
+        return {
+            f"{name}.{key}": value
+            for name, part in parts.items()
+            for key, value in part.named_parameters()
+        }
 
 
 def filled_up(values: Tensor, size: int) -> Tensor:

@@ -85,6 +85,18 @@ class SmolVLANetwork(nn.Module):
         chunk = actions[..., : self._action_dim]
         return restored_action(chunk) if self._config.adapt_to_pi_aloha else chunk
 
+    def vision_tokens(self, images: Tensor) -> Tensor:
+        """Tokens (images, tokens, width) of normalized images of one camera."""
+        return self.model.vision_tokens(images)
+
+    def vision_parameters(self) -> dict[str, Tensor]:
+        """The parameters of the image encoder and of what connects it."""
+        return self.model.vision_parameters()
+
+    def vision_settings(self) -> dict[str, Any]:
+        """The size that images are brought to."""
+        return {"size": self._config.resize_imgs_with_padding}
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """All parameters alike, also those that do not learn."""
         return [{"params": list(self.parameters())}]

@@ -1,0 +1,160 @@
+"""What an image encoder made of the frames of datasets: kept as frames are, and read instead."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from manyhands.data.cache.budget import CameraNeed, plan_cache
+from manyhands.data.cache.frame_cache import (
+    CacheWish,
+    cameras_of,
+    request_for,
+    spec_of,
+)
+from manyhands.data.cache.kept_stores import KeptStores
+from manyhands.data.cache.root import ram_home
+from manyhands.data.cache.spec import StoreSpec
+from manyhands.data.cache.store import FrameStore
+from manyhands.data.columns import ArrayColumn
+from manyhands.data.pictures.source import PictureSource
+from manyhands.data.reading import Reading
+from manyhands.data.selection import Source
+from manyhands.errors import EnvironmentFault
+
+NUM_SHOWN = 8
+"""Letters of a digest that people are shown."""
+
+
+@dataclass(frozen=True)
+class TokenForm:
+    """The tokens of one frame of a camera."""
+
+    identity: str
+    """A digest of all that decides them but for the frame."""
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+Forms = Mapping[str, TokenForm]
+"""By the name that a camera is delivered under."""
+
+
+class TokenColumn:
+    """A camera of which tokens are read; all of them must be there."""
+
+    def __init__(self, store: FrameStore, drops_single_axis: bool) -> None:
+        self.shape = store.spec.shape
+        self.dtype = store.spec.dtype
+        self.drops_single_axis = drops_single_axis
+        self._store = store
+
+    def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
+        """Write the tokens of an array of frames, whose axes come first, into `out`."""
+        flat = frames.reshape(-1)
+        is_there = self._store.gather(flat, out.reshape(len(flat), *self.shape))
+        if not is_there.all():
+            raise EnvironmentFault(
+                f"{self._store.folder} lacks the tokens of frame {flat[~is_there][0]}, which were "
+                "there when the run began; start it again to make them anew"
+            )
+
+
+class TokenCache:
+    """The kept tokens of one dataset's cameras."""
+
+    def __init__(self, stores: dict[str, FrameStore], in_ram: bool) -> None:
+        self.of_camera = stores
+        """By the dataset's own names."""
+        self._in_ram = in_ram
+
+    def column(self, key: str, source: PictureSource, drops_single_axis: bool) -> ArrayColumn:
+        """A camera's column of tokens instead of pictures."""
+        return TokenColumn(self.of_camera[key], drops_single_axis)
+
+    @property
+    def stores(self) -> list[FrameStore]:
+        """The stores that are on disk."""
+        return [] if self._in_ram else list(self.of_camera.values())
+
+
+@dataclass(frozen=True)
+class TokenCaches(KeptStores):
+    """A cache for every dataset."""
+
+    caches: list[TokenCache]
+
+    @property
+    def stores(self) -> list[FrameStore]:
+        """The stores of all caches that are on disk."""
+        return [store for cache in self.caches for store in cache.stores]
+
+
+@dataclass(frozen=True)
+class TokenPlan:
+    """Where the tokens of some datasets are kept."""
+
+    specs: list[dict[str, StoreSpec]]
+    """By dataset, and by camera under the dataset's own names."""
+    where: str
+    """off, ram or disk."""
+    wish: CacheWish
+    reason: str
+
+    def opened(self) -> TokenCaches:
+        """The stores of all cameras."""
+        in_ram = self.where == "ram"
+        home = ram_home() if in_ram else self.wish.home
+        assert home is not None and self.where != "off"
+        caches = [
+            {
+                key: FrameStore(home, spec, spec.num_frames * spec.frame_bytes, in_ram)
+                for key, spec in specs.items()
+            }
+            for specs in self.specs
+        ]
+        return TokenCaches([TokenCache(stores, in_ram) for stores in caches])
+
+
+def plan_token_caches(
+    sources: Sequence[tuple[Source, Reading]], forms: Forms, wish: CacheWish
+) -> TokenPlan:
+    """Decide whether the tokens of all frames are kept, and where; a part would be of no use."""
+    # Of frames as they are recorded, whatever is done to those that are kept.
+    wish = replace(wish, encoding="raw")
+    specs = [_specs(source, reading, forms, wish) for source, reading in sources]
+    needs = [
+        CameraNeed(source.selection.num_rows, spec.frame_bytes)
+        for (source, _), own in zip(sources, specs, strict=True)
+        for spec in own.values()
+    ]
+    described = [spec.description for own in specs for spec in own.values()]
+    request = replace(
+        request_for(needs, described, wish),
+        what="vision tokens",
+        otherwise="vision tokens are not kept, images are encoded each time",
+        all_or_nothing=True,
+    )
+    plan = plan_cache(request)
+    return TokenPlan(specs, plan.where, wish, plan.reason)
+
+
+def _specs(source: Source, reading: Reading, forms: Forms, wish: CacheWish) -> dict[str, StoreSpec]:
+    return {
+        key: _token_spec(spec_of(source, key, pictures, wish), forms[reading.delivered(key)])
+        for key, pictures in cameras_of(source, reading).items()
+    }
+
+
+def _token_spec(frames: StoreSpec, form: TokenForm) -> StoreSpec:
+    """The store of tokens of the frames that another store would hold."""
+    told = f"{frames.key} {form.identity}"
+    size = f"{'x'.join(map(str, form.shape))} tokens of {form.identity[:NUM_SHOWN]}"
+    return StoreSpec(
+        key=blake2b(told.encode(), digest_size=len(frames.key) // 2).hexdigest(),
+        shape=form.shape,
+        dtype=form.dtype,
+        num_frames=frames.num_frames,
+        description=frames.description | {"size": size},
+    )

@@ -1,0 +1,89 @@
+"""A policy's image encoder where it does not learn: what it makes of an image never changes."""
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from manyhands.config.policy import visual_features
+from manyhands.errors import ConfigError
+from manyhands.policies.normalize import affine_maps
+from manyhands.policies.policy import Policy
+from manyhands.types import VISION_TOKENS, Batch, VisionEncoder
+
+FLAG = "--cache.vision_tokens=true"
+
+
+class FrozenEncoder:
+    """Makes tokens of raw images, exactly as its policy does while it is trained."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._network = encoder_in(policy)
+
+    def tokens(self, camera: str, images: Tensor) -> Tensor:
+        """Tokens (images, tokens, width) of a camera's raw images."""
+        with torch.no_grad():
+            return self._network.vision_tokens(self.policy.normalized(camera, images))
+
+    def with_tokens(self, batch: Batch) -> Batch:
+        """A raw batch with tokens instead of the images of all cameras."""
+        cameras = [name for name in self.cameras if name in batch]
+        tokens = {name + VISION_TOKENS: self.tokens(name, batch[name]) for name in cameras}
+        return {name: each for name, each in batch.items() if name not in cameras} | tokens
+
+    @property
+    def cameras(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the images of all cameras that are recorded."""
+        recorded = self.policy.config.recorded_features
+        names = visual_features(self.policy.config)
+        return {name: recorded[name].shape for name in names if name in recorded}
+
+    def identity(self, precision: str) -> dict[str, str]:
+        """By camera, a digest of all that decides its tokens but for the images themselves."""
+        policy = self.policy
+        scales = affine_maps(policy.processors.inputs)
+        common = {
+            "weights": weights_digest(self._network.vision_parameters()),
+            "settings": self._network.vision_settings(),
+            "computed": [precision, str(policy.dtype), policy.device.type, torch.__version__],
+        }
+        return {
+            name: _digest(common | {"scale": [each.tolist() for each in scales.get(name, ())]})
+            for name in self.cameras
+        }
+
+
+def encoder_in(policy: Policy) -> VisionEncoder:
+    """The network of a policy, refused where its image encoder has no tokens or changes them."""
+    network = policy.network
+    if not isinstance(network, VisionEncoder):
+        kind = policy.config.type
+        told = f"{FLAG}: {kind} has no image encoder whose tokens could be kept; leave it out"
+        raise ConfigError([told])
+    encoder = cast(VisionEncoder, network)
+    learning = [name for name, each in encoder.vision_parameters().items() if each.requires_grad]
+    if learning:
+        raise ConfigError(
+            [
+                f"{FLAG} needs an image encoder that stays as it is, but {learning[0]} is trained; "
+                "freeze it, in SmolVLA by --policy.train_expert_only=true, or keep no tokens"
+            ]
+        )
+    return encoder
+
+
+def weights_digest(weights: Mapping[str, Tensor]) -> str:
+    """A digest that other weights, or weights of other types, do not have."""
+    digest = sha256()
+    for name, weight in sorted(weights.items()):
+        digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
+        digest.update(weight.detach().cpu().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _digest(told: Mapping[str, object]) -> str:
+    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,19 @@
+"""Tokens of images as files keep them: those in bfloat16, which numpy lacks, as their bits."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_BITS = torch.int16
+
+
+def stored(tokens: Tensor) -> np.ndarray:
+    """Tokens in numbers that numpy knows."""
+    tokens = tokens.view(_BITS) if tokens.dtype is torch.bfloat16 else tokens
+    array: np.ndarray = tokens.cpu().numpy()
+    return array
+
+
+def restored(tokens: Tensor) -> Tensor:
+    """Tokens as they were before they were stored."""
+    return tokens.view(torch.bfloat16) if tokens.dtype is _BITS else tokens
