@@ -21,7 +21,7 @@ MEDIAN_FUNCTION_LINES = 12
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 WAITING_CALLS = {"item", "cpu", "tolist"}
 HOT_PATHS = ("policies/", "training/learner.py")
-MAY_WAIT = {"policies/load.py"}
+MAY_WAIT = {"policies/load.py", "policies/frozen_encoder.py"}
 MAY_WAIT_WHEN_ACTING = {"policies/policy.py"}
 """Files whose methods named predict* and select* hand actions to a robot, and so must wait."""
 TESTED_ELSEWHERE = {

@@ -21,6 +21,7 @@ FLAGS = [
     "cache.folder",
     "cache.max_disk",
     "cache.mode",
+    "cache.vision_tokens",
     "checkpoint_format",
     "cudnn_deterministic",
     "dataloader_multiprocessing_context",

@@ -45,6 +45,10 @@ def test_a_dataset_repeats_nothing_before_all_of_it_was_drawn():
         assert sorted(own[start : start + 37]) == list(range(100, 137))
 
 
+def test_the_rows_of_all_datasets_are_drawn():
+    assert order_of([100, 37], [1, 3]).rows().tolist() == list(range(137))
+
+
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20))
 def test_shares_are_whole_sum_up_and_follow_the_weights(weights):
     counts = shares_of(weights, BLOCK)

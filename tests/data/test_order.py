@@ -48,6 +48,7 @@ def test_bad_rows_are_never_drawn_and_all_others_once_per_epoch():
     order = SampleOrder(bounds_of([5, 2, 4]), seed=0, drop_n_last_frames=2, bad_rows=bad)
     assert order.num_samples == 3
     assert sorted(order.indices(0, 3)) == sorted(order.indices(3, 6)) == [0, 2, 7]
+    assert order.rows().tolist() == [0, 2, 7]
     with pytest.raises(DatasetError, match="no sample is left"):
         SampleOrder(bounds_of([2]), seed=0, bad_rows=np.array([0, 1]))
 

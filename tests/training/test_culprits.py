@@ -51,6 +51,13 @@ def test_pictures_are_finite_and_a_window_of_one_frame_may_have_no_axis():
     assert culprits_in(batch, windows) == [Culprit(101, 7, 9, "observation.state")]
 
 
+def test_cameras_without_images_are_passed_over():
+    batch = batch_of(1) | {"camera.tokens": torch.zeros(1, 4, 8)}
+    batch["observation.state"][0, 2] = NAN
+    windows = {"camera": [0], "observation.state": [0]}
+    assert culprits_in(batch, windows) == [Culprit(100, 7, 5, "observation.state")]
+
+
 def test_what_single_precision_cannot_hold_is_not_finite():
     batch = batch_of(1) | {"observation.state": torch.full((1, 3), 1e300, dtype=torch.float64)}
     assert culprits_in(batch, WINDOWS) == [Culprit(100, 7, 5, "observation.state")]

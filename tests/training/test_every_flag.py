@@ -229,6 +229,7 @@ ELSEWHERE = {
     "cache.folder": "training/test_data.py",
     "cache.max_disk": "training/test_data.py",
     "cache.mode": "training/test_data.py",
+    "cache.vision_tokens": "training/test_vision_tokens.py",
     "dataset.check": "training/test_checks.py",
     "dataset.depth_output_unit": "training/test_data.py",
     "dataset.image_size": "training/test_data.py",

@@ -14,6 +14,7 @@ from manyhands.config.optim import (
 from manyhands.config.parallelism import CHECKPOINT_FORMATS
 from manyhands.config.policy import BackbonePolicyConfig, PolicyConfig
 from manyhands.config.train import BUDGETS, CacheConfig, DatasetConfig, TrainConfig
+from manyhands.config.vision_tokens import vision_token_faults
 from manyhands.units import parse_bytes
 
 PRECISIONS = ("no", "bf16", "fp16")
@@ -124,8 +125,7 @@ def _reading_faults(config: TrainConfig) -> Iterator[str]:
     if config.eval_steps > 0 and dataset.eval_split == 0:
         yield "--eval_steps needs held-out episodes: give --dataset.eval_split=0.1 or so"
     yield from cache_faults(config.cache)
-    if config.cache.vision_tokens:
-        yield from _token_faults(config)
+    yield from vision_token_faults(config)
     yield from _size_faults("max_ram", config.max_ram)
 
 
@@ -136,16 +136,6 @@ def cache_faults(cache: CacheConfig) -> Iterator[str]:
     if cache.encoding not in CACHE_ENCODINGS:
         yield f"--cache.encoding={cache.encoding} is not one of {', '.join(CACHE_ENCODINGS)}"
     yield from _size_faults("cache.max_disk", cache.max_disk)
-
-
-def _token_faults(config: TrainConfig) -> Iterator[str]:
-    flag, shard = "--cache.vision_tokens=true", config.parallelism.dp_shard
-    if config.cache.mode == "off":
-        yield f"{flag} has nowhere to keep tokens with --cache.mode=off; leave one of them out"
-    if config.dataset.image_transforms.enable:
-        yield f"{flag} needs images as recorded: no --dataset.image_transforms.enable=true"
-    if shard != 1:
-        yield f"{flag} needs whole weights in every process: no --parallelism.dp_shard={shard}"
 
 
 def _size_faults(name: str, text: str | None) -> Iterator[str]:

@@ -42,7 +42,7 @@ class MixedOrder:
 
     def rows(self) -> np.ndarray:
         """All rows that are ever drawn, rising."""
-        parts = zip(self._orders, self._first_rows, strict=False)
+        parts = zip(self._orders, self._first_rows[: len(self._orders)], strict=True)
         return np.concatenate([order.rows() + first for order, first in parts])
 
     def _in_block(self, block: int, start: int, stop: int) -> np.ndarray:

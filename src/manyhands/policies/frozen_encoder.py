@@ -5,16 +5,17 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from manyhands.config.policy import visual_features
+from manyhands.config.vision_tokens import FLAG
 from manyhands.errors import ConfigError
 from manyhands.policies.normalize import affine_maps
 from manyhands.policies.policy import Policy
+from manyhands.policies.vision.tokens import storable
 from manyhands.types import VISION_TOKENS, Batch, VisionEncoder
-
-FLAG = "--cache.vision_tokens=true"
 
 
 class FrozenEncoder:
@@ -28,6 +29,11 @@ class FrozenEncoder:
         """Tokens (images, tokens, width) of a camera's raw images."""
         with torch.no_grad():
             return self._network.vision_tokens(self.policy.normalized(camera, images))
+
+    def stored_tokens(self, camera: str, images: Tensor) -> np.ndarray:
+        """The same as files keep them."""
+        tokens: np.ndarray = storable(self.tokens(camera, images)).cpu().numpy()
+        return tokens
 
     def with_tokens(self, batch: Batch) -> Batch:
         """A raw batch with tokens instead of the images of all cameras."""

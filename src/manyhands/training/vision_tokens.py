@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from manyhands.config.train import TrainConfig
+from manyhands.config.vision_tokens import FLAG
 from manyhands.data.cache.store import FrameStore
 from manyhands.data.cache.token_cache import TokenCache, TokenForm, TokenPlan, plan_token_caches
 from manyhands.data.dataset import Dataset
@@ -17,9 +18,8 @@ from manyhands.data.reading import Reading
 from manyhands.errors import EnvironmentFault
 from manyhands.observe.progress import OnProgress, progress_bar
 from manyhands.parallel.world import World
-from manyhands.policies.frozen_encoder import FLAG, FrozenEncoder
+from manyhands.policies.frozen_encoder import FrozenEncoder
 from manyhands.policies.policy import Policy
-from manyhands.policies.vision.tokens import stored
 from manyhands.training.data import TrainingData, cache_notes, parts_of, wish_of
 from manyhands.training.loading import loading_of
 from manyhands.training.validate import held_out_rows
@@ -73,7 +73,7 @@ def planned(
     forms = {}
     for camera, shape in encoder.cameras.items():
         with world.accelerator.autocast():
-            example = stored(encoder.tokens(camera, torch.zeros(1, *shape, dtype=torch.uint8)))
+            example = encoder.stored_tokens(camera, torch.zeros(1, *shape, dtype=torch.uint8))
         forms[camera] = TokenForm(identities[camera], example.shape[1:], example.dtype)
     datasets = [own.dataset for own in wanted_frames(data, config)]
     sources = [(each.source, each.reading) for each in datasets]
@@ -160,7 +160,7 @@ class Filling:
             for key, store in cache.of_camera.items():
                 camera = own.dataset.reading.delivered(key)
                 with self._world.accelerator.autocast():
-                    tokens = stored(self._encoder.tokens(camera, batch[camera]))
+                    tokens = self._encoder.stored_tokens(camera, batch[camera])
                 keep(tokens, shown, store)
             first += len(shown)
             yield len(shown)

@@ -99,6 +99,6 @@ def test_the_policy_is_written_in_its_own_form(open_subject, tmp_path):
 
 def test_what_the_policy_does_not_know_is_left_out(open_subject, tiny_dataset):
     with open_subject(f"--dataset.root={tiny_dataset}", shapes=()) as (_, subject, _world):
-        known = features_in(subject.batch, subject.config.policy)
-    assert {"index", "task"} <= subject.batch.keys() - known.keys()
+        known = features_in(subject.recorded, subject.config.policy)
+    assert {"index", "timestamp"} <= subject.recorded.keys() - known.keys()
     assert {"observation.state", "action", "action_is_pad"} <= known.keys()

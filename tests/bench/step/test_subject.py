@@ -1,5 +1,8 @@
 """Runs without their loop."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
@@ -8,8 +11,13 @@ from manyhands.bench.step.subject import (
     first_samples,
     has_dataset,
     stream_of,
+    subject_of,
     tensor_shapes,
 )
+from manyhands.cli.bench_step import read_step_flags
+from manyhands.data.writing.writer import DatasetWriter
+from manyhands.parallel.world import joined_world
+from manyhands.training.assemble import learner_of
 
 
 def test_made_up_data_needs_no_dataset(open_subject):
@@ -26,6 +34,40 @@ def test_a_dataset_gives_its_features_and_its_first_batch(open_subject, tiny_dat
         stream = stream_of(subject.data, subject.config, world, subject.share)
         again = next(iter(stream.starting_at(0)))
         assert torch.equal(again["action"], subject.batch["action"])
+
+
+@pytest.fixture
+def filmed(tmp_path) -> Path:
+    """A short episode with a camera."""
+    vector = {"dtype": "float32", "shape": (3,), "names": None}
+    camera = {"dtype": "image", "shape": (24, 40, 3), "names": ["height", "width", "channels"]}
+    features = {"observation.state": vector, "action": vector, "observation.images.top": camera}
+    with DatasetWriter.create(tmp_path / "filmed", 10, features) as writer:
+        for number in range(6):
+            frame = {name: np.full(3, number, "f4") for name in ("observation.state", "action")}
+            frame["observation.images.top"] = np.full((24, 40, 3), number, np.uint8)
+            writer.add_frame({**frame, "task": "look"})
+        writer.save_episode()
+    return tmp_path / "filmed"
+
+
+@pytest.mark.parametrize("is_made_up", [True, False])
+def test_tokens_take_the_place_of_images(tiny_vlm, filmed, tmp_path, is_made_up):
+    recorded = (f"--dataset.root={filmed}", "--with_loader=true")
+    data = ("--cameras=2", "--image_size=[24,40]") if is_made_up else recorded
+    model = ("type=smolvla", f"vlm_model_name={tiny_vlm}", "random_vlm=true", "num_vlm_layers=2")
+    sizes = ("resize_imgs_with_padding=[32,32]", "chunk_size=5", "n_action_steps=5", "device=cpu")
+    own = ("--batch_size=4", "--num_workers=0", f"--cache.folder={tmp_path}")
+    flags = (*data, *(f"--policy.{each}" for each in (*model, *sizes)), *own)
+    bench, config = read_step_flags([*flags, "--cache.vision_tokens=true"])
+    with joined_world(config) as world:
+        subject = subject_of(bench, config, world)
+        learner, _ = learner_of(subject.config, subject.stats, world, subject.share)
+        assert learner.update(subject.batch | {"task": ["look"] * 4}, 0).grad_norm.isfinite()
+    cameras = {name for name in subject.config.policy.input_features if "image" in name}
+    assert {subject.batch[f"{name}.tokens"].shape for name in cameras} == {(4, 4, 48)}
+    assert not subject.batch.keys() & cameras and cameras <= subject.recorded.keys()
+    assert is_made_up or subject.data.tokens is not None
 
 
 def test_shapes_are_told_in_words_of_any_torch():

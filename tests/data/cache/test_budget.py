@@ -47,6 +47,11 @@ def request(mode="auto", disk=0, ram=0, shared=None, **facts):
         (request("ram", ram=2, max_ram=300 * GIB), "ram", 2048),
         (request("ram", ram=100, shared=0), "off", 0),
         (request(disk=100, ram=100, cameras=(CameraNeed(0, 5),)), "off", 0),
+        (request(disk=40, all_or_nothing=True), "disk", 10240),
+        (request(disk=39.96, all_or_nothing=True), "off", 0),
+        (request("disk", disk=39.96, ram=20, all_or_nothing=True), "off", 0),
+        (request(disk=39.96, ram=20, all_or_nothing=True), "ram", 10240),
+        (request("ram", disk=40, ram=19, all_or_nothing=True), "off", 0),
     ],
 )
 def test_cases(asked, where, capacity):

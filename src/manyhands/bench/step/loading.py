@@ -31,8 +31,8 @@ class Loaded:
 
 
 def fill_caches(data: TrainingData) -> None:
-    """Decode what is kept, as an epoch of training would have."""
-    if any(data.caches.caches):
+    """Decode what is kept, as an epoch of training would have; tokens are there already."""
+    if data.tokens is None and any(data.caches.caches):
         with progress_bar("decoding frames") as on_progress:
             fill(data.caches, num_cores(), on_progress)
 
@@ -42,7 +42,7 @@ def with_loader(
 ) -> Loaded:
     """Train from the loader of a run, and compare with the rate of updates alone."""
     assert subject.data is not None
-    subject.data.caches.read_ahead(max_ram_of(subject.config))
+    subject.data.kept.read_ahead(max_ram_of(subject.config))
     stream = stream_of(subject.data, subject.config, world, subject.share)
     num_workers = resolve_num_workers(stream.loading)
     # Batches that were read ahead before the clock runs must not be counted as its speed.

@@ -8,7 +8,7 @@ import torch
 
 from manyhands.bench.reference import ask_lerobot
 from manyhands.bench.step.row import Row, Timed, row_of
-from manyhands.bench.step.subject import Subject, tensor_shapes
+from manyhands.bench.step.subject import Shapes, Subject
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.smolvla import SmolVLAConfig
@@ -17,7 +17,6 @@ from manyhands.lerobot_format import names
 from manyhands.lerobot_format.policy import write_policy
 from manyhands.parallel.world import World
 from manyhands.training.assemble import make_policy
-from manyhands.types import Batch
 
 LEROBOT = "LeRobot"
 START_S = 600.0
@@ -35,7 +34,7 @@ class ReferenceRequest:
     """Where the policy's configuration and processors are, in LeRobot's own form."""
     device: str
     precision: str
-    shapes: dict[str, tuple[str, tuple[int, ...]]]
+    shapes: Shapes
     """Type and shape of every tensor of a batch."""
     task: str | None
     """What every sample is told to do; null for a policy that does not read."""
@@ -55,7 +54,7 @@ def reference_rows(
             folder=folder,
             device=str(world.device),
             precision=world.precision,
-            shapes=tensor_shapes(features_in(subject.batch, subject.config.policy)),
+            shapes=features_in(subject.recorded, subject.config.policy),
             task=task_of(subject.config.policy),
             num_steps=bench.num_steps,
             warm_up=bench.warm_up,
@@ -80,12 +79,12 @@ def precisions_of(world: World, dtype: str) -> list[str]:
     return list(dict.fromkeys((world.precision, *others)))
 
 
-def features_in(batch: Batch, policy: PolicyConfig) -> Batch:
-    """The part of a batch that a policy knows, and what of it is padding."""
+def features_in(shapes: Shapes, policy: PolicyConfig) -> Shapes:
+    """The tensors of a batch that a policy knows, and what of them is padding."""
     features = policy.input_features | policy.output_features
     return {
-        name: value
-        for name, value in batch.items()
+        name: shape
+        for name, shape in shapes.items()
         if name.removesuffix(names.PAD_SUFFIX) in features
     }
 

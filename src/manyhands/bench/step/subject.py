@@ -16,13 +16,19 @@ from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream, Share
 from manyhands.lerobot_format.policy import self_contained
 from manyhands.parallel.world import World
+from manyhands.policies.frozen_encoder import FrozenEncoder
 from manyhands.training.arithmetic import settled, share_of
+from manyhands.training.assemble import make_policy
 from manyhands.training.data import TrainingData, open_training_data
 from manyhands.training.loading import loading_of
+from manyhands.training.vision_tokens import with_vision_tokens
 from manyhands.types import Batch, Stats
 
+Shapes = dict[str, tuple[str, tuple[int, ...]]]
+"""Type and shape of tensors, by name."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """A run, as far as updates need it."""
 
@@ -31,6 +37,8 @@ class Subject:
     stats: Stats
     share: Share
     batch: Batch
+    recorded: Shapes
+    """Of the same batch before its images were encoded, where they are."""
     data: TrainingData | None
     """None where it is made up."""
 
@@ -42,23 +50,53 @@ def subject_of(bench: BenchStepConfig, config: TrainConfig, world: World) -> Sub
     # Published weights of an image encoder take time to fetch, and none from an update.
     config = replace(config, policy=self_contained(config.policy))
     if not has_dataset(config):
-        return made_up_subject(bench, config, share, world.device)
+        return made_up_subject(bench, config, share, world)
     config = config if bench.with_loader else without_cache(config)
     data, config = open_training_data(config, world.once)
     config = settled(config, Position(), data.order.num_samples, share.samples_per_step)
-    batch = first_batch(data, replace(config, num_workers=0), world, share)
-    return Subject(config, data.stats, share, batch, data)
+    recorded = first_batch(data, replace(config, num_workers=0), world, share)
+    if config.cache.vision_tokens and bench.with_loader:
+        policy, _ = make_policy(config, data.stats, world.device)
+        data = with_vision_tokens(data, policy, config, world)
+    is_encoded = data.tokens is not None or not bench.with_loader
+    return Subject(
+        config=config,
+        stats=data.stats,
+        share=share,
+        batch=as_trained(recorded, config, data.stats, world) if is_encoded else recorded,
+        recorded=tensor_shapes(recorded),
+        data=data,
+    )
 
 
 def made_up_subject(
-    bench: BenchStepConfig, config: TrainConfig, share: Share, device: torch.device
+    bench: BenchStepConfig, config: TrainConfig, share: Share, world: World
 ) -> Subject:
     """A run on data that nobody has recorded; one batch is an epoch of it."""
     assert config.policy is not None
     policy, num_samples = with_made_up_features(config.policy, bench), share.samples_per_step
     config = settled(replace(config, policy=policy), Position(), num_samples, num_samples)
-    batch = made_up_batch(policy, share.samples_per_rank, device)
-    return Subject(config, made_up_stats(policy), share, batch, None)
+    batch, stats = (
+        made_up_batch(policy, share.samples_per_rank, world.device),
+        made_up_stats(policy),
+    )
+    return Subject(
+        config=config,
+        stats=stats,
+        share=share,
+        batch=as_trained(batch, config, stats, world),
+        recorded=tensor_shapes(batch),
+        data=None,
+    )
+
+
+def as_trained(batch: Batch, config: TrainConfig, stats: Stats, world: World) -> Batch:
+    """A batch as updates read it: with tokens instead of images, where those are kept."""
+    if not config.cache.vision_tokens:
+        return batch
+    policy, _ = make_policy(config, stats, world.device)
+    with autocast_of(world):
+        return FrozenEncoder(policy).with_tokens(batch)
 
 
 def has_dataset(config: TrainConfig) -> bool:
@@ -85,7 +123,7 @@ def first_samples(batch: Batch, number: int) -> Batch:
     return {name: values[:number] for name, values in batch.items()}
 
 
-def tensor_shapes(batch: Batch) -> dict[str, tuple[str, tuple[int, ...]]]:
+def tensor_shapes(batch: Batch) -> Shapes:
     """Type and shape of every tensor of a batch, in words that any torch knows."""
     return {
         name: (str(value.dtype).removeprefix("torch."), tuple(value.shape))

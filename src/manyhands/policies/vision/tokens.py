@@ -1,17 +1,14 @@
 """Tokens of images as files keep them: those in bfloat16, which numpy lacks, as their bits."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
 _BITS = torch.int16
 
 
-def stored(tokens: Tensor) -> np.ndarray:
+def storable(tokens: Tensor) -> Tensor:
     """Tokens in numbers that numpy knows."""
-    tokens = tokens.view(_BITS) if tokens.dtype is torch.bfloat16 else tokens
-    array: np.ndarray = tokens.cpu().numpy()
-    return array
+    return tokens.view(_BITS) if tokens.dtype is torch.bfloat16 else tokens
 
 
 def restored(tokens: Tensor) -> Tensor:
