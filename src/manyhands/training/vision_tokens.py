@@ -25,7 +25,7 @@ from manyhands.training.loading import loading_of
 from manyhands.training.validate import held_out_rows
 from manyhands.types import VISION_TOKENS
 
-NUM_ENCODED = 64
+NUM_ENCODED = 32
 """Frames that are encoded at a time."""
 
 
@@ -46,8 +46,9 @@ def with_vision_tokens(
     encoder = FrozenEncoder(policy)
     plan = planned(data, encoder, config, world)
     # All processes read alike, also where one machine has less room than another.
-    if world.any(plan.where == "off"):
-        return replace(data, notes=[*data.notes, f"WARNING: {plan.reason}"])
+    refused = [each.reason for each in world.gather(plan) if each.where == "off"]
+    if refused:
+        return replace(data, notes=[*data.notes, f"WARNING: {refused[0]}"])
     caches = plan.opened()
     wanted = [*zip(wanted_frames(data, config), caches.caches, strict=True)]
     filling = Filling(encoder, config, world, data)
@@ -142,8 +143,7 @@ class Filling:
         return progress_bar("encoding frames") if self._world.is_main else nullcontext(_in_silence)
 
     def _missing(self, own: Wanted, cache: TokenCache) -> Wanted:
-        blocks = np.arange(len(own.rows)) // NUM_ENCODED
-        rows = own.rows[blocks % self._world.num_local_ranks == self._world.local_rank]
+        rows = np.array_split(own.rows, self._world.num_local_ranks)[self._world.local_rank]
         frames = own.dataset.source.selection.frames(rows)
         is_kept = [store.are_present(frames) for store in cache.of_camera.values()]
         return Wanted(own.dataset, rows[~np.all(is_kept, axis=0)])

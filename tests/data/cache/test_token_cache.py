@@ -61,6 +61,13 @@ def test_what_is_lost_during_a_run_is_told(plain_root, tmp_path):
         dataset.batch([8, 9])
 
 
+def test_a_folder_that_cannot_be_written_to_is_told(plain_root, tmp_path):
+    plan = planned(plain_root, tmp_path)
+    (tmp_path / "frames").write_text("in the way")
+    with pytest.raises(EnvironmentFault, match=r"cannot hold vision tokens: .* --cache\.folder"):
+        plan.opened()
+
+
 def test_stores_are_found_again_by_what_tokens_are_of(plain_root, tmp_path):
     caches = filled(planned(plain_root, tmp_path))
     caches.make_durable()

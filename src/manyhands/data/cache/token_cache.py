@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 
@@ -104,17 +105,22 @@ class TokenPlan:
 
     def opened(self) -> TokenCaches:
         """The stores of all cameras."""
-        in_ram = self.where == "ram"
-        home = ram_home() if in_ram else self.wish.home
+        home = ram_home() if self.where == "ram" else self.wish.home
         assert home is not None and self.where != "off"
-        caches = [
-            {
-                key: FrameStore(home, spec, spec.num_frames * spec.frame_bytes, in_ram)
-                for key, spec in specs.items()
-            }
-            for specs in self.specs
-        ]
-        return TokenCaches([TokenCache(stores, in_ram) for stores in caches])
+        try:
+            return TokenCaches([self._opened(home, specs) for specs in self.specs])
+        except OSError as error:
+            raise EnvironmentFault(
+                f"{home} cannot hold vision tokens: {error}; choose another --cache.folder"
+            ) from None
+
+    def _opened(self, home: Path, specs: dict[str, StoreSpec]) -> TokenCache:
+        in_ram = self.where == "ram"
+        stores = {
+            key: FrameStore(home, spec, spec.num_frames * spec.frame_bytes, in_ram)
+            for key, spec in specs.items()
+        }
+        return TokenCache(stores, in_ram)
 
 
 def plan_token_caches(
