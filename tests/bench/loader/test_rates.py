@@ -7,7 +7,7 @@ from manyhands.bench.loader.rates import LoaderResult, bench_loader, request_of
 from manyhands.config.bench import BenchLoaderConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.data.writing.writer import DatasetWriter
-from manyhands.errors import UserError
+from manyhands.errors import ConfigError, UserError
 from manyhands.training.data import alone, open_training_data
 
 CAMERA = "observation.image"
@@ -51,6 +51,12 @@ def test_without_a_cache_only_decoding_is_measured(filmed):
     bench = BenchLoaderConfig(seconds=0.1)
     result = bench_loader(bench, config_of(filmed, "--cache.mode=off"), lambda *now: None)
     assert result.cache_samples_per_s is None and "switched off" in result.cache_reason
+
+
+def test_tokens_are_measured_elsewhere(filmed):
+    config = config_of(filmed, "--cache.vision_tokens=true")
+    with pytest.raises(ConfigError, match="bench loader reads images; see bench step"):
+        bench_loader(BenchLoaderConfig(seconds=0.1), config, lambda *now: None)
 
 
 def test_the_other_loader_is_asked_for_the_same_samples(filmed):

@@ -10,11 +10,12 @@ from manyhands.bench.loader.memory import resident_bytes
 from manyhands.bench.loader.reference import ReferenceRequest, measure_reference
 from manyhands.config.bench import BenchLoaderConfig
 from manyhands.config.train import TrainConfig
+from manyhands.config.vision_tokens import FLAG
 from manyhands.cores import num_cores
 from manyhands.data.cache.fill import Progress, fill
 from manyhands.data.dataset import Dataset
 from manyhands.data.loading.stream import SampleStream, Share, resolve_num_workers
-from manyhands.errors import UserError
+from manyhands.errors import ConfigError, UserError
 from manyhands.training.data import TrainingData, alone, open_training_data, windows_of
 from manyhands.training.loading import loading_of, max_ram_of
 from manyhands.types import Batch
@@ -51,6 +52,8 @@ def bench_loader(
     bench: BenchLoaderConfig, config: TrainConfig, on_progress: Progress
 ) -> LoaderResult:
     """Measure one way after the other, in one run on one machine."""
+    if config.cache.vision_tokens:
+        raise ConfigError([f"{FLAG}: bench loader reads images; see bench step --with_loader"])
     decoding, _ = open_training_data(without_cache(config), alone)
     decode_rate = samples_per_s(decoding, config, bench.seconds)
     cached, config = open_training_data(config, alone)
