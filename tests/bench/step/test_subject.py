@@ -51,14 +51,19 @@ def filmed(tmp_path) -> Path:
     return tmp_path / "filmed"
 
 
-@pytest.mark.parametrize("is_made_up", [True, False])
-def test_tokens_take_the_place_of_images(tiny_vlm, filmed, tmp_path, is_made_up):
-    recorded = (f"--dataset.root={filmed}", "--with_loader=true")
-    data = ("--cameras=2", "--image_size=[24,40]") if is_made_up else recorded
+@pytest.mark.parametrize(
+    ("data", "are_kept"),
+    [
+        ("--cameras=2 --image_size=[24,40]", False),
+        ("--dataset.root={}", False),
+        ("--dataset.root={} --with_loader=true", True),
+    ],
+)
+def test_tokens_take_the_place_of_images(tiny_vlm, filmed, tmp_path, data, are_kept):
     model = ("type=smolvla", f"vlm_model_name={tiny_vlm}", "random_vlm=true", "num_vlm_layers=2")
     sizes = ("resize_imgs_with_padding=[32,32]", "chunk_size=5", "n_action_steps=5", "device=cpu")
     own = ("--batch_size=4", "--num_workers=0", f"--cache.folder={tmp_path}")
-    flags = (*data, *(f"--policy.{each}" for each in (*model, *sizes)), *own)
+    flags = (*data.format(filmed).split(), *(f"--policy.{each}" for each in (*model, *sizes)), *own)
     bench, config = read_step_flags([*flags, "--cache.vision_tokens=true"])
     with joined_world(config) as world:
         subject = subject_of(bench, config, world)
@@ -67,7 +72,7 @@ def test_tokens_take_the_place_of_images(tiny_vlm, filmed, tmp_path, is_made_up)
     cameras = {name for name in subject.config.policy.input_features if "image" in name}
     assert {subject.batch[f"{name}.tokens"].shape for name in cameras} == {(4, 4, 48)}
     assert not subject.batch.keys() & cameras and cameras <= subject.recorded.keys()
-    assert is_made_up or subject.data.tokens is not None
+    assert are_kept == (subject.data is not None and subject.data.tokens is not None)
 
 
 def test_shapes_are_told_in_words_of_any_torch():
