@@ -84,8 +84,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         due=due,
     )
     world.once_per_machine(lambda: data.kept.read_ahead_meanwhile(max_ram_of(config)))
-    notes += data.notes + resuming
-    journal.introduce(facts_of(run, data), banner_of(run, data) + notes)
+    journal.introduce(facts_of(run, data), banner_of(run, data) + notes + data.notes + resuming)
     secure_return(run)
     return run
 
