@@ -124,14 +124,14 @@ def test_a_strategy_does_not_change_losses(flags_of, in_ranks, tmp_path, metrics
 def test_weights_of_two_types_are_sharded_and_resumed(
     flags_of, in_ranks, tmp_path, metrics, weights, two_types
 ):
-    alone, whole, parts = (tmp_path / name for name in ("alone", "whole", "parts"))
+    alone, whole, half = (tmp_path / name for name in ("alone", "whole", "half"))
     flags = flags_of(two_types, "--steps=4", "--policy.scheduler_decay_steps=4")
-    spread = [*flags, "--batch_size=2", *FSDP]
-    in_ranks([(1, alone, flags), (2, whole, spread), (2, parts, [*spread, "--steps=2"])])
-    in_ranks([(2, parts, ["--steps=4", f"--resume={parts}"])])
+    in_ranks([(1, alone, flags), (2, whole, [*flags, "--batch_size=2", "--save_freq=2", *FSDP])])
+    shutil.copytree(whole / "checkpoints/000002", half / "checkpoints/000002")
+    in_ranks([(2, half, [f"--resume={half}"])])
     found, expected = (metrics(each)[4]["loss"] for each in (whole, alone))
     assert found == pytest.approx(expected, rel=1e-3)
-    resumed = weights(parts)
+    resumed = weights(half)
     assert {each.dtype for each in resumed.values()} == {torch.float32, torch.bfloat16}
     assert all(torch.equal(resumed[name], value) for name, value in weights(whole).items())
 
