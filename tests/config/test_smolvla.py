@@ -62,6 +62,16 @@ def test_what_this_package_adds_is_not_in_lerobots_files():
     assert "mode" not in stored["rtc_config"]
 
 
+def test_how_it_is_computed_is_not_lerobots_concern():
+    own = replace(CONFIG, exact=True, gradient_checkpointing=True)
+    assert encode(own, stored=True) == encode(CONFIG, stored=True)
+
+
+def test_it_trains_in_bf16_unless_it_is_to_be_exact():
+    assert CONFIG.trains_in_bf16
+    assert not replace(CONFIG, exact=True).trains_in_bf16
+
+
 RTC = {
     "enabled": False,
     "prefix_attention_schedule": "EXP",

@@ -1,7 +1,7 @@
 """Layers that can be sharded, recomputed and compiled one by one."""
 
-import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from manyhands.policies.loss import loss_of
 from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLayer
@@ -37,14 +37,17 @@ def test_every_layer_is_called_as_a_module(tiny):
     assert called == [*others[:2], *texts, *texts, *others[2:]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_layers_compile_without_a_break(tiny, kind):
+def test_layers_of_a_kind_are_compiled_together_and_without_a_break(tiny):
     network, batch, draws = tiny.network(), tiny.batch(), tiny.draws()
     expected = loss_and_gradients(network, batch, draws)
+    torch._dynamo.reset()
+    counters.clear()
     for layer in network.modules():
-        if isinstance(layer, kind):
+        if isinstance(layer, KINDS):
             layer.compile(backend="aot_eager", fullgraph=True, dynamic=False)
     torch.testing.assert_close(loss_and_gradients(network, batch, draws), expected)
+    # Of images; of words and of the state, by the last layer and by others; joint and apart.
+    assert counters["stats"]["unique_graphs"] == 1 + 4 + 2
     torch._dynamo.reset()
 
 
