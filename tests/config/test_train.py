@@ -108,6 +108,7 @@ FLAGS = [
     "policy.drop_n_last_frames",
     "policy.dropout",
     "policy.empty_cameras",
+    "policy.exact",
     "policy.expert_width_multiplier",
     "policy.feedforward_activation",
     "policy.freeze_vision_encoder",

@@ -280,6 +280,7 @@ ELSEWHERE = {
     "policy.add_image_special_tokens": "policies/smolvla/test_model.py",
     "policy.attention_mode": "policies/smolvla/test_vlm.py",
     "policy.empty_cameras": "policies/smolvla/test_model.py",
+    "policy.exact": "policies/smolvla/test_network.py",
     "policy.expert_width_multiplier": "policies/smolvla/test_vlm.py",
     "policy.freeze_vision_encoder": "policies/smolvla/test_network.py",
     "policy.load_vlm_weights": "policies/smolvla/test_start.py",
