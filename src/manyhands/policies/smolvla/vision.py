@@ -45,4 +45,5 @@ def _patches(embeddings: Any, pixels: Tensor, places: Tensor) -> Tensor:
     patches = pixels.unfold(2, size, size).unfold(3, size, size).permute(0, 2, 3, 1, 4, 5)
     patches = patches.flatten(3).flatten(1, 2)
     hidden = F.linear(patches, projection.weight.flatten(1), projection.bias)
-    return hidden + embeddings.position_embedding(places).to(hidden.dtype)
+    known: Tensor = embeddings.position_embedding(places)
+    return hidden + known.to(hidden.dtype)
