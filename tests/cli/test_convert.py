@@ -133,3 +133,10 @@ def test_a_checkpoint_without_shards_is_told(tmp_path, capsys):
         (tmp_path / name).mkdir()
     assert run(f"--checkpoint={tmp_path}") == 2
     assert "only checkpoints of sharded runs" in capsys.readouterr().err
+
+
+def test_a_policy_without_adapters_has_none_to_merge(tmp_path, capsys):
+    (tmp_path / "config.json").write_text("{}")
+    assert run(f"--checkpoint={tmp_path}", f"--output={tmp_path / 'new'}") == 2
+    assert "has no adapters to merge" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

@@ -8,6 +8,7 @@ from manyhands.config.act import ActConfig
 from manyhands.config.changes import changes_since, faults_of_changes, told_changes
 from manyhands.config.files import OWN_CONFIG, to_json
 from manyhands.config.optim import AdamWConfig
+from manyhands.config.peft import PeftConfig
 from manyhands.config.train import TrainConfig
 
 RUN = TrainConfig(policy=ActConfig(), optimizer=AdamWConfig(lr=1e-4), steps=10)
@@ -51,6 +52,11 @@ def test_what_the_weights_mean_cannot_change(checkpoint, values, is_free):
     if not is_free:
         (name,) = values
         assert f"--policy.{name}={values[name]} cannot change" in faults[0]
+
+
+def test_adapters_can_neither_come_nor_change_on_the_way(checkpoint):
+    changes = changes_since(checkpoint, replace(RUN, peft=PeftConfig(r=4)))
+    assert any("--peft.r=4 cannot change" in fault for fault in faults_of_changes(changes))
 
 
 def test_a_checkpoint_of_lerobots_tells_of_no_changes(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from manyhands.config.act import ActConfig
 from manyhands.config.check import faults_of
 from manyhands.config.optim import AdamWConfig, ConstantWithWarmupConfig, DiffuserSchedulerConfig
+from manyhands.config.peft import PeftConfig
 from manyhands.config.train import (
     AcceleratorConfig,
     DatasetConfig,
@@ -43,6 +44,7 @@ def test_a_sound_config_has_no_fault():
         ({"policy": SEEING, "resume": "run"}, "--resume"),
         ({"policy": replace(SEEING, pretrained_path=Path("base"))}, "--policy.path=base"),
         ({"policy": ActConfig(use_peft=True)}, "--policy.use_peft"),
+        ({"peft": PeftConfig(r=0)}, "--peft.r=0 must be at least 1"),
         ({"policy": ActConfig(device="tpu")}, "--policy.device"),
         ({"batch_size": 0}, "--batch_size"),
         ({"steps": 0}, "--steps"),

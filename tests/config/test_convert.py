@@ -19,6 +19,7 @@ OUTPUT = Path("new")
         ConvertConfig(dataset=SOURCE, output=OUTPUT, episodes=[1, 2], exclude_episodes=[2]),
         ConvertConfig(merge=["a", "b"], output=OUTPUT, allow_mixed_robots=True),
         ConvertConfig(checkpoint=Path("run")),
+        ConvertConfig(checkpoint=Path("run"), output=OUTPUT),
     ],
 )
 def test_a_possible_conversion_has_no_faults(config):
@@ -39,7 +40,8 @@ def test_a_possible_conversion_has_no_faults(config):
             {"dataset": NamedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
             "--dataset.revision chooses a Hub revision",
         ),
-        ({"checkpoint": Path("run"), "output": OUTPUT}, "--output is about datasets"),
+        ({"checkpoint": Path("run"), "output": Path("/")}, "--output=/ exists already"),
+        ({"checkpoint": Path("run"), "episodes": [1]}, "--episodes is about datasets"),
     ],
 )
 def test_what_cannot_work_is_told(values, message):

@@ -146,10 +146,26 @@ def test_publishing_is_a_wish_when_it_is_typed(tmp_path):
 
 
 def test_what_lerobot_was_asked_for_and_does_not_exist_here_is_refused(tmp_path):
-    file = stored(tmp_path, THEIRS | {"peft": {"method_type": "LORA"}, "tolerance_s": 0.5})
+    file = stored(tmp_path, THEIRS | {"reward_model": {"type": "any"}, "tolerance_s": 0.5})
     with pytest.raises(ConfigError) as caught:
         read_train_config([f"--config_path={file}"])
-    assert [fault.split("=")[0] for fault in caught.value.faults] == ["--tolerance_s", "--peft"]
+    assert [fault.split("=")[0] for fault in caught.value.faults] == [
+        "--reward_model",
+        "--tolerance_s",
+    ]
+
+
+def test_a_run_with_adapters_is_told_as_lerobot_tells_it_and_understood_again(tmp_path):
+    policy = {"type": "act", "pretrained_path": "base", "use_peft": True}
+    theirs = THEIRS | {"peft": {"r": 4, "target_modules": ["linear1"]}}
+    file = stored(tmp_path, theirs | {"policy": THEIRS["policy"] | policy})
+    config = read_train_config([f"--config_path={file}"])
+    assert config.peft is not None and config.policy is not None
+    assert (config.peft.r, config.peft.target_modules) == (4, ["linear1"])
+    assert config.policy.use_peft is False
+    told = to_lerobot(config, Path("outputs/run"))
+    assert told["policy"]["use_peft"] is True
+    assert told["peft"]["target_modules"] == ["linear1"]
 
 
 def test_no_seed_and_no_start_method_mean_the_usual_ones(tmp_path):

@@ -49,6 +49,45 @@ def camera_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def task_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two short episodes of two tasks with a camera."""
+    root = tmp_path_factory.mktemp("data") / "tasks"
+    features = {
+        "observation.state": {"dtype": "float32", "shape": (4,), "names": None},
+        CAMERA: {"dtype": "image", "shape": (24, 32, 3), "names": ["height", "width", "channels"]},
+        "action": {"dtype": "float32", "shape": (3,), "names": None},
+    }
+    draw = np.random.default_rng(0)
+    with DatasetWriter.create(root, 10, features) as writer:
+        for task in ("pick up the cube", "stack"):
+            for _ in range(8):
+                frame = {
+                    "observation.state": draw.normal(size=4).astype("f4"),
+                    CAMERA: draw.integers(0, 256, (24, 32, 3), dtype=np.uint8),
+                    "action": draw.normal(size=3).astype("f4"),
+                }
+                writer.add_frame({**frame, "task": task})
+            writer.save_episode()
+    return root
+
+
+@pytest.fixture(scope="session")
+def tiny_smolvla(tiny_vlm: Path) -> tuple[str, ...]:
+    """Flags of a SmolVLA as small as one can be."""
+    return (
+        "--policy.type=smolvla",
+        f"--policy.vlm_model_name={tiny_vlm}",
+        "--policy.random_vlm=true",
+        "--policy.num_vlm_layers=2",
+        "--policy.chunk_size=4",
+        "--policy.n_action_steps=4",
+        "--policy.resize_imgs_with_padding=[32,32]",
+        "--policy.max_state_dim=8",
+        "--policy.max_action_dim=6",
+    )
+
+
+@pytest.fixture(scope="session")
 def plant(tiny_dataset: Path) -> Any:
     """Copies the tiny dataset with one value of episode 1, frame 4 put to something else."""
 

@@ -4,63 +4,26 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from manyhands.config.resolve import read_train_config
-from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import CheckpointError, ConfigError, UserError, WeightsUnavailable
 from manyhands.policies.load import load_policy
 from manyhands.training.start import run_training
 
-AXES = ["height", "width", "channels"]
 FSDP = ("--parallelism.dp_shard=-1",)
 TASKS = ("pick up the cube", "stack")
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory) -> Path:
-    """Two short episodes of two tasks with a camera."""
-    root = tmp_path_factory.mktemp("data") / "pictures"
-    features = {
-        "observation.state": {"dtype": "float32", "shape": (4,), "names": None},
-        "observation.images.top": {"dtype": "image", "shape": (24, 32, 3), "names": AXES},
-        "action": {"dtype": "float32", "shape": (3,), "names": None},
-    }
-    draw = np.random.default_rng(0)
-    with DatasetWriter.create(root, 10, features) as writer:
-        for task in TASKS:
-            for _ in range(8):
-                frame = {
-                    "observation.state": draw.normal(size=4).astype("f4"),
-                    "observation.images.top": draw.integers(0, 256, (24, 32, 3), dtype=np.uint8),
-                    "action": draw.normal(size=3).astype("f4"),
-                }
-                writer.add_frame({**frame, "task": task})
-            writer.save_episode()
-    return root
-
-
 @pytest.fixture
-def flags_of(dataset, tiny_vlm):
+def flags_of(task_dataset, tiny_smolvla):
     """Flags of a run, fresh or of a start of its own."""
 
     def flags(*own: str, start: tuple[str, ...] | None = None) -> list[str]:
-        fresh = (
-            "--policy.type=smolvla",
-            f"--policy.vlm_model_name={tiny_vlm}",
-            "--policy.random_vlm=true",
-            "--policy.num_vlm_layers=2",
-            "--policy.chunk_size=4",
-            "--policy.n_action_steps=4",
-            "--policy.resize_imgs_with_padding=[32,32]",
-            "--policy.max_state_dim=8",
-            "--policy.max_action_dim=6",
-        )
         common = ("--policy.device=cpu", "--num_workers=0", "--batch_size=4", "--log_freq=1")
-        where = (f"--dataset.root={dataset}",)
-        return [*where, *(fresh if start is None else start), *common, *own]
+        where = (f"--dataset.root={task_dataset}",)
+        return [*where, *(tiny_smolvla if start is None else start), *common, *own]
 
     return flags
 
@@ -176,7 +139,7 @@ def test_weights_of_two_types_are_trained_saved_and_loaded(train, tiny_vlm, tmp_
         assert (value.dtype is torch.float32) or not is_full
 
 
-def test_a_policy_goes_on_with_a_camera_that_is_empty(train, dataset):
+def test_a_policy_goes_on_with_a_camera_that_is_empty(train):
     run = train("base", "--steps=1", "--policy.empty_cameras=1")
     again = train("again", "--steps=1", start=(f"--policy.path={run}",))
     policy = load_policy(again, device="cpu")

@@ -1,15 +1,18 @@
-"""Policies of sharded checkpoints, made loadable: the weights that ranks saved, in one file."""
+"""Policies whose weights lie in several places, made whole: in shards, or in adapters."""
 
 from pathlib import Path
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import whole_directory, whole_file
 from manyhands.checkpoint.shards import Shards
 from manyhands.config.checkpoints import find_checkpoint
 from manyhands.config.folders import AVERAGED, PRETRAINED, SHARDS, TRAINING_STATE
 from manyhands.errors import CheckpointError
+from manyhands.lerobot_format.adapters import read_settings
 from manyhands.lerobot_format.files import write_tensors
-from manyhands.lerobot_format.policy import WEIGHTS_FILE
+from manyhands.lerobot_format.policy import WEIGHTS_FILE, weights_file
 from manyhands.manifest import MANIFEST, entry_of, manifest_text, read_manifest
+from manyhands.policies.adapters import merge
+from manyhands.policies.load import find_policy, load_policy
 
 
 def gather_checkpoint(path: Path) -> list[Path]:
@@ -19,17 +22,29 @@ def gather_checkpoint(path: Path) -> list[Path]:
     if not folder.is_dir():
         raise CheckpointError(
             f"--checkpoint={path}: {folder} is missing; only checkpoints of sharded runs need "
-            f"converting, all others hold {WEIGHTS_FILE}"
+            f"converting, all others hold {WEIGHTS_FILE}; adapters are merged by --output=FOLDER"
         )
     shards = Shards(folder)
     facts, entries = read_manifest(checkpoint)
     files = []
     for name in (PRETRAINED, AVERAGED):
         if (checkpoint / name).is_dir():
-            files.append(checkpoint / name / WEIGHTS_FILE)
+            files.append(weights_file(checkpoint / name))
             with whole_file(files[-1]) as scratch:
                 write_tensors(scratch, shards.read_folder(name), metadata={"format": "pt"})
-            entries[f"{name}/{WEIGHTS_FILE}"] = entry_of(files[-1])
+            entries[f"{name}/{files[-1].name}"] = entry_of(files[-1])
     with whole_file(checkpoint / MANIFEST) as scratch:
         scratch.write_text(manifest_text(facts, entries), "utf-8")
     return files
+
+
+def merge_adapters(path: Path, output: Path) -> Path:
+    """Write a policy with adapters as one without, anew; return the file of its weights."""
+    folder = find_policy(path)
+    if read_settings(folder) is None:
+        raise CheckpointError(f"--checkpoint={path}: {folder} has no adapters to merge")
+    policy = load_policy(folder, device="cpu")
+    merge(policy)
+    with whole_directory(output) as scratch:
+        policy.save(scratch)
+    return weights_file(output)

@@ -1,4 +1,4 @@
-"""`manyhands convert`: datasets into a new one of version 3.0, shards into whole weights."""
+"""`manyhands convert`: datasets into one of version 3.0, shards and adapters into whole weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,18 +17,20 @@ USAGE = """manyhands convert --dataset.root=OLD --output=NEW
 manyhands convert --dataset.root=OLD --output=NEW --exclude_episodes=[3,7]
 manyhands convert --merge=[A,B,C] --output=NEW
 manyhands convert --checkpoint=RUN_OR_CHECKPOINT
+manyhands convert --checkpoint=RUN_OR_CHECKPOINT --output=NEW
 
 Copies episodes of datasets in LeRobot's format v2.0, v2.1 or v3.0 into a new one of v3.0: converts,
 removes episodes, merges. Videos are copied as they are encoded; the old datasets stay untouched.
 With --checkpoint, the policies that a sharded run saved with --checkpoint_format=dcp get a file of
-their whole weights, model.safetensors, which makes them loadable."""
+their whole weights, model.safetensors, which makes them loadable. With --output too, a policy with
+adapters is written anew with them merged into its weights."""
 
 
 def convert_command(arguments: Sequence[str]) -> int:
     """Copy as the arguments say; return the exit code."""
     config = read_config(ConvertConfig, USAGE, arguments)
     if config.checkpoint is not None:
-        return gather_weights(config.checkpoint, config.json)
+        return make_whole(config.checkpoint, config.output, config.json)
     assert config.output is not None
     from manyhands.data.writing.copy_episodes import copy_episodes
 
@@ -40,11 +42,14 @@ def convert_command(arguments: Sequence[str]) -> int:
     return 0
 
 
-def gather_weights(checkpoint: Path, summary: Path | None) -> int:
-    """Make whole weights of a checkpoint's shards; return the exit code."""
-    from manyhands.checkpoint.convert import gather_checkpoint
+def make_whole(checkpoint: Path, output: Path | None, summary: Path | None) -> int:
+    """Make whole weights of a checkpoint's shards, or elsewhere of its adapters; the exit code."""
+    from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 
-    files = gather_checkpoint(checkpoint)
+    if output is None:
+        files = gather_checkpoint(checkpoint)
+    else:
+        files = [merge_adapters(checkpoint, output)]
     for file in files:
         print(f"{file}: {units.num_bytes(file.stat().st_size)}")
     write_results(summary, {"files": [str(file) for file in files]})

@@ -44,7 +44,8 @@ def faults_of_changes(changes: Changes) -> Iterator[str]:
     for name, (before, now) in changes.items():
         section, _, own = name.partition(".")
         own = own.partition(".")[0]
-        if section == "policy" and own not in FREE and not own.startswith(FREE_BEGINNINGS):
+        is_fixed = own not in FREE and not own.startswith(FREE_BEGINNINGS)
+        if section == "peft" or (section == "policy" and is_fixed):
             yield (
                 f"--{name}={now} cannot change on the way: the weights of this run were trained "
                 f"with {before}; leave it out, or start a new run with --policy.path"

@@ -36,6 +36,8 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
     yield from _budget_faults(config)
     yield from _batch_faults(config)
     yield from _policy_faults(config)
+    if config.peft is not None:
+        yield from config.peft.faults(config.policy)
     yield from _optimizer_faults(config)
     yield from config.scaling.faults()
     yield from config.ema.faults()
@@ -203,8 +205,8 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
     if policy.push_to_hub:
         yield from _publishing_faults(config, policy.repo_id)
     yield from _backbone_faults(config, policy)
-    if policy.use_peft:
-        yield "--policy.use_peft=true: adapters cannot be trained with this policy"
+    if policy.use_peft and policy.pretrained_path is None:
+        yield "--policy.use_peft=true needs --policy.path=FOLDER, a policy with adapters"
     if policy.device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", policy.device):
         yield f"--policy.device={policy.device} is not cpu, cuda or cuda:N"
 

@@ -1,4 +1,4 @@
-"""A dataset to be made from others, or a checkpoint to be gathered, as the user asked for it."""
+"""A dataset to be made from others, or a checkpoint to be made whole, as the user asked for it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class ConvertConfig:
     merge: list[str] | None = None
     """Folders or Hub names of several datasets to join in this order, instead of --dataset."""
     output: Path | None = None
-    """Folder of the new dataset, which must not exist yet."""
+    """Folder of the new dataset or of the merged policy, which must not exist yet."""
     episodes: list[int] | None = None
     """Episodes to copy, in this order; null for all."""
     exclude_episodes: list[int] | None = None
@@ -23,7 +23,7 @@ class ConvertConfig:
     allow_mixed_robots: bool = False
     """Merge datasets of different robots; the new one then names none."""
     checkpoint: Path | None = None
-    """Run or checkpoint with shards, whose policies get a file of their whole weights."""
+    """Run or checkpoint with shards to put together; with --output, with adapters to merge."""
     json: Path | None = None
     """File to write a summary to."""
 
@@ -39,10 +39,12 @@ class ConvertConfig:
         return [*faults, *(self._dataset_faults() if self.merge is None else self._merge_faults())]
 
     def _checkpoint_faults(self) -> Iterator[str]:
-        plain = ConvertConfig(checkpoint=self.checkpoint, json=self.json)
+        plain = ConvertConfig(checkpoint=self.checkpoint, output=self.output, json=self.json)
         for name, value in vars(self).items():
             if value != getattr(plain, name):
                 yield f"--{name} is about datasets; leave it out with --checkpoint"
+        if self.output is not None and self.output.exists():
+            yield f"--output={self.output} exists already; choose a folder that does not"
 
     def _dataset_faults(self) -> Iterator[str]:
         for fault in self.dataset.naming_faults():

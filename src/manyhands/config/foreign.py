@@ -19,7 +19,6 @@ AT_DEFAULT: dict[str, Any] = {
     "persistent_workers": True,
     "save_checkpoint_to_hub": False,
     "sample_weighting": None,
-    "peft": None,
     "checkpoint_path": None,
     "dataset.repo_type": "dataset",
     "dataset.return_uint8": False,

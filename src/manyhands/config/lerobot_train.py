@@ -100,6 +100,8 @@ def to_lerobot(config: TrainConfig, run_dir: Path) -> Tree:
     """A run as LeRobot would have written it; what LeRobot cannot express is left out."""
     own = encode(config, stored=True)
     own["dataset"] |= _dataset_name(config.dataset) | _episodes(config.dataset)
+    if config.peft is not None:
+        own["policy"]["use_peft"] = True
     own["job_name"] = config.job_name or (config.policy and config.policy.type)
     return _in_keys_of(DEFAULTS, own) | {"output_dir": str(run_dir), "resume": False}
 
@@ -115,7 +117,9 @@ def from_lerobot(tree: Tree) -> Tree:
         if key not in dropped and not (key in unset and value is None)
     }
     if isinstance(kept.get("policy"), dict):
-        kept["policy"] = without_wishes(kept["policy"])
+        # A run with new adapters began from a policy without any.
+        made = {"use_peft": False} if kept.get("peft") else {}
+        kept["policy"] = without_wishes(kept["policy"]) | made
     if isinstance(kept.get("accelerator"), dict):
         accelerator = kept["accelerator"].items()
         kept["accelerator"] = {key: value for key, value in accelerator if key not in TRAVEL}

@@ -19,6 +19,8 @@ class PolicyConfig(ABC):
     """What every policy has; the concrete class is chosen by `--policy.type`."""
 
     type: ClassVar[str]
+    adapter_targets: ClassVar[str | None] = None
+    """Pattern of the layers that --peft adapts unless told otherwise, by their whole names."""
 
     n_obs_steps: int = 1
     """Observations the policy looks at, the current one included."""
@@ -31,7 +33,7 @@ class PolicyConfig(ABC):
     use_amp: bool = False
     """Train in bf16 mixed precision where no other precision is chosen."""
     use_peft: bool = False
-    """Kept for LeRobot's files; only false."""
+    """Whether --policy.path has adapters, which are then trained further; --peft makes new ones."""
     push_to_hub: bool = False
     """Upload the policy to --policy.repo_id when training has finished."""
     repo_id: str | None = None

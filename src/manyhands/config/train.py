@@ -8,6 +8,7 @@ from manyhands.config.dataset import NamedDatasetConfig
 from manyhands.config.ema import EmaConfig
 from manyhands.config.optim import OptimizerConfig, SchedulerConfig
 from manyhands.config.parallelism import DdpConfig, FsdpConfig, ParallelismConfig
+from manyhands.config.peft import PeftConfig
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.step import StepConfig
 from manyhands.config.transforms import ImageTransformsConfig
@@ -179,6 +180,7 @@ class TrainConfig:
 
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     policy: PolicyConfig | None = None
+    peft: PeftConfig | None = None
     output_dir: Path | None = None
     """Run directory; null makes outputs/train/<date>/<time>_<job_name>."""
     job_name: str | None = None

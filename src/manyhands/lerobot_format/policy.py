@@ -1,4 +1,4 @@
-"""A policy folder as LeRobot lays it out: `config.json`, `model.safetensors` and the processors."""
+"""A policy folder as LeRobot lays it out: `config.json`, weights or adapters, and processors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
@@ -16,6 +16,13 @@ from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import encode
 from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import CheckpointError
+from manyhands.lerobot_format.adapters import (
+    ADAPTER_CONFIG_FILE,
+    ADAPTER_WEIGHTS_FILE,
+    Settings,
+    saved_tensors,
+    write_settings,
+)
 from manyhands.lerobot_format.files import read_json, read_tensors, write_json, write_tensors
 from manyhands.lerobot_format.legacy import lifted_processors, without_statistics
 from manyhands.lerobot_format.processor import Processors, has_processors, write_processors
@@ -73,8 +80,14 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     return {name.replace("._orig_mod", ""): value for name, value in weights.items()}
 
 
+def weights_file(folder: Path) -> Path:
+    """The file of a folder that holds what was trained."""
+    has_adapters = (folder / ADAPTER_CONFIG_FILE).is_file()
+    return folder / (ADAPTER_WEIGHTS_FILE if has_adapters else WEIGHTS_FILE)
+
+
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
-    path = folder / WEIGHTS_FILE
+    path = weights_file(folder)
     if not path.is_file() and (folder / "pytorch_model.bin").is_file():
         raise CheckpointError(
             f"{folder} holds pytorch_model.bin, a pickle; weights must be safetensors: "
@@ -88,18 +101,21 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
     return read_tensors(path)
 
 
+@torch.no_grad()
 def load_weights(network: nn.Module, folder: Path) -> None:
     """Copy a folder's weights into a network that has the same names and shapes, and no others."""
-    network.load_state_dict(read_fitting_weights(network, folder))
+    weights = read_fitting_weights(network, folder)
+    for name, held in saved_tensors(network).items():
+        held.copy_(weights[name])
 
 
 def read_fitting_weights(network: nn.Module, folder: Path) -> dict[str, Tensor]:
     """The weights in a folder, of the names and shapes that a network has, and no others."""
     weights = read_weights(folder)
-    faults = misfits(weights, network.state_dict())
+    faults = misfits(weights, saved_tensors(network))
     if faults:
         raise CheckpointError(
-            f"{folder / WEIGHTS_FILE} does not fit {folder / CONFIG_FILE}:\n{faults}"
+            f"{weights_file(folder)} does not fit {folder / CONFIG_FILE}:\n{faults}"
         )
     return weights
 
@@ -123,14 +139,23 @@ def misfits(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
 
 
 def write_policy(
-    folder: Path, config: PolicyConfig, processors: Processors, weights: Mapping[str, Tensor]
+    folder: Path,
+    config: PolicyConfig,
+    processors: Processors,
+    weights: Mapping[str, Tensor],
+    adapters: Settings | None = None,
 ) -> None:
-    """Write a whole policy folder that LeRobot loads offline, or one without weights."""
+    """Write a whole policy folder that LeRobot loads offline, or one without weights.
+
+    With settings of adapters, theirs are the weights.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    if adapters is not None:
+        write_settings(folder, adapters)
     if weights:
-        write_tensors(folder / WEIGHTS_FILE, weights, metadata={"format": "pt"})
+        write_tensors(weights_file(folder), weights, metadata={"format": "pt"})
     write_processors(folder, processors, torch.device(config.device or "cpu").type)
-    write_config(folder, config)
+    write_config(folder, replace(config, use_peft=adapters is not None))
 
 
 def _listed(kind: str, names: Iterable[str]) -> str:

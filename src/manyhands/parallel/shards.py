@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from manyhands.parallel.copies import HostCopies
@@ -86,7 +86,7 @@ def as_held(value: Tensor, like: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def fill(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy whole tensors, which every rank has, into a network of the same names and shapes."""
-    for name, held in network.state_dict().items():
-        held.copy_(as_held(weights[name], held))
+def fill(held: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Copy whole tensors, which every rank has, into others of the same names and shapes."""
+    for name, target in held.items():
+        target.copy_(as_held(weights[name], target))

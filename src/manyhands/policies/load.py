@@ -11,6 +11,13 @@ from manyhands.config.files import POLICY_PLACES, find_policy_folder
 from manyhands.config.hub import HUB_FAULTS, fetch, why
 from manyhands.config.policy import PolicyConfig
 from manyhands.errors import CheckpointError, ConfigError, UserError
+from manyhands.lerobot_format.adapters import (
+    ADAPTER_CONFIG_FILE,
+    BASE,
+    REVISION,
+    Settings,
+    read_settings,
+)
 from manyhands.lerobot_format.policy import (
     CONFIG_FILE,
     load_weights,
@@ -18,6 +25,7 @@ from manyhands.lerobot_format.policy import (
     read_processors,
     self_contained,
 )
+from manyhands.policies.adapters import adapt
 from manyhands.policies.build import assemble_policy
 from manyhands.policies.policy import Policy
 from manyhands.types import Stats
@@ -41,6 +49,7 @@ def load_policy(
         policy = assemble_policy(config, read_processors(folder))
     except ConfigError as error:
         raise CheckpointError(f"{folder / CONFIG_FILE}: {error}") from None
+    prepare_adapters(policy, folder)
     load_weights(policy.network, folder)
     return policy.to(choose_device(device, config.device)).eval()
 
@@ -50,10 +59,44 @@ def load_pretrained(policy: Policy, config: PolicyConfig) -> None:
     assert config.pretrained_path is not None
     folder = find_policy(config.pretrained_path, config.pretrained_revision)
     try:
+        prepare_adapters(policy, folder)
         load_weights(policy.network, folder)
     except CheckpointError as error:
         path = config.pretrained_path
         raise CheckpointError(f"--policy.path={path} with the flags given: {error}") from None
+
+
+def prepare_adapters(policy: Policy, folder: Path) -> None:
+    """Where a folder has adapters, give a policy the weights below them and room for their own."""
+    settings = read_settings(folder)
+    if settings is not None:
+        load_weights(policy.network, find_base(settings, folder / ADAPTER_CONFIG_FILE))
+        adapt(policy, settings)
+    elif policy.config.use_peft:
+        raise CheckpointError(
+            f"{folder / ADAPTER_CONFIG_FILE} is missing, but {CONFIG_FILE} says that there are "
+            "adapters; copy or download its folder again"
+        )
+
+
+def find_base(settings: Settings, file: Path) -> Path:
+    """The folder of the policy that adapters belong to, as their file says."""
+    base = settings.get(BASE)
+    if base is None:
+        raise CheckpointError(f"{file} does not say in {BASE} which policy its adapters belong to")
+    try:
+        folder = find_policy(base, settings.get(REVISION))
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{file} says that its adapters belong to {base}, which cannot be had: {error}; put it "
+            f"there again (a link will do), or give its new place as {BASE} in that file"
+        ) from None
+    if (folder / ADAPTER_CONFIG_FILE).is_file():
+        raise CheckpointError(
+            f"{file} says that its adapters belong to {base}, which has adapters itself; merge "
+            f"those with manyhands convert --checkpoint={base} --output=FOLDER"
+        )
+    return folder
 
 
 def saved_stats(folder: Path | str) -> Stats:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from manyhands.config.policy import PolicyConfig
 from manyhands.errors import UserError
+from manyhands.lerobot_format.adapters import Settings, saved_tensors
 from manyhands.lerobot_format.names import LANGUAGE_TOKENS
 from manyhands.lerobot_format.policy import write_policy
 from manyhands.lerobot_format.processor import Processors
@@ -29,6 +30,8 @@ class Policy:
         self.config = config
         self.network = network
         self.processors = processors
+        self.adapters: Settings | None = None
+        """What adapters of the network are like, where it has some: only they are trained."""
         self.dtype = torch.float32
         # Where it computes; weights that training shares among processes may be kept elsewhere.
         self.device = next(network.parameters()).device
@@ -105,8 +108,8 @@ class Policy:
         An empty mapping writes everything but weights.
         """
         config = replace(self.config, device=self.device.type)
-        saved = self.network.state_dict() if weights is None else weights
-        write_policy(Path(folder), config, self.processors, saved)
+        saved = saved_tensors(self.network) if weights is None else weights
+        write_policy(Path(folder), config, self.processors, saved, self.adapters)
 
     def tokenized(self, batch: Batch, at_full_length: bool = False) -> Batch:
         """A batch with its tasks as tokens, where the policy reads them and they are not yet.

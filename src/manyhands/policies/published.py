@@ -37,8 +37,8 @@ def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -
         ) from None
 
 
-def extra_module(name: str, extra: str) -> ModuleType:
-    """A module of an optional package."""
+def extra_module(name: str, extra: str, asker: str | None = None) -> ModuleType:
+    """A module of an optional package; who asks is a type of policy unless said otherwise."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -46,6 +46,6 @@ def extra_module(name: str, extra: str) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise UserError(
-            f"--policy.type={extra} needs the package {package}, which is not installed: "
-            f"pip install 'manyhands[{extra}]'"
+            f"{asker or f'--policy.type={extra}'} needs the package {package}, which is not "
+            f"installed: pip install 'manyhands[{extra}]'"
         ) from None

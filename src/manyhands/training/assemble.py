@@ -19,8 +19,9 @@ from manyhands.observe.clock import Clock
 from manyhands.observe.journal import Journal, SilentJournal
 from manyhands.parallel.engine import engine_of
 from manyhands.parallel.world import World
+from manyhands.policies.adapters import adapt, new_settings, refuse_statistics
 from manyhands.policies.build import build_policy
-from manyhands.policies.load import load_pretrained, saved_stats
+from manyhands.policies.load import find_policy, load_pretrained, prepare_adapters, saved_stats
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.training.arithmetic import settled, share_of
@@ -166,11 +167,21 @@ def make_policy(
         # A run goes on scaling as it began, whatever its dataset has grown to.
         saved = saved_stats(str(config.resume))
         policy = build_policy(self_contained(policy_config), saved, config.rename_map)
-        return policy.to(device, dtype), []
+        prepare_adapters(policy, find_policy(str(config.resume)))
+        return trainable(policy).to(device, dtype), []
     policy, notes = fresh_policy(policy_config, stats, config.rename_map)
     if policy_config.pretrained_path is not None:
         load_pretrained(policy, policy_config)
-    return policy.to(device, dtype), notes
+    if config.peft is not None:
+        adapt(policy, new_settings(config.peft, policy_config))
+    return trainable(policy).to(device, dtype), notes
+
+
+def trainable(policy: Policy) -> Policy:
+    """The policy, if a checkpoint can hold all that training changes of it."""
+    if policy.adapters is not None:
+        refuse_statistics(policy.network)
+    return policy
 
 
 def fresh_policy(

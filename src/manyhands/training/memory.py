@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from manyhands.checkpoint.shards import Shards
 from manyhands.config.folders import PRETRAINED
+from manyhands.lerobot_format.adapters import saved_tensors
 from manyhands.lerobot_format.checkpoint import flat_state, nested_state, state_place
 from manyhands.lerobot_format.policy import read_fitting_weights
 from manyhands.parallel.copies import HostCopies
@@ -48,7 +49,7 @@ class Memory:
             if self._strategy.saves_whole:
                 with weights():
                     found[PRETRAINED + ending] = self._gathered(
-                        PRETRAINED + ending, self._network.state_dict()
+                        PRETRAINED + ending, saved_tensors(self._network)
                     )
         return found
 
@@ -88,7 +89,7 @@ class Memory:
 
     def _load_weights(self, folder: Path, shards: Shards | None) -> None:
         if shards is None:
-            fill(self._network, read_fitting_weights(self._network, folder))
+            fill(saved_tensors(self._network), read_fitting_weights(self._network, folder))
         else:
             shards.read_into(named_in(folder.name, self._network))
 
@@ -114,5 +115,5 @@ class Memory:
 
 
 def named_in(folder: str, network: nn.Module) -> dict[str, Tensor]:
-    """The weights of a network, by the names that they have in shards."""
-    return {f"{folder}/{name}": value for name, value in network.state_dict().items()}
+    """What is saved of a network, by the names that it has in shards."""
+    return {f"{folder}/{name}": value for name, value in saved_tensors(network).items()}

@@ -68,7 +68,7 @@ def with_momentum(optimizer: optim.SGD) -> optim.SGD:
     """
     for group in optimizer.param_groups:
         if group["fused"] and group["momentum"] != 0:
-            for weight in group["params"]:
+            for weight in (each for each in group["params"] if each.requires_grad):
                 optimizer.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
     return optimizer
 
