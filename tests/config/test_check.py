@@ -23,6 +23,7 @@ GOOD = TrainConfig(
     dataset=DatasetConfig(root=Path("data")), policy=ActConfig(), optimizer=AdamWConfig()
 )
 PUSHED = ActConfig(push_to_hub=True, repo_id="me/mine")
+PRETRAINED = ActConfig(pretrained_path=Path("base"))
 SEEING = ActConfig(backbone_weights=Path("resnet18.pth"))
 ZERO_PARTS = AcceleratorConfig(gradient_accumulation=GradientAccumulationConfig(steps=0))
 TWO_PARTS = AcceleratorConfig(gradient_accumulation=GradientAccumulationConfig(steps=2))
@@ -44,7 +45,7 @@ def test_a_sound_config_has_no_fault():
         ({"policy": SEEING, "resume": "run"}, "--resume"),
         ({"policy": replace(SEEING, pretrained_path=Path("base"))}, "--policy.path=base"),
         ({"policy": ActConfig(use_peft=True)}, "--policy.use_peft"),
-        ({"peft": PeftConfig(r=0)}, "--peft.r=0 must be at least 1"),
+        ({"policy": PRETRAINED, "peft": PeftConfig(r=0, target_modules=["a"])}, "--peft.r=0"),
         ({"policy": ActConfig(device="tpu")}, "--policy.device"),
         ({"batch_size": 0}, "--batch_size"),
         ({"steps": 0}, "--steps"),

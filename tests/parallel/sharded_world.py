@@ -97,11 +97,11 @@ def held(world: World) -> dict[str, Any]:
         },
         "scalar": as_held(torch.tensor(3.0), part).item(),
     }
-    fill(network, {name: value + 1 for name, value in Net().state_dict().items()})
+    fill(network.state_dict(), {name: value + 1 for name, value in Net().state_dict().items()})
     moved = gathered(network.state_dict(), world.is_main, HostCopies())
     with torch.no_grad():
         wrapped(INPUT)
-        fill(network, Net().state_dict())
+        fill(network.state_dict(), Net().state_dict())
         found["is fresh"] = torch.allclose(wrapped(INPUT), Net()(INPUT))
     is_filled = [torch.equal(value, Net().state_dict()[name] + 1) for name, value in moved.items()]
     return found | {"gathered": sorted(moved), "are filled": is_filled}

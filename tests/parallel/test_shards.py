@@ -19,7 +19,7 @@ def test_only_the_main_rank_gets_copies():
     network = nn.Linear(2, 1)
     copies = gathered(network.state_dict(), is_main=True, copies=HostCopies())
     assert gathered(network.state_dict(), is_main=False, copies=HostCopies()) == {}
-    fill(network, {name: torch.zeros_like(value) for name, value in copies.items()})
+    fill(network.state_dict(), {name: torch.zeros_like(value) for name, value in copies.items()})
     assert not network.weight.any()
     assert copies["weight"].any()
 

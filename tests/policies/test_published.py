@@ -28,7 +28,7 @@ def test_without_a_network_the_place_of_kept_models_is_named():
 def test_a_package_that_is_missing_is_told_with_the_extra_that_brings_it():
     with pytest.raises(UserError, match=r"needs the package no_such_package.*manyhands\[smolvla\]"):
         extra_module("no_such_package.inner", "smolvla")
-    with pytest.raises(UserError, match="^whoever asks needs the package no_such_package"):
+    with pytest.raises(UserError, match=r"^whoever asks needs the package no_such_package"):
         extra_module("no_such_package", "smolvla", "whoever asks")
 
 
