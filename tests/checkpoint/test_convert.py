@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from manyhands.checkpoint.convert import gather_checkpoint
+from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 from manyhands.checkpoint.shards import shard_file, write_shard
 from manyhands.config.checkpoints import damage_to
 from manyhands.config.resolve import read_train_config
@@ -50,3 +50,11 @@ def test_a_checkpoint_without_shards_needs_none(command, tmp_path):
     run_training(read_train_config(command.argv(run_dir, "--steps=1")))
     with pytest.raises(CheckpointError, match="only checkpoints of sharded runs"):
         gather_checkpoint(run_dir)
+
+
+def test_a_policy_without_adapters_is_not_merged(command, tmp_path):
+    run_dir = tmp_path / "run"
+    run_training(read_train_config(command.argv(run_dir, "--steps=1")))
+    with pytest.raises(CheckpointError, match="has no adapters to merge"):
+        merge_adapters(run_dir, tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()

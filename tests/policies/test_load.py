@@ -163,3 +163,16 @@ def test_weights_that_will_be_replaced_are_not_fetched(golden, folder):
         build_policy(config, stats={})
     config = replace(config, pretrained_path=folder)
     assert build_policy(config, stats={}).config.pretrained_backbone_weights == weights
+
+
+def test_adapters_that_name_no_policy_or_are_not_there_are_told(folder):
+    edit_config(folder, use_peft=True)
+    with pytest.raises(CheckpointError, match=r"adapter_config\.json is missing, but config\.json"):
+        load_policy(folder)
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    with pytest.raises(CheckpointError, match="does not say in base_model_name_or_path"):
+        load_policy(folder)
+    below = {"peft_type": "LORA", "base_model_name_or_path": str(folder)}
+    (folder / "adapter_config.json").write_text(json.dumps(below))
+    with pytest.raises(CheckpointError, match=r"has adapters itself; merge those with manyhands"):
+        load_policy(folder)

@@ -124,12 +124,13 @@ def test_ranks_train_adapters_as_one_does_and_save_them_alone(argv, tmp_path, in
     flags.remove("--batch_size=4")
     shards = ("--parallelism.dp_shard=-1", "--checkpoint_format=dcp")
     spread = {"one": (1, ()), "ddp": (2, ()), "fsdp": (2, shards)}
+    spread["dp"] = (1, ("--parallelism.gpus_per_process=2",))
     in_ranks(
         [(number, tmp_path / name, [*flags, *more]) for name, (number, more) in spread.items()]
     )
     losses = {name: losses_of(tmp_path / name) for name in spread}
-    assert losses["ddp"] == pytest.approx(losses["one"], rel=1e-9)
-    assert losses["fsdp"] == pytest.approx(losses["one"], rel=1e-9)
+    for name in ("ddp", "fsdp", "dp"):
+        assert losses[name] == pytest.approx(losses["one"], rel=1e-9), name
 
     half = tmp_path / "half"
     shutil.copytree(tmp_path / "fsdp/checkpoints/000002", half / "checkpoints/000002")
