@@ -230,3 +230,18 @@ def test_batch_norms_are_refused(command, tmp_path, camera_dataset, tiny_diffusi
     flags += [f"--dataset.root={camera_dataset}", f"--output_dir={tmp_path / 'run'}", "--steps=1"]
     with pytest.raises(ConfigError, match="batch norms such as"):
         run_training(read_train_config([*flags, r"--peft.target_modules=.*cond_encoder\.1"]))
+
+
+@pytest.mark.process
+def test_adapters_learn_in_full_precision_over_weights_in_a_lower_one(argv, tmp_path, in_ranks):
+    lower = ("--policy.load_vlm_weights=true", "--steps=3", "--global_batch_size=4")
+    flags = argv(*LORA, *lower, "--peft.full_training_modules=[layers.0.self_attn.o_proj]")
+    flags.remove("--batch_size=4")
+    spread = {"one": (1, ()), "ddp": (2, ()), "fsdp": (2, ("--parallelism.dp_shard=-1",))}
+    in_ranks([(each[0], tmp_path / name, [*flags, *each[1]]) for name, each in spread.items()])
+    for name in spread:
+        saved = load_file(tmp_path / name / ADAPTERS).values()
+        assert {each.dtype for each in saved} == {torch.float32}
+        assert losses_of(tmp_path / name) == pytest.approx(losses_of(tmp_path / "one"), rel=1e-2)
+    network = load_policy(tmp_path / "fsdp", device="cpu").network
+    assert torch.bfloat16 in {each.dtype for each in network.parameters()}
