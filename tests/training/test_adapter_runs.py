@@ -157,8 +157,11 @@ def losses_of(run_dir: Path) -> dict[int, float]:
 def test_merged_adapters_do_what_they_did_apart(train, tmp_path, base):
     whole = "--peft.full_training_modules=[action_out_proj]"
     run = train("run", "--steps=2", *LORA, EXPERT_LAYERS, whole)
+    config = run / POLICY / "config.json"
+    config.write_text(json.dumps(document(config) | {"device": "cuda"}))
     file = merge_adapters(run, tmp_path / "merged")
-    assert document(tmp_path / "merged/config.json")["use_peft"] is False
+    merged = document(tmp_path / "merged/config.json")
+    assert (merged["use_peft"], merged["device"]) == (False, "cuda")
     assert {each.name for each in (tmp_path / "merged").iterdir()}.isdisjoint(
         {"adapter_config.json", "adapter_model.safetensors"}
     )

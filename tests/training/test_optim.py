@@ -112,3 +112,11 @@ def test_a_state_from_a_file_is_laid_out_as_the_weights_are(config):
                 restore_state(optimizer, {**state, "state": {0: flat}})
         ends.append(weight)
     assert torch.equal(*ends)
+
+
+def test_weights_that_do_not_learn_are_not_remembered():
+    layer = nn.Linear(2, 2)
+    layer.bias.requires_grad_(False)
+    config = SgdConfig(lr=0.1, momentum=0.9)
+    optimizer = build_optimizer(config, [{"params": list(layer.parameters())}])
+    assert [*optimizer.state] == [layer.weight]

@@ -9,7 +9,7 @@ from manyhands.config.folders import AVERAGED, PRETRAINED, SHARDS, TRAINING_STAT
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.adapters import read_settings
 from manyhands.lerobot_format.files import write_tensors
-from manyhands.lerobot_format.policy import WEIGHTS_FILE, weights_file
+from manyhands.lerobot_format.policy import WEIGHTS_FILE, weights_file, write_policy
 from manyhands.manifest import MANIFEST, entry_of, manifest_text, read_manifest
 from manyhands.policies.adapters import merge
 from manyhands.policies.load import find_policy, load_policy
@@ -46,5 +46,6 @@ def merge_adapters(path: Path, output: Path) -> Path:
     policy = load_policy(folder, device="cpu")
     merge(policy)
     with whole_directory(output) as scratch:
-        policy.save(scratch)
+        # Where the policy was merged does not tell where it is to run.
+        write_policy(scratch, policy.config, policy.processors, policy.network.state_dict())
     return weights_file(output)
