@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils import get_total_norm
 
 Tensors = Mapping[Any, Tensor]
 """Tensors by whatever tells them apart."""
@@ -30,5 +29,10 @@ class Backup:
         """How far tensors are from what they were, as one norm; counters do not count."""
         now = self._find()
         values = {name: kept for name, kept in self._kept.items() if kept.ndim > 0}
-        changes = [now[name] - kept for name, kept in values.items()]
-        return get_total_norm([change.double() for change in changes])
+        # One at a time: differences of all of them would not fit beside an update.
+        norms = [
+            torch.linalg.vector_norm(now[name] - kept, dtype=torch.float64)
+            for name, kept in values.items()
+        ]
+        distance: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+        return distance
