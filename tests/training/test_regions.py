@@ -10,8 +10,7 @@ from manyhands.policies.vision.resnet import ResNet
 from manyhands.training.regions import Regions, parts_of
 
 
-def test_the_parts_that_a_network_names_are_compiled_for_a_while(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "elsewhere")
+def test_the_parts_that_a_network_names_are_compiled_for_a_while():
     config = ActConfig(
         input_features={
             "observation.state": PolicyFeature(FeatureType.STATE, (2,)),
@@ -25,7 +24,7 @@ def test_the_parts_that_a_network_names_are_compiled_for_a_while(tmp_path, monke
     network = ActNetwork(config)
     parts = parts_of(network)
     assert [type(part) for part in parts] == [Encoder, ResNet, Encoder, Decoder]
-    with Regions(network, tmp_path).compiled():
+    with Regions(network).compiled():
         assert all(part._compiled_call_impl is not None for part in parts)
     assert all(part._compiled_call_impl is None for part in parts)
 

@@ -6,10 +6,18 @@ from contextlib import contextmanager
 import torch
 from torch.backends import cuda, cudnn
 
+from manyhands.data.location import shared_home
+from manyhands.launch.environment import keep_compiled
+
+COMPILED = "compiled"
+"""Folder of compiled kernels among the files that runs of a machine share."""
+
 
 @contextmanager
 def chosen_kernels(deterministic: bool) -> Iterator[None]:
     """Fast kernels, or only those that give the same bits every time; put back at the end."""
+    # Before anything else: the first optimizer that is made settles where compiled ones are kept.
+    keep_compiled(shared_home() / COMPILED)
     precision = torch.get_float32_matmul_precision()
     benchmark, strict = cudnn.benchmark, cudnn.deterministic
     algorithms = torch.are_deterministic_algorithms_enabled()

@@ -3,7 +3,6 @@
 from torch.optim import Optimizer
 
 from manyhands.config.train import TrainConfig
-from manyhands.data.location import shared_home
 from manyhands.parallel.strategy import Kind
 from manyhands.training.execution import Eager, Execution, Recorded, Tell, Work
 from manyhands.training.optim import is_replayable
@@ -25,6 +24,6 @@ def execution_of(config: TrainConfig, work: Work, optimizer: Optimizer, tell: Te
     graph = Recorded(work, tell)
     if mode == "graph" or (mode == "auto" and config.cudnn_deterministic):
         return graph
-    regions = Regions(work.network, shared_home())
+    regions = Regions(work.network)
     compiled = Recorded(work, tell, regions)
     return compiled if mode == "compile" else Rising(graph, compiled, regions, work, tell)

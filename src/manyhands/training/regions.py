@@ -3,22 +3,15 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 from torch import nn
-
-from manyhands.launch.environment import keep_compiled
-
-COMPILED = "compiled"
-"""Folder of compiled kernels among the files that runs of a machine share."""
 
 
 class Regions:
     """The parts that a network names, or all of it."""
 
-    def __init__(self, network: nn.Module, folder: Path) -> None:
-        keep_compiled(folder / COMPILED)
+    def __init__(self, network: nn.Module) -> None:
         self._network = network
 
     @contextmanager
@@ -40,10 +33,9 @@ class Regions:
 
     def compile_ahead(self, run: Callable[[nn.Module], object]) -> None:
         """Compile what `run` runs of a network, by a copy, while the network itself is in use."""
-        twin = Regions.__new__(Regions)
-        twin._network = copy.deepcopy(self._network)
-        with twin.compiled():
-            run(twin._network)
+        twin = copy.deepcopy(self._network)
+        with Regions(twin).compiled():
+            run(twin)
         torch.cuda.synchronize()
 
 
