@@ -36,7 +36,7 @@ exactness: $(READY)
 
 # Every command line that guides give, several machines as processes and as network namespaces (needs root).
 launch-test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/cli tests/cluster -m 'launchers and not slurm'
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/cli tests/cluster tests/training -m 'launchers and not slurm'
 
 # 100 times kill -9, of any process at any moment, over ACT and Diffusion Policy, single, DDP and FSDP2;
 # fifteen minutes on two cores. Another SEED kills elsewhere.
