@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from manyhands.bench.resume.cases import ACT_SIZES, POLICIES
 from manyhands.data.writing.writer import DatasetWriter
 
 DEADLINE_S = 200
@@ -28,23 +29,7 @@ DEADLINE_S = 200
 settings.register_profile("manyhands", deadline=None)
 settings.load_profile("manyhands")
 
-TINY_SIZES = (
-    "--policy.dim_model=16",
-    "--policy.n_heads=2",
-    "--policy.dim_feedforward=32",
-    "--policy.n_encoder_layers=1",
-    "--policy.n_vae_encoder_layers=1",
-    "--policy.latent_dim=4",
-    "--policy.chunk_size=6",
-    "--policy.n_action_steps=6",
-)
-TINY_ACT = (
-    "--policy.type=act",
-    *TINY_SIZES,
-    "--policy.optimizer_lr=1e-3",
-    "--policy.device=cpu",
-    "--num_workers=0",
-)
+TINY_ACT = (*POLICIES["act"], "--policy.device=cpu", "--num_workers=0")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -103,7 +88,7 @@ def record_tiny() -> Any:
 @pytest.fixture(scope="session")
 def tiny_sizes() -> tuple[str, ...]:
     """Flags that make any ACT tiny."""
-    return TINY_SIZES
+    return ACT_SIZES
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from manyhands.bench.resume.cases import POLICIES
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.observe.rows import read_rows
 
@@ -107,18 +108,8 @@ def plant(tiny_dataset: Path) -> Any:
 @pytest.fixture(scope="session")
 def tiny_diffusion() -> tuple[str, ...]:
     """Flags of a Diffusion Policy without cameras that makes an update in milliseconds."""
-    return (
-        "--policy.type=diffusion",
-        "--policy.down_dims=[8, 16]",
-        "--policy.horizon=8",
-        "--policy.n_action_steps=4",
-        "--policy.drop_n_last_frames=2",
-        "--policy.diffusion_step_embed_dim=8",
-        "--policy.num_train_timesteps=10",
-        "--policy.scheduler_warmup_steps=1",
-        "--policy.device=cpu",
-        "--num_workers=0",
-    )
+    own = ("--policy.scheduler_warmup_steps=1", "--policy.device=cpu", "--num_workers=0")
+    return (*POLICIES["diffusion"], *own)
 
 
 GREEDY = """

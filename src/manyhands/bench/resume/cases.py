@@ -21,19 +21,19 @@ COMMON = (
     "--policy.device=cpu",
     "--cache.mode=off",
 )
+ACT_SIZES = (
+    "--policy.dim_model=16",
+    "--policy.n_heads=2",
+    "--policy.dim_feedforward=32",
+    "--policy.n_encoder_layers=1",
+    "--policy.n_vae_encoder_layers=1",
+    "--policy.latent_dim=4",
+    "--policy.chunk_size=6",
+    "--policy.n_action_steps=6",
+)
+"""Flags that make any ACT tiny."""
 POLICIES = {
-    "act": (
-        "--policy.type=act",
-        "--policy.dim_model=16",
-        "--policy.n_heads=2",
-        "--policy.dim_feedforward=32",
-        "--policy.n_encoder_layers=1",
-        "--policy.n_vae_encoder_layers=1",
-        "--policy.latent_dim=4",
-        "--policy.chunk_size=6",
-        "--policy.n_action_steps=6",
-        "--policy.optimizer_lr=1e-3",
-    ),
+    "act": ("--policy.type=act", *ACT_SIZES, "--policy.optimizer_lr=1e-3"),
     "diffusion": (
         "--policy.type=diffusion",
         "--policy.down_dims=[8, 16]",
@@ -45,6 +45,7 @@ POLICIES = {
         "--policy.scheduler_warmup_steps=5",
     ),
 }
+"""Flags of policies without cameras that make an update in milliseconds."""
 STRATEGIES = {
     "single": (1, ("--launch.num_processes=1",)),
     "ddp": (2, ("--launch.num_processes=2",)),
