@@ -1,10 +1,15 @@
-"""What both sides of a comparison do alike; needs torch alone."""
+"""What both sides of a comparison do alike; needs torch and safetensors alone."""
 
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 COMPUTED = ("vae_encoder_pos_enc", "pos_grid")
@@ -47,6 +52,17 @@ def double_precision(network: nn.Module) -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
 
 
+@contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Compute without oneDNN, which chooses its kernels by what it met before.
+
+    On processors without products in bf16, the first of them that it fails at changes all later
+    results by the rounding of bf16.
+    """
+    with torch.backends.mkldnn.flags(enabled=False):
+        yield
+
+
 def as_doubles(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """A batch whose floats have double precision."""
     return {key: each.double() if each.is_floating_point() else each for key, each in batch.items()}
@@ -56,3 +72,27 @@ def tick_of(observation: dict[str, Tensor], has_time: bool, number: int) -> dict
     """The observation of one control tick: no time axis, and another one at every tick."""
     current = {key: each[:, -1] if has_time else each for key, each in observation.items()}
     return {key: each.roll(number, dims=0) for key, each in current.items()}
+
+
+def rolled(observation: dict[str, Any], number: int) -> dict[str, Any]:
+    """An observation of texts and tensors in which every sample sees what another one saw."""
+    return {
+        key: each.roll(number, dims=0)
+        if isinstance(each, Tensor)
+        else [each[(place - number) % len(each)] for place in range(len(each))]
+        for key, each in observation.items()
+    }
+
+
+def save_batch(batch: dict[str, Any], file: Path | str) -> None:
+    """Write the tensors and texts of a batch."""
+    tensors = {key: each for key, each in batch.items() if isinstance(each, Tensor)}
+    texts = {key: json.dumps(each) for key, each in batch.items() if key not in tensors}
+    save_file(tensors, file, metadata=texts)
+
+
+def load_batch(file: Path | str) -> dict[str, Any]:
+    """A batch with its texts."""
+    with safe_open(file, framework="pt") as opened:
+        texts = opened.metadata() or {}
+    return load_file(file) | {key: json.loads(each) for key, each in texts.items()}

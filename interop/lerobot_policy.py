@@ -64,10 +64,8 @@ def load_policy(folder: str) -> tuple[Any, Any, Any]:
 
 def as_floats(batch: Batch) -> Batch:
     """A batch whose images are floats from 0 to 1, which LeRobot's training makes of bytes."""
-    return {
-        key: value.float() / 255 if value.dtype == torch.uint8 else value
-        for key, value in batch.items()
-    }
+    images = {key for key, value in batch.items() if getattr(value, "dtype", None) is torch.uint8}
+    return {key: value.float() / 255 if key in images else value for key, value in batch.items()}
 
 
 def _losses_and_gradients(policy: Any, batch: Batch, seed: int) -> dict[str, Tensor]:

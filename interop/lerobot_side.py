@@ -15,12 +15,15 @@ from typing import Any, TextIO
 
 import lerobot_data
 import lerobot_policy
+import lerobot_smolvla
 import lerobot_training
+
+PACKAGES = ("lerobot", "torch", "diffusers", "transformers", "peft", "av")
 
 
 def versions() -> dict[str, str]:
     """What is installed here."""
-    return {name: metadata.version(name) for name in ("lerobot", "torch", "diffusers", "av")}
+    return {name: metadata.version(name) for name in PACKAGES}
 
 
 TASKS = {
@@ -32,6 +35,10 @@ TASKS = {
         lerobot_data.merge,
         lerobot_policy.create_policy,
         lerobot_policy.evaluate_policy,
+        lerobot_smolvla.complete_vlm,
+        lerobot_smolvla.evaluate_smolvla,
+        lerobot_smolvla.create_adapters,
+        lerobot_smolvla.evaluate_adapters,
         lerobot_training.train,
         lerobot_training.read_train_config,
     )

@@ -1,5 +1,7 @@
 """LeRobot in its own process, and the table of everything that was compared with it."""
 
+import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,3 +79,18 @@ def compared(pytestconfig: pytest.Config) -> Iterator[Comparison]:
     comparison = Comparison()
     yield comparison
     pytestconfig.stash.setdefault(ROWS, []).extend(comparison.rows)
+
+
+@pytest.fixture(scope="session")
+def vlms(
+    tiny_vlm: Path, lerobot: LeRobot, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Folders of a tiny vision-language model that both sides read, by the type of its words."""
+    folders = {name: tmp_path_factory.mktemp(name) / "vlm" for name in ("float32", "bfloat16")}
+    for name, folder in folders.items():
+        shutil.copytree(tiny_vlm, folder)
+        document = json.loads((folder / "config.json").read_text())
+        document["text_config"]["dtype"] = name
+        (folder / "config.json").write_text(json.dumps(document))
+        lerobot("complete_vlm", folder=folder)
+    return folders

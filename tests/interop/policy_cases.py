@@ -13,6 +13,7 @@ from torch import Tensor
 from manyhands.config.decode import decode
 from manyhands.config.policies import POLICY_TYPES
 from manyhands.config.policy import PolicyConfig
+from manyhands.lerobot_format.policy import self_contained
 from manyhands.policies.build import build_policy
 from manyhands.policies.policy import Policy
 from manyhands.types import Batch, Stats
@@ -25,6 +26,7 @@ VECTORS = {"observation.state": ("STATE", 6), "observation.environment_state": (
 CAMERAS = ("observation.images.top", "observation.images.wrist")
 MODES = ("MEAN_STD", "MIN_MAX", "QUANTILES", "QUANTILE10", "IDENTITY")
 NUM_ACTIONS = 4
+BACKBONE = {"pretrained_backbone_weights": None}
 CONSTANT = 0
 """The entry of every vector that never changes, whose range is therefore empty."""
 
@@ -36,7 +38,6 @@ def document(num_cameras: int, **fields: Any) -> Document:
     return {
         "input_features": cameras | vectors,
         "output_features": {"action": {"type": "ACTION", "shape": [NUM_ACTIONS]}},
-        "pretrained_backbone_weights": None,
         **fields,
     }
 
@@ -55,7 +56,7 @@ def act(num_cameras: int, **changes: Any) -> Document:
         "dropout": 0.0,
         "normalization_mapping": dict.fromkeys(("VISUAL", "STATE", "ACTION"), "MEAN_STD"),
     }
-    return document(num_cameras, type="act", **(sizes | changes))
+    return document(num_cameras, type="act", **(BACKBONE | sizes | changes))
 
 
 def diffusion(num_cameras: int, **changes: Any) -> Document:
@@ -70,7 +71,28 @@ def diffusion(num_cameras: int, **changes: Any) -> Document:
         "crop_is_random": False,
         "normalization_mapping": {"VISUAL": "MEAN_STD", "STATE": "MIN_MAX", "ACTION": "MIN_MAX"},
     }
-    return document(num_cameras, type="diffusion", **(sizes | changes))
+    return document(num_cameras, type="diffusion", **(BACKBONE | sizes | changes))
+
+
+def smolvla(num_cameras: int, **changes: Any) -> Document:
+    """A tiny SmolVLA; where its vision-language model lies is given later."""
+    sizes = {
+        "chunk_size": 5,
+        "n_action_steps": 4,
+        "num_vlm_layers": 4,
+        "resize_imgs_with_padding": [32, 32],
+        "max_state_dim": 8,
+        "max_action_dim": 6,
+        "normalization_mapping": {
+            "VISUAL": "IDENTITY",
+            "STATE": "MEAN_STD",
+            "ACTION": "MEAN_STD",
+        },
+    }
+    made = document(num_cameras, type="smolvla", **(sizes | changes))
+    inputs = made["input_features"].items()
+    read = {key: each for key, each in inputs if each["type"] != "ENV"}
+    return made | {"input_features": read}
 
 
 CASES: dict[str, Document] = {
@@ -103,7 +125,7 @@ def config_of(case: Document) -> PolicyConfig:
     """Our configuration of a case."""
     fields = {key: value for key, value in case.items() if key != "type"}
     config: PolicyConfig = decode(POLICY_TYPES[case["type"]], fields | {"device": "cpu"})
-    return config
+    return self_contained(config)
 
 
 def save_ours(case: Document, folder: Path) -> None:
@@ -152,7 +174,7 @@ def make_batch(case: Document) -> Batch:
     time = () if offsets is None else (len(offsets),)
     generator = torch.Generator().manual_seed(5)
     batch: Batch = {}
-    for key, feature in config.input_features.items():
+    for key, feature in config.recorded_features.items():
         if key in CAMERAS:
             shape = (NUM_SAMPLES, *time, *feature.shape)
             batch[key] = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
