@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from lerobot.configs.default import DatasetConfig
+from lerobot.configs.default import DatasetConfig, PeftConfig
 from lerobot.configs.policies import PreTrainedConfig
 from lerobot.configs.train import TrainPipelineConfig
 from lerobot.datasets.factory import make_dataset
@@ -98,6 +98,9 @@ def _train_config(folder: Path, root: str) -> TrainPipelineConfig:
     policy.pretrained_path = folder
     dataset = DatasetConfig(repo_id=NAME, root=root, video_backend=BACKEND)
     config = TrainPipelineConfig(dataset=dataset, policy=policy, num_workers=0)
+    if policy.use_peft:
+        # Without it a checkpoint of adapters lacks the policy's configuration.
+        config.peft = PeftConfig()
     config.optimizer = policy.get_optimizer_preset()
     config.scheduler = policy.get_scheduler_preset()
     return config

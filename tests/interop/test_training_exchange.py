@@ -1,7 +1,7 @@
 """Training here and training there: the same weights, samples and draws give the same updates."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,12 +9,13 @@ import pytest
 import torch
 from comparison import Comparison
 from lerobot_process import LeRobot
-from policy_cases import Document, act, diffusion, save_theirs
+from policy_cases import Document, act, diffusion, save_theirs, smolvla
 from programs import MANYHANDS_TRAIN, run_program
 from recordings import record_ours
 from safetensors.torch import load_file
 from torch import Tensor
 
+from manyhands.lerobot_format.policy import weights_file
 from manyhands.rng import derive_seed
 
 NUM_STEPS = 20
@@ -23,7 +24,6 @@ SEED = 5
 OBSERVED = {"seed": SEED, "log_freq": 1, "audit": "true"}
 """Every update and its samples are written down."""
 PRETRAINED = "pretrained_model"
-WEIGHTS = f"{PRETRAINED}/model.safetensors"
 METRICS = "metrics.jsonl"
 AUDIT = "audit/rank-00.jsonl"
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
@@ -50,19 +50,36 @@ BATCH_NORMS = Drift(loss=1e-4, grad_norm=1e-2, weights=3e-2)
 """Batch norms of a few images magnify. LeRobot comes as far from itself (loss 4e-6, gradient norm
 4e-4, weights 4e-3) when the last bit of its first weights is changed."""
 
-CASES: dict[str, tuple[Document, Drift]] = {
-    "ACT, no camera": (act(0, optimizer_lr=1e-3), SMOOTH),
-    "ACT, one camera": (act(1, optimizer_lr=2e-5, optimizer_lr_backbone=1e-5), SMOOTH),
-    "Diffusion, no camera": (
+
+@dataclass(frozen=True)
+class Case:
+    """A policy to train, and how."""
+
+    policy: Document
+    drift: Drift
+    flags: dict[str, Any] = field(default_factory=dict)
+    """Those that only we have."""
+    has_adapters: bool = False
+    """Whether adapters for it are trained instead."""
+
+
+EXACT = {"policy.exact": "true"}
+SMOLVLA = smolvla(1, optimizer_lr=1e-3, scheduler_warmup_steps=5, scheduler_decay_steps=20)
+CASES: dict[str, Case] = {
+    "ACT, no camera": Case(act(0, optimizer_lr=1e-3), SMOOTH),
+    "ACT, one camera": Case(act(1, optimizer_lr=2e-5, optimizer_lr_backbone=1e-5), SMOOTH),
+    "Diffusion, no camera": Case(
         diffusion(0, optimizer_lr=1e-3, scheduler_warmup_steps=5, drop_n_last_frames=1),
         SMOOTH,
     ),
-    "Diffusion, one camera, batch norm, random crops": (
+    "Diffusion, one camera, batch norm, random crops": Case(
         diffusion(1, drop_n_last_frames=1, crop_shape=[40, 56], crop_is_random=True),
         BATCH_NORMS,
     ),
+    "SmolVLA, one camera": Case(SMOLVLA, SMOOTH, EXACT),
+    "SmolVLA, adapters": Case(SMOLVLA, SMOOTH, EXACT, has_adapters=True),
 }
-QUICK = ("ACT, no camera", "Diffusion, no camera")
+QUICK = ("ACT, no camera", "Diffusion, no camera", "SmolVLA, one camera", "SmolVLA, adapters")
 
 
 @pytest.fixture(scope="module")
@@ -76,15 +93,15 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(request: Any, dataset: Path, lerobot: LeRobot) -> "Run":
     """A run of ours from a policy that LeRobot made, with a checkpoint halfway."""
-    case, drift = CASES[request.param]
+    case = CASES[request.param]
     folder = dataset.with_name(request.param)
-    run = Run(request.param, drift, dataset, folder, lerobot)
+    run = Run(request.param, case, dataset, folder, lerobot)
     folder.mkdir()
-    save_theirs(case, run.start, lerobot)
+    run.save_start(request)
     length = {"steps": NUM_STEPS, "save_freq": HALF, "batch_size": 3}
     places = {"policy.path": run.start, "dataset.root": dataset, "output_dir": run.ours}
     here = {"policy.device": "cpu", "num_workers": 0}
-    run_program(MANYHANDS_TRAIN, places | length | here | OBSERVED)
+    run_program(MANYHANDS_TRAIN, places | length | here | OBSERVED | case.flags)
     return run
 
 
@@ -93,7 +110,7 @@ class Run:
     """A run here, and what LeRobot makes of its beginning, its samples and its draws."""
 
     name: str
-    drift: Drift
+    case: Case
     dataset: Path
     folder: Path
     lerobot: LeRobot
@@ -108,6 +125,17 @@ class Run:
         """Our run's directory."""
         return self.folder / "ours"
 
+    def save_start(self, request: pytest.FixtureRequest) -> None:
+        """Let LeRobot make the policy it begins with."""
+        place = {}
+        if self.case.policy["type"] == "smolvla":
+            place = {"vlm_model_name": str(request.getfixturevalue("vlms")["float32"])}
+        base = self.folder / "base" if self.case.has_adapters else self.start
+        save_theirs(self.case.policy | place, base, self.lerobot)
+        if self.case.has_adapters:
+            places = {"base": base, "root": self.dataset, "folder": self.start}
+            self.lerobot("create_adapters", **places, seed=9)
+
     def train_there(self, start: Path, steps: range, theirs: Path) -> dict[str, Any]:
         """Let LeRobot make some of our updates, from a policy or a checkpoint."""
         samples = rows_of(self.ours / AUDIT)
@@ -120,7 +148,7 @@ class Run:
 
     def compare(self, compared: Comparison, label: str, ours: Rows, theirs: Rows) -> None:
         """Compare what updates measured."""
-        bounds = {"lr": 1e-12, "loss": self.drift.loss, "grad_norm": self.drift.grad_norm}
+        bounds = {"lr": 1e-12, "loss": self.case.drift.loss, "grad_norm": self.case.drift.grad_norm}
         for what, tolerance in bounds.items():
             pair = ([row[what] for row in rows] for rows in (ours, theirs))
             compared.each(f"{self.name}, {label}: {what}", *pair, tolerance)
@@ -131,13 +159,14 @@ def test_twenty_updates_are_the_same_on_both_sides(run, compared, tmp_path):
     answer = run.train_there(run.start, range(NUM_STEPS), tmp_path)
     label = f"{NUM_STEPS} updates"
     run.compare(compared, label, rows_of(run.ours / METRICS), answer["measured"])
-    files = (run.ours / "checkpoints/last" / WEIGHTS, Path(answer["checkpoint"]) / WEIGHTS)
-    states = [load_file(file) for file in (*files, run.start / "model.safetensors")]
+    checkpoints = (run.ours / "checkpoints/last", Path(answer["checkpoint"]))
+    folders = [checkpoint / PRETRAINED for checkpoint in checkpoints]
+    states = [load_file(weights_file(folder)) for folder in (*folders, run.start)]
     moved = (trained(state) for state in states)
-    compared.moved(f"{run.name}, {label}: weights", *moved, run.drift.weights)
+    compared.moved(f"{run.name}, {label}: weights", *moved, run.case.drift.weights)
     norms = [running(state) for state in states[:2]]
     if norms[0]:
-        compared(f"{run.name}, {label}: statistics of norms", *norms, run.drift.loss)
+        compared(f"{run.name}, {label}: statistics of norms", *norms, run.case.drift.loss)
     assert compared.faults() == []
 
 
@@ -155,7 +184,8 @@ def test_lerobot_goes_on_from_our_checkpoint(run, compared, tmp_path):
 def test_we_go_on_from_a_checkpoint_of_lerobot(run, compared, tmp_path):
     answer = run.train_there(run.start, range(HALF), tmp_path)
     config = Path(answer["checkpoint"]) / PRETRAINED / "train_config.json"
-    run_program(MANYHANDS_TRAIN, {"config_path": config, "resume": "true"} | OBSERVED)
+    flags = {"config_path": config, "resume": "true"} | OBSERVED | run.case.flags
+    run_program(MANYHANDS_TRAIN, flags)
     resumed, whole = (rows_of(folder / METRICS)[-HALF:] for folder in (tmp_path, run.ours))
     run.compare(compared, "resumed here", resumed, whole)
     samples = (rows_of(folder / AUDIT)[-HALF:] for folder in (tmp_path, run.ours))
