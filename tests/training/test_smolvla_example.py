@@ -56,12 +56,15 @@ def test_the_script_trains_from_a_policy_and_goes_on(
 
 @pytest.mark.process
 @pytest.mark.launchers
-def test_the_script_takes_a_dataset_by_its_name(run_script, task_dataset, tmp_path):
+def test_the_script_takes_a_dataset_by_its_name_and_its_own_defaults(
+    run_script, task_dataset, tmp_path
+):
     (tmp_path / "home/me").mkdir(parents=True)
     (tmp_path / "home/me/tasks").symlink_to(task_dataset)
-    home = {"HF_LEROBOT_HOME": str(tmp_path / "home")}
-    printed = run_script(home | {"DATASET": "me/tasks", "STEPS": "1"}, "--peft.method_type=LORA")
-    assert "Number of processes: 2" in printed
+    settings = {"HF_LEROBOT_HOME": str(tmp_path / "home"), "DATASET": "me/tasks", "STEPS": "1"}
+    defaults = {"NUM_GPUS": "", "BATCH_SIZE": ""}
+    printed = run_script(settings | defaults, "--peft.method_type=LORA")
+    assert "Effective batch: 16 per process x 1 process" in printed
     saved = tmp_path / "run/checkpoints/last/pretrained_model/adapter_model.safetensors"
     assert saved.exists()
 
