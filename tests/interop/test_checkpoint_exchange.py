@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from policy_cases import NUM_SAMPLES
+from policy_cases import NUM_SAMPLES, save_theirs, smolvla
 from programs import MANYHANDS_TRAIN, run_program
 from recordings import record_ours
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from manyhands import load_policy, open_dataset
+from manyhands.lerobot_format.adapters import saved_tensors
 
 NUM_STEPS = 3
 MORE_STEPS = 5
@@ -104,6 +105,29 @@ def test_lerobot_train_resumes_our_run(checkpoint, lerobot, compared):
     names = sorted(policy.network.state_dict())
     theirs = sorted(load_file(last / "pretrained_model" / "model.safetensors"))
     compared.same("resumed by lerobot-train: tensor names", names, theirs)
+    assert compared.faults() == []
+
+
+def test_lerobot_train_resumes_our_run_of_smolvla_adapters(vlms, lerobot, compared, tmp_path):
+    record_ours(tmp_path / "dataset", "video")
+    place = {"vlm_model_name": str(vlms["float32"])}
+    save_theirs(smolvla(1) | place, tmp_path / "base", lerobot)
+    places = {"policy.path": tmp_path / "base", "dataset.root": tmp_path / "dataset"}
+    common = {
+        name: value for name, value in FLAGS.items() if not name.startswith(("policy", "ema"))
+    }
+    own = {"policy.device": "cpu", "peft.r": 4, "output_dir": tmp_path / "run"}
+    run_program(MANYHANDS_TRAIN, common | places | own)
+
+    last = tmp_path / "run/checkpoints/last/pretrained_model"
+    first = load_file(last / "adapter_model.safetensors")
+    flags = {"config_path": last / "train_config.json", "resume": "true", "steps": MORE_STEPS}
+    run_program(lerobot.python.with_name("lerobot-train"), flags | {"save_freq": MORE_STEPS})
+    theirs = load_file(last / "adapter_model.safetensors")
+    ours = saved_tensors(load_policy(last).network)
+    compared("adapters resumed by lerobot-train: all tensors", ours, theirs)
+    moved = sorted(name for name in first if not torch.equal(first[name], theirs[name]))
+    compared.same("adapters resumed by lerobot-train: trained tensors", sorted(ours), moved)
     assert compared.faults() == []
 
 
