@@ -32,7 +32,8 @@ gpu-test: $(READY)
 
 # Losses of all strategies at 1 to 4 processes; ten minutes on two cores.
 exactness: $(READY)
-	$(BIN)/pytest tests/training/test_strategies.py -m 'exact or process'
+	$(BIN)/pytest tests/training/test_strategies.py tests/training/test_smolvla_runs.py \
+		tests/training/test_adapter_runs.py -m 'exact or process'
 
 # Every command line that guides give, several machines as processes and as network namespaces (needs root).
 launch-test: $(READY)

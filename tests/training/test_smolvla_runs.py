@@ -66,7 +66,13 @@ RECOMPUTED = "--policy.gradient_checkpointing=true"
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("own", [(), (TEXT_TOO, RECOMPUTED)], ids=["expert", "text"])
+@pytest.mark.parametrize(
+    "own",
+    [
+        pytest.param((), id="expert"),
+        pytest.param((TEXT_TOO, RECOMPUTED), id="text", marks=pytest.mark.exact),
+    ],
+)
 def test_a_strategy_does_not_change_losses(flags_of, in_ranks, tmp_path, metrics, own):
     flags = flags_of("--steps=4", "--dtype=float64", "--save_checkpoint=false", *own)
     cases = {"alone": (1, ()), **SPREAD}
@@ -83,6 +89,7 @@ def test_a_strategy_does_not_change_losses(flags_of, in_ranks, tmp_path, metrics
         assert found == pytest.approx(alone, rel=1e-9), name
 
 
+@pytest.mark.exact
 @pytest.mark.process
 def test_weights_of_two_types_are_sharded_and_resumed(
     flags_of, in_ranks, tmp_path, metrics, weights, two_types
