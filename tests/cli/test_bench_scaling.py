@@ -20,6 +20,7 @@ BASE = ["--policy=act", "--dataset.root=x", "--policy.device=cpu"]
 
 @pytest.mark.process
 @NEEDS_TWO_CORES
+@pytest.mark.launchers
 def test_two_processes_are_measured_and_more_are_modelled(tiny_dataset, tiny_act, tmp_path, capsys):
     most = 2 * num_cores()
     flags = [f"--dataset.root={tiny_dataset}", *tiny_act, f"--processes=[2, {most}]"]

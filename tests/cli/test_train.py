@@ -35,6 +35,7 @@ def test_all_launchers_give_the_same_losses_and_weights(command, tmp_path, metri
             assert torch.equal(value, weights(tmp_path / "own")[key]), key
 
 
+@pytest.mark.exact
 @pytest.mark.process
 def test_the_number_of_processes_does_not_change_the_result(command, tmp_path, metrics):
     flags = ("--steps=5", "--log_freq=1", "--policy.dropout=0", "--audit")
@@ -62,6 +63,7 @@ def global_batches(run_dir: Path) -> list[list[int]]:
     return [sum((row["indices"] for row in rows), []) for rows in zip(*ranks, strict=True)]
 
 
+@pytest.mark.launchers
 @pytest.mark.process
 def test_only_the_main_rank_speaks(command, tmp_path):
     printed = command.train(tmp_path / "run", "--steps=2", "--launch.num_processes=2")

@@ -119,6 +119,7 @@ def test_a_rank_that_fails_shows_its_traceback_first(faulty, tiny_dataset, tmp_p
     assert printed.index("rank 1 ended with exit code 1; what it said is above") > place
 
 
+@pytest.mark.launchers
 @pytest.mark.process
 def test_under_torchrun_only_the_rank_that_fails_speaks(faulty, tiny_dataset, tmp_path):
     path = faulty("DatasetError")

@@ -101,6 +101,7 @@ def test_a_skipped_update_is_as_if_it_was_never_made(command, bad_data, tmp_path
 STRATEGIES = {"ddp": (), "fsdp": ("--parallelism.dp_shard=-1",)}
 
 
+@pytest.mark.exact
 @pytest.mark.process
 def test_all_strategies_find_the_same(command, in_ranks, bad_data, tmp_path, metrics):
     runs = {

@@ -201,6 +201,7 @@ with StopSignal() as stop:
 """A launcher on a machine that has lost one of its two places when it looks again."""
 
 
+@pytest.mark.launchers
 @pytest.mark.process
 def test_fewer_processes_go_on_with_the_same_batches(start_job, whole, tmp_path, metrics):
     run_dir = tmp_path / "run"

@@ -147,6 +147,7 @@ def test_no_strategy_changes_samples_or_losses(runs, policy, dtype, num_processe
     runs.compare([Case(policy, dtype, num_processes, strategy)])
 
 
+@pytest.mark.exact
 @pytest.mark.process
 def test_batch_norm_learns_alike_however_images_are_spread(
     tmp_path, camera_dataset, tiny_diffusion, in_ranks

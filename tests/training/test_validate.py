@@ -47,6 +47,7 @@ def test_the_average_of_the_weights_is_measured_beside_them(
     assert row["held_out_loss"] != pytest.approx(row["held_out_loss_ema"], rel=1e-3)
 
 
+@pytest.mark.exact
 def test_it_is_the_same_at_any_number_of_processes(command, tmp_path, metrics):
     flags = (*HELD_OUT, "--policy.dropout=0")
     command.train(tmp_path / "one", *flags, "--batch_size=6")
