@@ -1,6 +1,6 @@
 """From plain recordings to compiled ones, if they are faster."""
 
-import time
+import threading
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -16,6 +16,19 @@ MEASURES = Measures({}, torch.tensor(0.0), torch.tensor(False))
 
 
 @dataclass
+class Clock:
+    """A time that only updates make pass."""
+
+    now_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+CLOCK = Clock()
+
+
+@dataclass
 class Paced:
     """Updates that take their time."""
 
@@ -26,7 +39,7 @@ class Paced:
     num_forgotten: int = 0
 
     def __call__(self, inputs: Inputs, num_left: int) -> Measures:
-        time.sleep(self.step_s)
+        CLOCK.now_s += self.step_s
         self.num_made += 1
         return MEASURES
 
@@ -48,15 +61,16 @@ class Alone:
 
 @dataclass
 class Compiler:
-    """Compiles at once, or fails."""
+    """Compiles between two updates, or until it may end, or fails."""
 
     fault: str | None = None
-    takes_s: float = 0.0
+    may_end: threading.Event | None = None
     num_calls: int = 0
 
     def compile_ahead(self, run: Any) -> None:
         self.num_calls += 1
-        time.sleep(self.takes_s)
+        if self.may_end is not None:
+            assert self.may_end.wait(60)
         if self.fault is not None:
             raise RuntimeError(self.fault)
 
@@ -76,11 +90,14 @@ class Setting:
         run = Rising(*parts, work, self.told.append)
         for _ in range(number):
             run(INPUTS, num_left)
+            if run._thread.is_alive() and self.compiler.may_end is None:
+                run._thread.join()
         return run
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
+    monkeypatch.setattr(rising, "time", CLOCK)
     monkeypatch.setattr(rising, "PERIOD", 5)
     monkeypatch.setattr(rising, "MIN_LEFT_S", 10.0)
 
@@ -113,9 +130,11 @@ def test_a_compiler_that_fails_leaves_the_run_as_it_is():
 
 
 def test_it_is_known_whether_something_is_compiled():
-    setting = Setting(Paced("graph", 0.001), Paced("compile", 0.001), Compiler(takes_s=0.5))
+    may_end = threading.Event()
+    setting = Setting(Paced("graph", 0.001), Paced("compile", 0.001), Compiler(may_end=may_end))
     run = setting.updates(10, 100_000)
     assert is_compiling()
+    may_end.set()
     run._thread.join()
     assert not is_compiling()
 
