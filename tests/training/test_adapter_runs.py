@@ -21,6 +21,7 @@ pytest.importorskip("peft", reason="pip install 'manyhands[smolvla]'")
 POLICY = Path("checkpoints/last/pretrained_model")
 ADAPTERS = POLICY / "adapter_model.safetensors"
 COMMON = ("--policy.device=cpu", "--num_workers=0", "--batch_size=4", "--log_freq=1")
+SHARDS = ("--parallelism.dp_shard=-1", "--checkpoint_format=dcp")
 LORA = ("--peft.method_type=LORA", "--peft.r=2", "--optimizer.lr=0.01")
 EXPERT_LAYERS = r"--peft.target_modules=.*lm_expert.*[qv]_proj"
 ACT_LAYERS = ("--peft.target_modules=[linear1,action_head]", "--policy.dropout=0")
@@ -118,23 +119,35 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(train, tmp_path):
         read_train_config([f"--resume={tmp_path / 'half'}", "--peft.r=3"])
 
 
-@pytest.mark.process
-def test_ranks_train_adapters_as_one_does_and_save_them_alone(argv, tmp_path, in_ranks):
-    flags = argv(*LORA, "--steps=4", "--global_batch_size=4", "--dtype=float64", "--save_freq=2")
-    flags.remove("--batch_size=4")
-    shards = ("--parallelism.dp_shard=-1", "--checkpoint_format=dcp")
-    spread = {"one": (1, ()), "ddp": (2, ()), "fsdp": (2, shards)}
-    in_ranks(
-        [(number, tmp_path / name, [*flags, *more]) for name, (number, more) in spread.items()]
-    )
-    losses = {name: losses_of(tmp_path / name) for name in spread}
-    for name in ("ddp", "fsdp"):
-        assert losses[name] == pytest.approx(losses["one"], rel=1e-9), name
+@pytest.fixture
+def spread(argv, tmp_path, in_ranks):
+    """Trains by one process and by others, which find the same losses; returns those."""
 
+    def train(**others: tuple[int, tuple[str, ...]]) -> dict[int, float]:
+        flags = argv(*LORA, "--steps=4", "--global_batch_size=4", "--dtype=float64")
+        flags.remove("--batch_size=4")
+        runs = {"one": (1, ()), **others}
+        in_ranks(
+            [
+                (number, tmp_path / name, [*flags, "--save_freq=2", *more])
+                for name, (number, more) in runs.items()
+            ]
+        )
+        losses = losses_of(tmp_path / "one")
+        for name in others:
+            assert losses_of(tmp_path / name) == pytest.approx(losses, rel=1e-9), name
+        return losses
+
+    return train
+
+
+@pytest.mark.process
+def test_ranks_train_adapters_as_one_does_and_save_them_alone(spread, tmp_path, in_ranks):
+    losses = spread(ddp=(2, ()), fsdp=(2, SHARDS))
     half = tmp_path / "half"
     shutil.copytree(tmp_path / "fsdp/checkpoints/000002", half / "checkpoints/000002")
     in_ranks([(2, half, [f"--resume={half}", "--num_workers=0"])])
-    assert losses_of(half)[4] == pytest.approx(losses["one"][4], rel=1e-9)
+    assert losses_of(half)[4] == pytest.approx(losses[4], rel=1e-9)
     with pytest.raises(CheckpointError, match="convert --checkpoint"):
         load_policy(half)
     (file,) = gather_checkpoint(half)
@@ -146,6 +159,12 @@ def test_ranks_train_adapters_as_one_does_and_save_them_alone(argv, tmp_path, in
     for folder in ("training_state/shards", "training_state", "pretrained_model"):
         for each in (half / "checkpoints/last" / folder).glob("*.safetensors"):
             assert each.stat().st_size < 4 * size + 50_000
+
+
+@pytest.mark.exact
+@pytest.mark.process
+def test_four_ranks_and_two_devices_of_one_train_adapters_as_one_does(spread):
+    spread(ddp=(4, ()), fsdp=(4, SHARDS), dp=(1, ("--parallelism.gpus_per_process=2",)))
 
 
 def losses_of(run_dir: Path) -> dict[int, float]:

@@ -60,7 +60,7 @@ def two_types(tiny_vlm, tmp_path) -> str:
     return f"--policy.vlm_model_name={folder}"
 
 
-SPREAD = {"ddp": (2, ()), "fsdp": (2, FSDP), "fsdp4": (4, FSDP)}
+SPREAD = {"ddp": (2, ()), "ddp4": (4, ()), "fsdp": (2, FSDP), "fsdp4": (4, FSDP)}
 TEXT_TOO = "--policy.train_expert_only=false"
 RECOMPUTED = "--policy.gradient_checkpointing=true"
 
