@@ -1,5 +1,6 @@
 """Requests to stop."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -66,6 +67,17 @@ def test_a_second_ctrl_c_stops_at_once(is_deferred):
                 os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_request_while_a_module_is_imported_is_obeyed_afterwards(tmp_path, monkeypatch):
+    asking = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nis_whole = True\n"
+    (tmp_path / "asked_meanwhile.py").write_text(asking)
+    monkeypatch.syspath_prepend(tmp_path)
+    with StopSignal() as stop:
+        assert importlib.import_module("asked_meanwhile").is_whole
+        assert stop.requested
+        with pytest.raises(Stopped):
+            stop.obey()
 
 
 def test_another_thread_can_ask_and_wakes_the_main_one():

@@ -13,6 +13,8 @@ from typing import Any
 from manyhands.errors import Stopped
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
+_IMPORTING = "<frozen importlib._bootstrap>"
+"""The file of Python's own functions that import modules."""
 LEAVE_S = 5.0
 """How long a main thread may take to leave when it should at once."""
 
@@ -74,12 +76,13 @@ class StopSignal:
         if self.requested:
             raise Stopped
 
-    def _note(self, number: int, _frame: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self._num_interrupts += number == signal.SIGINT
         if self._num_interrupts > 1:
             raise KeyboardInterrupt
         is_first, self.requested = not self.requested, True
-        if is_first and not self._is_deferred:
+        # Libraries that initialize themselves would abort: who imports them obeys afterwards.
+        if is_first and not self._is_deferred and not _is_importing(frame):
             raise Stopped
 
     def _listen(self) -> None:
@@ -96,3 +99,12 @@ class StopSignal:
             if is_request and not self._left.wait(LEAVE_S) and not self._is_deferred:
                 os._exit(Stopped.exit_code)
         os.close(reader)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported where a signal came."""
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False

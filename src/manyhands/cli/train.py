@@ -34,6 +34,7 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
     from manyhands.training.rising import is_compiling
     from manyhands.training.start import run_training
 
+    stop.obey()
     ending = run_training(config, ["manyhands", "train", *arguments], stop)
     if is_compiling():
         # All is saved; Python would wait for a thread that nobody needs, and abort.
