@@ -69,7 +69,11 @@ def test_networks_without_buffers_are_no_trouble():
 
 
 def test_the_device_is_asked_for_nothing(no_host_synchronization):
-    buffers = Buffers(network_of())
+    network = network_of()
+    before = [value.clone() for value in network.buffers()]
+    buffers = Buffers(network)
     with no_host_synchronization():
         buffers.keep()
+        network[0](torch.randn(4, 3))
         buffers.put_back_unless(BAD)
+    assert all(map(torch.equal, network.buffers(), before))

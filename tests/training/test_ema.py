@@ -153,12 +153,14 @@ def test_weights_that_stay_have_themselves_as_their_average():
 
 def test_following_reads_nothing_back(no_host_synchronization):
     network = network_of(1.0)
-    ema = Ema(EmaConfig(), network)
+    ema = Ema(EmaConfig(decay=0.5), network)
+    network.weight.data.fill_(3.0)
     with no_host_synchronization():
         ema.prepare(2)
         ema.follow(SOUND)
         with ema.swapped_in():
-            pass
+            seen = network.weight.detach().clone()
+    assert (seen.item(), network.weight.item()) == (2.0, 3.0)
 
 
 def test_nothing_is_averaged_unasked():

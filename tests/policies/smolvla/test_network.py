@@ -114,6 +114,7 @@ def test_an_update_asks_the_device_for_nothing(tiny, no_host_synchronization):
     network, batch, draws = tiny.network(add_image_special_tokens=True), tiny.batch(), tiny.draws()
     with no_host_synchronization():
         loss(network, batch, draws).backward()
+    assert network.model.state_proj.weight.grad.any()
 
 
 @pytest.mark.parametrize("changes", [{}, {"train_expert_only": False}], ids=str)

@@ -24,7 +24,10 @@ def test_a_random_model_that_never_learns_is_refused_unless_asked_for(tiny):
 
 def test_a_random_model_that_learns_is_fine(tiny):
     learns = {"train_expert_only": False, "freeze_vision_encoder": False}
-    start_vlm(tiny.network(), tiny.config(random_vlm=False, **learns))
+    network = tiny.network(**learns)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    start_vlm(network, tiny.config(random_vlm=False, **learns))
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
 
 
 def test_weights_are_not_looked_for_where_a_whole_policy_comes_next(tiny):
