@@ -13,7 +13,6 @@ from torch import Tensor
 from manyhands.config.decode import decode
 from manyhands.config.policies import POLICY_TYPES
 from manyhands.config.policy import PolicyConfig
-from manyhands.lerobot_format.policy import self_contained
 from manyhands.policies.build import build_policy
 from manyhands.policies.policy import Policy
 from manyhands.types import Batch, Stats
@@ -125,7 +124,7 @@ def config_of(case: Document) -> PolicyConfig:
     """Our configuration of a case."""
     fields = {key: value for key, value in case.items() if key != "type"}
     config: PolicyConfig = decode(POLICY_TYPES[case["type"]], fields | {"device": "cpu"})
-    return self_contained(config)
+    return config.self_contained()
 
 
 def save_ours(case: Document, folder: Path) -> None:

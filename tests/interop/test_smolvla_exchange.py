@@ -21,7 +21,6 @@ from manyhands.lerobot_format.policy import (
     load_weights,
     read_config,
     read_processors,
-    self_contained,
 )
 from manyhands.policies.adapters import adapt, new_settings
 from manyhands.policies.build import assemble_policy
@@ -94,7 +93,7 @@ def save(case: Document, writer: str, mode: str, folder: Path, lerobot: LeRobot)
 
 def load(folder: Path, mode: str) -> Policy:
     """A policy as `load_policy` loads it, in either mode."""
-    config = replace(self_contained(read_config(folder)), exact=mode == "exact")
+    config = replace(read_config(folder).self_contained(), exact=mode == "exact")
     policy = assemble_policy(config, read_processors(folder))
     prepare_adapters(policy, folder)
     load_weights(policy.network, folder)

@@ -1,11 +1,12 @@
 """What all policies have: fields of LeRobot's `config.json`, under its names and in its order."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.language import LanguageConfig
 from manyhands.config.optim import OptimizerConfig, SchedulerConfig
 
 DEFAULT_BACKBONE_WEIGHTS = "ResNet18_Weights.IMAGENET1K_V1"
@@ -53,6 +54,15 @@ class PolicyConfig(ABC):
     def trains_in_bf16(self) -> bool:
         """Whether it learns as well in bf16 mixed precision, the default on GPUs then."""
         return False
+
+    @property
+    def language(self) -> LanguageConfig | None:
+        """How tasks are read; None for a policy that does not."""
+        return None
+
+    def self_contained(self) -> Self:
+        """The same policy where its folder holds all its weights: nothing is fetched to start."""
+        return self
 
     def reads(self, feature: PolicyFeature) -> bool:
         """Whether the policy has a use for an observation, where nobody names what it reads."""
@@ -141,6 +151,12 @@ class BackbonePolicyConfig(PolicyConfig):
     def trains_in_bf16(self) -> bool:
         """Such policies do."""
         return True
+
+    def self_contained(self) -> Self:
+        """Without the places that image encoders would start from."""
+        sources = {"backbone_weights", "pretrained_backbone_weights"}
+        own: dict[str, Any] = dict.fromkeys(sources & {item.name for item in fields(self)})
+        return replace(self, **own)
 
 
 def visual_features(config: PolicyConfig) -> list[str]:

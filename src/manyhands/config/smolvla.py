@@ -1,9 +1,10 @@
 """SmolVLA, a vision-language-action policy: every field of its `config.json`."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.language import LanguageConfig
 from manyhands.config.optim import (
     AdamWConfig,
     CosineDecayWithWarmupConfig,
@@ -130,6 +131,15 @@ class SmolVLAConfig(PolicyConfig):
     def trains_in_bf16(self) -> bool:
         """Unless it is to compute as LeRobot does by default."""
         return not self.exact
+
+    @property
+    def language(self) -> LanguageConfig:
+        """By the tokenizer of the vision-language model."""
+        return LanguageConfig(self.vlm_model_name, self.tokenizer_max_length, self.pad_language_to)
+
+    def self_contained(self) -> Self:
+        """The vision-language model's weights are among the policy's."""
+        return replace(self, random_vlm=True)
 
     def reads(self, feature: PolicyFeature) -> bool:
         """States and cameras."""

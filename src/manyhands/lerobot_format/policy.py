@@ -1,9 +1,8 @@
 """A policy folder as LeRobot lays it out: `config.json`, weights or adapters, and processors."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,6 @@ from manyhands.config.lerobot_train import without_wishes
 from manyhands.config.policies import POLICY_TYPES, unknown_type
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import encode
-from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.adapters import (
     ADAPTER_CONFIG_FILE,
@@ -54,17 +52,7 @@ def read_config(folder: Path) -> PolicyConfig:
 
 def write_config(folder: Path, config: PolicyConfig) -> None:
     """Write a configuration with LeRobot's keys in LeRobot's order."""
-    write_json(folder / CONFIG_FILE, encode(self_contained(config), stored=True), indent=4)
-
-
-def self_contained(config: PolicyConfig) -> PolicyConfig:
-    """The configuration of a policy whose folder holds all its weights: nothing is fetched."""
-    sources = {"pretrained_backbone_weights", "backbone_weights"}
-    elsewhere = {item.name for item in fields(config)} & sources
-    nothing: dict[str, Any] = dict.fromkeys(elsewhere)
-    if isinstance(config, SmolVLAConfig):
-        nothing["random_vlm"] = True
-    return replace(config, **nothing)
+    write_json(folder / CONFIG_FILE, encode(config.self_contained(), stored=True), indent=4)
 
 
 def read_processors(folder: Path) -> Processors:

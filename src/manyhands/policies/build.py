@@ -6,6 +6,7 @@ from dataclasses import replace
 from torch import nn
 
 from manyhands.config.features import NormalizationMode
+from manyhands.config.language import LanguageConfig
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
@@ -50,21 +51,18 @@ def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
     _start_backbones(network, config)
     if isinstance(config, SmolVLAConfig):
         start_vlm(network, config)
-        processors = _with_language(processors, config)
+    if config.language is not None:
+        processors = replace(processors, tokenizing=_tokenizing(processors, config.language))
     return Policy(config, network, processors)
 
 
-def _with_language(processors: Processors, config: SmolVLAConfig) -> Processors:
-    """Processors that read tasks; those of a saved policy do it as they say."""
-    saved = processors.tokenizing
+def _tokenizing(processors: Processors, language: LanguageConfig) -> Tokenizing:
+    """How tasks are read; a saved policy does it as its processors say."""
+    saved, name = processors.tokenizing, language.tokenizer_name
     if saved is None:
-        length, padding = config.tokenizer_max_length, config.pad_language_to
-        own = Tokenizing(config.vlm_model_name, max_length=length, padding=padding)
-    else:
-        # A name within the folder that it was read from means nothing in another.
-        name = saved.tokenizer_name if saved.folder is None else config.vlm_model_name
-        own = replace(saved, tokenizer_name=name)
-    return replace(processors, tokenizing=own)
+        return Tokenizing(name, max_length=language.max_length, padding=language.padding)
+    # A name within the folder that it was read from means nothing in another.
+    return saved if saved.folder is None else replace(saved, tokenizer_name=name)
 
 
 def _start_backbones(network: nn.Module, config: PolicyConfig) -> None:

@@ -23,7 +23,6 @@ from manyhands.lerobot_format.policy import (
     load_weights,
     read_config,
     read_processors,
-    self_contained,
 )
 from manyhands.policies.adapters import adapt
 from manyhands.policies.build import assemble_policy
@@ -44,7 +43,7 @@ def load_policy(
     Without a device it goes where its configuration says, or else to a GPU if there is one.
     """
     folder = find_policy(folder_or_repo_id, revision)
-    config = self_contained(read_config(folder))
+    config = read_config(folder).self_contained()
     try:
         policy = assemble_policy(config, read_processors(folder))
     except ConfigError as error:

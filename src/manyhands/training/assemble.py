@@ -13,7 +13,6 @@ from manyhands.config.policy import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream, Share
 from manyhands.errors import WeightsUnavailable
-from manyhands.lerobot_format.policy import self_contained
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.journal import Journal, SilentJournal
@@ -166,7 +165,7 @@ def make_policy(
     if config.resumes:
         # A run goes on scaling as it began, whatever its dataset has grown to.
         saved = saved_stats(str(config.resume))
-        policy = build_policy(self_contained(policy_config), saved, config.rename_map)
+        policy = build_policy(policy_config.self_contained(), saved, config.rename_map)
         prepare_adapters(policy, find_policy(str(config.resume)))
         return trainable(policy).to(device, dtype), []
     policy, notes = fresh_policy(policy_config, stats, config.rename_map)
@@ -194,4 +193,4 @@ def fresh_policy(
         if getattr(config, "pretrained_backbone_weights", None) != DEFAULT_BACKBONE_WEIGHTS:
             raise
         note = f"WARNING: the image encoder starts from random weights: {error}"
-        return build_policy(self_contained(config), stats, rename_map), [note]
+        return build_policy(config.self_contained(), stats, rename_map), [note]

@@ -9,7 +9,6 @@ from torch import Tensor
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.policy import PolicyConfig
-from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.lerobot_format import names
 from manyhands.rng import derive_seed
 from manyhands.types import Batch, Stats
@@ -77,9 +76,9 @@ def made_up_batch(policy: PolicyConfig, num_samples: int, device: torch.device) 
 
 def _made_up_words(policy: PolicyConfig, num_samples: int, generator: torch.Generator) -> Batch:
     """Tasks of the largest length as tokens, for a policy that reads them."""
-    if not isinstance(policy, SmolVLAConfig):
+    if policy.language is None:
         return {}
-    shape, device = (num_samples, policy.tokenizer_max_length), generator.device
+    shape, device = (num_samples, policy.language.max_length), generator.device
     words = torch.randint(MIN_WORD, MAX_WORD, shape, generator=generator, device=device)
     is_word = torch.ones(shape, dtype=torch.bool, device=device)
     return {names.LANGUAGE_TOKENS: words, names.LANGUAGE_MASK: is_word}

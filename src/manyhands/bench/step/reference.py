@@ -11,7 +11,6 @@ from manyhands.bench.step.row import Row, Timed, row_of
 from manyhands.bench.step.subject import Shapes, Subject
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.policy import PolicyConfig
-from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.policy import write_policy
@@ -91,7 +90,7 @@ def features_in(shapes: Shapes, policy: PolicyConfig) -> Shapes:
 
 def task_of(policy: PolicyConfig) -> str | None:
     """A text of the largest length, as made-up words are, for a policy that reads."""
-    return "go " * policy.tokenizer_max_length if isinstance(policy, SmolVLAConfig) else None
+    return None if policy.language is None else "go " * policy.language.max_length
 
 
 def write_reference_policy(folder: Path, subject: Subject, device: str) -> None:

@@ -14,7 +14,6 @@ from manyhands.checkpoint.snapshot import Position
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream, Share
-from manyhands.lerobot_format.policy import self_contained
 from manyhands.parallel.world import World
 from manyhands.policies.frozen_encoder import FrozenEncoder
 from manyhands.training.arithmetic import settled, share_of
@@ -48,7 +47,7 @@ def subject_of(bench: BenchStepConfig, config: TrainConfig, world: World) -> Sub
     assert config.policy is not None
     share = share_of(config, world.rank, world.size)
     # Published weights of an image encoder take time to fetch, and none from an update.
-    config = replace(config, policy=self_contained(config.policy))
+    config = replace(config, policy=config.policy.self_contained())
     if not has_dataset(config):
         return made_up_subject(bench, config, share, world)
     config = config if bench.with_loader else without_cache(config)
