@@ -5,12 +5,21 @@ from typing import ClassVar
 
 from manyhands.config.act import ActConfig
 from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.policies import POLICY_TYPES, fault_of, unknown_type
+from manyhands.config.policies import POLICY_TYPES, fault_of, policy_title, unknown_type
 
 
 def test_every_policy_is_found_by_its_type():
     assert {"act": ActConfig, "diffusion": DiffusionConfig}.items() <= POLICY_TYPES.items()
     assert len(POLICY_TYPES) == len(list(POLICY_TYPES))
+
+
+def test_people_have_names_for_policies():
+    assert [policy_title(kind) for kind in ("act", "diffusion", "smolvla")] == [
+        "ACT",
+        "Diffusion Policy",
+        "SmolVLA",
+    ]
+    assert policy_title("theirs") == "theirs"
 
 
 def test_an_unknown_type_is_answered_with_the_nearest():

@@ -22,6 +22,7 @@ class ActConfig(BackbonePolicyConfig):
     """Action Chunking with Transformers."""
 
     type: ClassVar[str] = "act"
+    title: ClassVar[str | None] = "ACT"
 
     chunk_size: int = 100
     """Actions predicted at once."""

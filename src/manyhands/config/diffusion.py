@@ -44,6 +44,7 @@ class DiffusionConfig(BackbonePolicyConfig):
     """Diffusion Policy with a convolutional U-Net."""
 
     type: ClassVar[str] = "diffusion"
+    title: ClassVar[str | None] = "Diffusion Policy"
 
     n_obs_steps: int = 2
     """Observations the policy looks at, the current one included."""

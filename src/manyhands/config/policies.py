@@ -39,6 +39,11 @@ class PolicyTypes(Mapping[str, type[PolicyConfig]]):
 POLICY_TYPES = PolicyTypes()
 
 
+def policy_title(kind: str) -> str:
+    """What people call policies of a type."""
+    return (POLICY_TYPES[kind].title if kind in POLICY_TYPES else None) or kind
+
+
 def unknown_type(kind: str) -> str:
     """What to say of a type that cannot be had: why, or which ones can."""
     plugins = installed(POLICIES)

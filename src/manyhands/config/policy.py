@@ -20,6 +20,8 @@ class PolicyConfig(ABC):
     """What every policy has; the concrete class is chosen by `--policy.type`."""
 
     type: ClassVar[str]
+    title: ClassVar[str | None] = None
+    """What people call it, where that is not its type."""
     adapter_targets: ClassVar[str | None] = None
     """Pattern of the layers that --peft adapts unless told otherwise, by their whole names."""
 

@@ -32,6 +32,7 @@ class SmolVLAConfig(PolicyConfig):
     """SmolVLA: a small vision-language model with an action expert beside it."""
 
     type: ClassVar[str] = "smolvla"
+    title: ClassVar[str | None] = "SmolVLA"
     adapter_targets: ClassVar[str | None] = (
         r"model\.(vlm_with_expert\.lm_expert\..*\.[qv]_proj|state_proj|action_in_proj"
         r"|action_out_proj|action_time_mlp_in|action_time_mlp_out)"

@@ -6,12 +6,12 @@ from typing import Any
 
 import yaml
 
+from manyhands.config.policies import policy_title
 from manyhands.config.train import DatasetConfig, TrainConfig
 
 CARD_FILE = "README.md"
 
 _DATASETS = "https://huggingface.co/datasets"
-_TITLES = {"act": "ACT", "diffusion": "Diffusion Policy", "smolvla": "SmolVLA"}
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 Facts = Mapping[str, Any]
@@ -30,7 +30,7 @@ def model_card(
     """
     assert config.policy is not None
     front = yaml.safe_dump(_front_matter(config, facts), sort_keys=False, allow_unicode=True)
-    kind = _TITLES.get(config.policy.type, config.policy.type)
+    kind = policy_title(config.policy.type)
     averaged = ["The weights are the running average of those that were trained."]
     sections = [
         f"# {repo_id.rpartition('/')[2]}",

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from manyhands.config.policies import policy_title
 from manyhands.report.series import Series, smoothed
 from manyhands.units import count, duration
-
-POLICY_NAMES = {"act": "ACT", "diffusion": "Diffusion Policy", "smolvla": "SmolVLA"}
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ def title_of(run: Mapping[str, Any], fallback: str) -> str:
     policy = str(_section(run, "policy").get("type") or "")
     dataset = _section(run, "dataset")
     data = PurePath(str(dataset.get("repo_id") or dataset.get("root") or "")).name
-    known = [POLICY_NAMES.get(policy, policy), data]
+    known = [policy_title(policy), data]
     return " on ".join(filter(None, known)) or fallback
 
 
