@@ -16,8 +16,8 @@ LAYERS = [
     "lerobot_format parallel observe launch",
     "data policies sim",
     "checkpoint",
-    "training plan report",
-    "demo doctor bench",
+    "training report",
+    "demo doctor bench plan",
     "cli",
     "__main__",
 ]

@@ -1,7 +1,6 @@
 """`manyhands bench step`: time, memory and efficiency of an update."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -9,11 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from manyhands.cli.answers import write_results
-from manyhands.cli.bench_flags import split_flags
+from manyhands.cli.made_up_flags import read_described
 from manyhands.config.bench_step import BenchStepConfig
-from manyhands.config.flags import overlay
-from manyhands.config.resolve import resolve_train_config
-from manyhands.config.schema import Tree
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 from manyhands.launch.environment import current_launcher
@@ -33,9 +29,6 @@ the data is made up: --cameras=2 --image_size=[480,640] --state_dim=14 --action_
 real loader too, --against=PYTHON measures LeRobot's updates in the same run. All other flags are
 those of manyhands train."""
 
-NAMING = ("repo_id", "root", "mix")
-"""Flags of --dataset that say which data there is."""
-MADE_UP = {"repo_id": None, "root": "made-up", "mix": None}
 WIDTH = 120
 """Columns of a table that is not read on a terminal."""
 
@@ -54,27 +47,11 @@ def bench_step_command(arguments: Sequence[str]) -> int:
 
 
 def read_step_flags(arguments: Sequence[str]) -> tuple[BenchStepConfig, TrainConfig]:
-    """The measurement, and the run that is measured; without data it names no dataset."""
-    bench, tree = split_flags(BenchStepConfig, USAGE, arguments)
-    section = tree.get("dataset")
-    named = [name for name in NAMING if isinstance(section, dict) and name in section]
-    faults = [
-        f"--{name} describes made-up data and has no effect with --dataset.{named[0]}"
-        for name in (bench.named_shapes if named else ())
-    ]
-    # A file may name a dataset as well; flags that describe another one win over it.
-    is_made_up = not named and ("config_path" not in tree or bool(bench.named_shapes))
-    if bench.with_loader and is_made_up:
-        faults.append("--with_loader needs samples to load: give --dataset.root=FOLDER")
-    if faults:
-        raise ConfigError(faults)
-    return bench, (without_dataset(tree) if is_made_up else resolve_train_config(tree))
-
-
-def without_dataset(tree: Tree) -> TrainConfig:
-    """The run that flags ask for, on no dataset."""
-    config = resolve_train_config(overlay(tree, {"dataset": MADE_UP}))
-    return replace(config, dataset=replace(config.dataset, root=None))
+    """The measurement, and the run that is measured."""
+    bench, config = read_described(BenchStepConfig, USAGE, arguments)
+    if bench.with_loader and not config.dataset.is_named:
+        raise ConfigError(["--with_loader needs samples to load: give --dataset.root=FOLDER"])
+    return bench, config
 
 
 def show(result: "StepResult", bench: BenchStepConfig) -> None:

@@ -13,6 +13,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
   manyhands demo     record, train, score and report on a built-in simulated task
   manyhands train    train a policy on a LeRobot dataset
+  manyhands plan     tell batch, updates, memory per GPU and disk before GPU hours are spent
   manyhands launch   write a job for SLURM, and submit it
   manyhands doctor   check a dataset before spending GPU hours on it
   manyhands cache    decode frames ahead, show and clear what is kept
@@ -21,7 +22,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
 `manyhands COMMAND --help` lists the flags of a command."""
 
-COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "launch", "train")
+COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "launch", "plan", "train")
 LAST_WORD_S = 3.0
 
 Command = Callable[[Sequence[str]], int]
@@ -51,6 +52,10 @@ def find_command(name: str) -> Command | None:
             from manyhands.cli.launch import launch_command
 
             return launch_command
+        case "plan":
+            from manyhands.cli.plan import plan_command
+
+            return plan_command
         case "demo":
             from manyhands.cli.demo import demo_command
 

@@ -48,6 +48,11 @@ class DatasetConfig(NamedDatasetConfig):
     max_bad: float = 0.1
     """Largest share of samples that --dataset.on_bad=skip may leave out."""
 
+    @property
+    def is_named(self) -> bool:
+        """Whether it says which data there is."""
+        return any(name is not None for name in (self.repo_id, self.root, self.mix))
+
 
 @dataclass(frozen=True, kw_only=True)
 class GradientAccumulationConfig:

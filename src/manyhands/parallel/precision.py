@@ -11,14 +11,19 @@ CPU = torch.device("cpu")
 
 def precision_of(config: TrainConfig, launcher: Launcher, device: torch.device = CPU) -> str:
     """What a flag, the launcher or --policy.use_amp ask for, else what is best for a device."""
+    has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return preferred_precision(config, launcher, has_bf16)
+
+
+def preferred_precision(config: TrainConfig, launcher: Launcher, has_bf16: bool) -> str:
+    """The precision of a run on some device, which computes bf16 well or does not."""
     asked = config.accelerator.mixed_precision or launcher.mixed_precision
     if asked is not None:
         return asked
     policy = config.policy
     if policy is None or config.dtype != "float32":
         return "no"
-    can_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return "bf16" if policy.use_amp or (policy.trains_in_bf16 and can_bf16) else "no"
+    return "bf16" if policy.use_amp or (policy.trains_in_bf16 and has_bf16) else "no"
 
 
 def refuse_unfit(precision: str, config: TrainConfig, device: torch.device) -> None:

@@ -9,7 +9,6 @@ import torch
 from manyhands.bench.step.subject import (
     autocast_of,
     first_samples,
-    has_dataset,
     stream_of,
     subject_of,
     tensor_shapes,
@@ -22,14 +21,14 @@ from manyhands.training.assemble import learner_of
 
 def test_made_up_data_needs_no_dataset(open_subject):
     with open_subject() as (_, subject, _world):
-        assert subject.data is None and not has_dataset(subject.config)
+        assert subject.data is None and not subject.config.dataset.is_named
         assert len(subject.batch["action"]) == subject.share.samples_per_step == 4
         assert subject.config.policy.input_features.keys() <= subject.batch.keys()
 
 
 def test_a_dataset_gives_its_features_and_its_first_batch(open_subject, tiny_dataset):
     with open_subject(f"--dataset.root={tiny_dataset}", shapes=()) as (_, subject, world):
-        assert subject.data is not None and has_dataset(subject.config)
+        assert subject.data is not None and subject.config.dataset.is_named
         assert subject.batch["action"].shape == (4, 6, 2)
         stream = stream_of(subject.data, subject.config, world, subject.share)
         again = next(iter(stream.starting_at(0)))

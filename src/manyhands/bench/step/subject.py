@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from manyhands.bench.loader.rates import without_cache
-from manyhands.bench.step.made_up import made_up_batch, made_up_stats, with_made_up_features
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream, Share
 from manyhands.parallel.world import World
 from manyhands.policies.frozen_encoder import FrozenEncoder
+from manyhands.policies.made_up import made_up_batch, made_up_stats, with_made_up_features
 from manyhands.training.arithmetic import settled, share_of
 from manyhands.training.assemble import make_policy
 from manyhands.training.data import TrainingData, open_training_data
@@ -48,7 +48,7 @@ def subject_of(bench: BenchStepConfig, config: TrainConfig, world: World) -> Sub
     share = share_of(config, world.rank, world.size)
     # Published weights of an image encoder take time to fetch, and none from an update.
     config = replace(config, policy=config.policy.self_contained())
-    if not has_dataset(config):
+    if not config.dataset.is_named:
         return made_up_subject(bench, config, share, world)
     config = config if bench.with_loader else without_cache(config)
     data, config = open_training_data(config, world.once)
@@ -96,12 +96,6 @@ def as_trained(batch: Batch, config: TrainConfig, stats: Stats, world: World) ->
     policy, _ = make_policy(config, stats, world.device)
     with autocast_of(world):
         return FrozenEncoder(policy).with_tokens(batch)
-
-
-def has_dataset(config: TrainConfig) -> bool:
-    """Whether a config names any data."""
-    dataset = config.dataset
-    return any(named is not None for named in (dataset.repo_id, dataset.root, dataset.mix))
 
 
 def stream_of(data: TrainingData, config: TrainConfig, world: World, share: Share) -> SampleStream:

@@ -1,4 +1,4 @@
-"""Data for a measurement that has no dataset: features, statistics, and one random batch."""
+"""Data where there is no dataset: features, statistics, and one random batch."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.made_up import MadeUpConfig
 from manyhands.config.policy import PolicyConfig
 from manyhands.lerobot_format import names
 from manyhands.rng import derive_seed
@@ -23,18 +23,18 @@ MIN_WORD, MAX_WORD = 3, 256
 QUANTILES = {"q01": -1.0, "q10": -0.9, "q90": 0.9, "q99": 1.0}
 
 
-def with_made_up_features(policy: PolicyConfig, bench: BenchStepConfig) -> PolicyConfig:
+def with_made_up_features(policy: PolicyConfig, shapes: MadeUpConfig) -> PolicyConfig:
     """The policy with features as the flags say; one that has some keeps them without any."""
-    if policy.input_features and policy.output_features and not bench.named_shapes:
+    if policy.input_features and policy.output_features and not shapes.named_shapes:
         return policy
-    number = NUM_CAMERAS if bench.cameras is None else bench.cameras
-    image = PolicyFeature(FeatureType.VISUAL, (3, *(bench.image_size or IMAGE_SIZE)))
-    state = PolicyFeature(FeatureType.STATE, (bench.state_dim or NUM_JOINTS,))
+    number = NUM_CAMERAS if shapes.cameras is None else shapes.cameras
+    image = PolicyFeature(FeatureType.VISUAL, (3, *(shapes.image_size or IMAGE_SIZE)))
+    state = PolicyFeature(FeatureType.STATE, (shapes.state_dim or NUM_JOINTS,))
     scene = {CAMERA.format(index): image for index in range(number)}
     if not scene:
         # Something beside the robot must be seen: a policy needs it to act upon.
         scene = {names.ENVIRONMENT_STATE: replace(state, type=FeatureType.ENV)}
-    action = PolicyFeature(FeatureType.ACTION, (bench.action_dim or NUM_JOINTS,))
+    action = PolicyFeature(FeatureType.ACTION, (shapes.action_dim or NUM_JOINTS,))
     return replace(
         policy, input_features={STATE: state} | scene, output_features={names.ACTION: action}
     )

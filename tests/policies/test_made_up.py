@@ -3,21 +3,21 @@
 import pytest
 import torch
 
-from manyhands.bench.step.made_up import (
+from manyhands.config.act import ActConfig
+from manyhands.config.diffusion import DiffusionConfig
+from manyhands.config.made_up import MadeUpConfig
+from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
+from manyhands.policies.build import build_policy
+from manyhands.policies.made_up import (
     STATISTICS,
     made_up_batch,
     made_up_stats,
     with_made_up_features,
 )
-from manyhands.config.act import ActConfig
-from manyhands.config.bench_step import BenchStepConfig
-from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.smolvla import SmolVLAConfig
-from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
-from manyhands.policies.build import build_policy
 
 CPU = torch.device("cpu")
-SHAPES = BenchStepConfig(cameras=2, image_size=(32, 48), state_dim=5, action_dim=4)
+SHAPES = MadeUpConfig(cameras=2, image_size=(32, 48), state_dim=5, action_dim=4)
 
 
 def test_the_flags_say_what_there_is():
@@ -32,21 +32,21 @@ def test_the_flags_say_what_there_is():
 
 
 def test_without_flags_there_is_a_robot_of_two_arms_and_a_camera():
-    policy = with_made_up_features(ActConfig(), BenchStepConfig())
+    policy = with_made_up_features(ActConfig(), MadeUpConfig())
     image = policy.input_features["observation.images.camera_0"]
     assert image.shape == (3, 480, 640) and policy.output_features["action"].shape == (14,)
 
 
 def test_without_a_camera_the_state_of_the_scene_is_seen():
-    policy = with_made_up_features(ActConfig(), BenchStepConfig(cameras=0))
+    policy = with_made_up_features(ActConfig(), MadeUpConfig(cameras=0))
     assert [*policy.input_features] == ["observation.state", "observation.environment_state"]
     assert policy.feature_faults() == []
 
 
 def test_features_that_a_policy_has_stay_unless_flags_say_others():
     known = with_made_up_features(ActConfig(), SHAPES)
-    assert with_made_up_features(known, BenchStepConfig()) is known
-    other = with_made_up_features(known, BenchStepConfig(cameras=0))
+    assert with_made_up_features(known, MadeUpConfig()) is known
+    other = with_made_up_features(known, MadeUpConfig(cameras=0))
     assert len(other.input_features) == 2
 
 

@@ -1,0 +1,120 @@
+"""`manyhands plan`: what a run comes to, before GPU hours are spent on it."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from manyhands.cli.answers import write_results
+from manyhands.cli.made_up_flags import read_described
+from manyhands.config.plan import PlanConfig
+from manyhands.config.train import TrainConfig
+from manyhands.errors import ConfigError, UserError
+from manyhands.observe.progress import progress_bar
+from manyhands.units import count, num_bytes
+
+if TYPE_CHECKING:
+    from manyhands.plan.plan import Plan, Row
+
+USAGE = """manyhands plan [--dataset.root=DIR] --policy.type=act --batch_size=64 [--gpus=[4]] [...]
+
+Tells what the run of manyhands train with the same flags comes to over numbers of GPUs: effective
+batch, updates per epoch, learning rate, memory per GPU, checkpoints on disk. No GPU is needed: an
+update is made with tensors that have shapes and no values.
+
+Without --dataset.* the data is made up: --cameras=2 --image_size=[480,640] --state_dim=14
+--action_dim=14. With --gpu_memory=80GiB it says what fits, and leaves with 2 if nothing does. All
+other flags are those of manyhands train."""
+
+WIDTH = 120
+"""Columns of a table that is not read on a terminal."""
+GIB = 2**30
+
+
+def plan_command(arguments: Sequence[str]) -> int:
+    """Plan a run; return the exit code."""
+    plan, config = read_described(PlanConfig, USAGE, arguments)
+    refuse_resuming(config)
+    from manyhands.plan.plan import plan_of
+
+    with progress_bar("rehearsing updates") as on_progress:
+        found = plan_of(plan, config, on_progress)
+    show(found)
+    write_results(plan.json, found.as_json())
+    return 0 if found.is_possible else UserError.exit_code
+
+
+def refuse_resuming(config: TrainConfig) -> None:
+    """Refuse runs that exist already."""
+    if config.resume is not False:
+        raise ConfigError(
+            [f"--resume={config.resume} has no place in a plan; give the flags of a new run"]
+        )
+
+
+def show(plan: "Plan") -> None:
+    """The plan as a table, and what the table does not say."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(table_of(plan))
+    for line in captions(plan):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def table_of(plan: "Plan") -> Table:
+    """A row for every way to spread the run."""
+    epoch = () if plan.num_samples is None else ("updates/epoch",)
+    verdict = () if plan.gpu_bytes is None else ("fits",)
+    names = ("GPUs", "strategy", "batch", "effective", *epoch, "lr", "weights", "optimizer")
+    table = Table(*names, "update", "GiB/GPU", "recording", *verdict, box=SIMPLE_HEAD)
+    for row in plan.rows:
+        if row.memory is not None:
+            table.add_row(*cells_of(row, plan))
+    return table
+
+
+def cells_of(row: "Row", plan: "Plan") -> Iterator[str]:
+    """Yield the cells of a row that can be."""
+    assert row.memory is not None
+    yield str(row.gpus)
+    yield row.strategy
+    yield f"{row.batch_size}" + (f" x {row.micro_batches}" if row.micro_batches > 1 else "")
+    yield str(row.effective_batch)
+    if row.steps_per_epoch is not None:
+        yield f"{row.steps_per_epoch:,.1f}"
+    yield f"{row.lr:.3g}"
+    memory = row.memory
+    for size in (memory.weights, memory.optimizer, memory.update, memory.needed, memory.recording):
+        yield f"{size / GIB:.2f}"
+    if plan.gpu_bytes is not None:
+        yield "yes" if row.fits else "NO"
+
+
+def captions(plan: "Plan") -> Iterator[str]:
+    """Yield what the table does not say."""
+    yield (
+        f"{count(plan.num_parameters)} parameters, {count(plan.num_trained)} trained; precision "
+        f"{'float32' if plan.precision == 'no' else plan.precision}"
+    )
+    yield (
+        "batch: samples that a GPU takes at a time; update: batch, activations and gradients at "
+        "their most; recording: copies that --step.mode=graph, compile and auto make once, at the "
+        "first update, where there is room"
+    )
+    for row in plan.rows:
+        if row.fault is not None:
+            yield f"{row.gpus} GPUs: {row.fault}"
+    disks = {row.disk for row in plan.rows if row.disk is not None}
+    for disk in sorted(disks, key=lambda each: each.most_bytes):
+        yield (
+            f"disk: {num_bytes(disk.checkpoint_bytes)} a checkpoint, at most "
+            f"{disk.num_checkpoints} at a time: {num_bytes(disk.most_bytes)}"
+        )
+    if not plan.is_possible:
+        yield (
+            "nothing of this can be done: take fewer samples at a time (--batch_size with "
+            "--global_batch_size), share the weights (--parallelism.dp_shard=-1), or use more GPUs"
+        )

@@ -1,0 +1,134 @@
+"""What a GPU holds of a run at most, by what it is for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from manyhands.config.optim import OptimizerConfig, SgdConfig
+from manyhands.config.train import TrainConfig
+from manyhands.data.loading.stream import Share
+from manyhands.parallel.sharded import units_of
+from manyhands.parallel.strategy import Kind, Strategy
+from manyhands.plan.live import in_blocks
+from manyhands.plan.rehearsal import Conduct, Rehearsals
+
+GATHERED = 2
+"""Units of which whole weights are there at a time: that which computes, and the next."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes on one GPU."""
+
+    weights: int
+    """What the GPU holds of the weights, trained or not, and of their average."""
+    optimizer: int
+    """What the optimizer remembers of them."""
+    update: int
+    """A batch, activations and gradients, when together they are largest."""
+    recording: int
+    """Copies of all that an update changes, while a recorded update is compared with another."""
+
+    @property
+    def needed(self) -> int:
+        """The most while updates are made one operation at a time."""
+        return self.weights + self.optimizer + self.update
+
+    @property
+    def most(self) -> int:
+        """The most there is at any time."""
+        return self.needed + self.recording
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a policy, whatever it is spread over."""
+
+    weights: int
+    """All weights and buffers."""
+    trained: int
+    """Weights that are trained, of which there are gradients."""
+    remembered: int
+    """What an optimizer remembers."""
+    averaged: int
+    """The average of the weights."""
+    outside: int
+    """Weights outside of the units that shards are gathered by."""
+    largest_unit: int
+
+    @property
+    def changed(self) -> int:
+        """All that an update changes."""
+        return self.trained + self.remembered + self.averaged
+
+
+def sizes_of(network: nn.Module, config: TrainConfig, strategy: Strategy) -> Sizes:
+    """The sizes of a network and of what training adds to it."""
+    assert config.optimizer is not None
+    trained = bytes_of(each for each in network.parameters() if each.requires_grad)
+    units = [bytes_of(unit.parameters()) for unit in units_of(network, strategy.fsdp.wrap_modules)]
+    weights = bytes_of(network.parameters())
+    return Sizes(
+        weights=weights + bytes_of(network.buffers()),
+        trained=trained,
+        remembered=num_remembered(config.optimizer) * trained,
+        averaged=trained if config.ema.enable else 0,
+        outside=max(0, weights - sum(units)),
+        largest_unit=max(units, default=0),
+    )
+
+
+def num_remembered(optimizer: OptimizerConfig) -> int:
+    """Numbers that an optimizer keeps for every weight."""
+    if isinstance(optimizer, SgdConfig):
+        return 1 if optimizer.momentum else 0
+    return 2
+
+
+def footprint_of(
+    rehearsals: Rehearsals,
+    sizes: Sizes,
+    config: TrainConfig,
+    strategy: Strategy,
+    share: Share,
+    precision: str,
+) -> Footprint:
+    """What one GPU of a run holds."""
+    conduct = Conduct(
+        num_samples=-(-share.most_per_part // strategy.num_devices),
+        in_low_precision=precision != "no",
+        # DDP sends gradients from where they lie, and several micro-batches add them up.
+        keeps_gradients=strategy.kind is Kind.DDP or share.num_parts > 1,
+        has_whole_weights=not strategy.is_sharded,
+    )
+    update = rehearsals.most_bytes(conduct)
+    if strategy.is_sharded:
+        return _of_shards(sizes, update, strategy.num_shards, precision != "no")
+    records = config.step.mode != "eager" and strategy.kind in (Kind.SINGLE, Kind.DDP)
+    sends_copies = strategy.kind is Kind.DDP and not config.accelerator.ddp.gradient_as_bucket_view
+    return Footprint(
+        weights=sizes.weights + sizes.averaged,
+        optimizer=sizes.remembered,
+        # Once gradients are there, a step of the average makes a difference of all weights.
+        update=max(update, sizes.trained + sizes.averaged) + sends_copies * sizes.trained,
+        recording=2 * sizes.changed if records else 0,
+    )
+
+
+def _of_shards(sizes: Sizes, update: int, num_shards: int, is_rounded: bool) -> Footprint:
+    kept = (sizes.weights + sizes.averaged) // num_shards
+    travelling = sizes.outside + GATHERED * sizes.largest_unit
+    # Gradients are added up in full precision, whatever weights travel in.
+    gathered = (travelling // 2 if is_rounded else travelling) + sizes.largest_unit
+    return Footprint(
+        weights=kept + gathered,
+        optimizer=sizes.remembered // num_shards,
+        update=update + sizes.trained // num_shards,
+        recording=0,
+    )
+
+
+def bytes_of(tensors: Iterable[Tensor]) -> int:
+    """What tensors take of a GPU's memory."""
+    return sum(in_blocks(each.numel() * each.element_size()) for each in tensors)

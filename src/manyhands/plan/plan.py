@@ -1,0 +1,164 @@
+"""What a run comes to before it is started: batches, updates, learning rates, memory and disk."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+from manyhands.checkpoint.snapshot import Position
+from manyhands.config.launcher import Launcher
+from manyhands.config.plan import PlanConfig
+from manyhands.config.train import TrainConfig
+from manyhands.errors import UserError
+from manyhands.observe.progress import OnProgress
+from manyhands.parallel.precision import preferred_precision
+from manyhands.parallel.strategy import strategy_of
+from manyhands.plan.disk import Disk, disk_of
+from manyhands.plan.memory import Footprint, footprint_of, sizes_of
+from manyhands.plan.rehearsal import Rehearsals
+from manyhands.plan.topologies import topologies
+from manyhands.policies.made_up import made_up_stats, with_made_up_features
+from manyhands.training.arithmetic import lr_factor, settled, share_of
+from manyhands.training.assemble import make_policy
+from manyhands.training.data import alone, open_training_data
+from manyhands.types import Stats
+
+CPU = torch.device("cpu")
+DRIVER = 2**30
+"""What a GPU's driver, its libraries and the gaps between tensors take beside tensors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A run spread over some GPUs."""
+
+    gpus: int
+    strategy: str
+    fault: str | None = None
+    """Why it cannot be; nothing else is known then."""
+    batch_size: int = 0
+    """Samples that a GPU takes at a time."""
+    micro_batches: int = 1
+    effective_batch: int = 0
+    steps: int = 0
+    steps_per_epoch: float | None = None
+    lr: float = 0.0
+    memory: Footprint | None = None
+    disk: Disk | None = None
+    fits: bool | None = None
+    """Whether a GPU has room for it; None where its memory is not known."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All rows, and what they have in common."""
+
+    rows: list[Row]
+    precision: str
+    num_samples: int | None
+    """Samples of an epoch; None where data is made up."""
+    num_parameters: int
+    num_trained: int
+    gpu_bytes: int | None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether any of it can be done, as far as is known."""
+        return any(row.fault is None and row.fits is not False for row in self.rows)
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan for programs."""
+        return {**asdict(self), "rows": [_row_as_json(row) for row in self.rows]}
+
+
+def _row_as_json(row: Row) -> dict[str, Any]:
+    told = asdict(row)
+    if row.memory is not None:
+        told["memory"] |= {"needed": row.memory.needed, "most": row.memory.most}
+    if row.disk is not None:
+        told["disk"] |= {"most_bytes": row.disk.most_bytes}
+    return told
+
+
+def plan_of(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) -> Plan:
+    """Plan a run over every number of GPUs that is asked for."""
+    config, stats, num_samples = described(plan, config)
+    policy, _ = make_policy(config, stats, CPU)
+    weights = [*policy.network.parameters()]
+    subject = Subject(Rehearsals(policy), num_samples, plan.gpu_bytes or memory_here())
+    ways, rows = [*topologies(plan, config)], list[Row]()
+    for number, (gpus, spread) in enumerate(ways):
+        on_progress(number, len(ways))
+        rows.append(subject.row(gpus, spread))
+    on_progress(len(ways), len(ways))
+    return Plan(
+        rows=rows,
+        precision=precision_on_gpus(config),
+        num_samples=num_samples,
+        num_parameters=sum(each.numel() for each in weights),
+        num_trained=sum(each.numel() for each in weights if each.requires_grad),
+        gpu_bytes=subject.gpu_bytes,
+    )
+
+
+def described(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats, int | None]:
+    """The run with its features, statistics, and samples of an epoch, of data or made up."""
+    if config.dataset.is_named:
+        without_cache = replace(config, cache=replace(config.cache, mode="off"))
+        data, config = open_training_data(without_cache, alone)
+        return config, data.stats, data.order.num_samples
+    assert config.policy is not None
+    policy = with_made_up_features(config.policy, plan)
+    return replace(config, policy=policy), made_up_stats(policy), None
+
+
+def precision_on_gpus(config: TrainConfig) -> str:
+    """The precision that a run has on GPUs of today."""
+    return preferred_precision(config, Launcher(), has_bf16=True)
+
+
+def memory_here() -> int | None:
+    """The memory of the first GPU of this machine, if it has one."""
+    if not torch.cuda.is_available():
+        return None
+    return int(torch.cuda.get_device_properties(0).total_memory)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is planned for, whatever it is spread over."""
+
+    rehearsals: Rehearsals
+    num_samples: int | None
+    gpu_bytes: int | None
+
+    def row(self, gpus: int, config: TrainConfig) -> Row:
+        """The run over so many GPUs; what cannot be is a row too, with the reason."""
+        try:
+            return self._row(gpus, config)
+        except UserError as error:
+            return Row(gpus=gpus, strategy="", fault=str(error))
+
+    def _row(self, gpus: int, config: TrainConfig) -> Row:
+        precision = precision_on_gpus(config)
+        num_ranks = gpus // config.parallelism.gpus_per_process
+        strategy = strategy_of(config, Launcher(num_ranks=num_ranks), precision)
+        share = share_of(config, 0, num_ranks)
+        batch = share.samples_per_step
+        config = settled(config, Position(), self.num_samples or batch, batch)
+        sizes = sizes_of(self.rehearsals.network, config, strategy)
+        memory = footprint_of(self.rehearsals, sizes, config, strategy, share, precision)
+        assert config.optimizer is not None
+        return Row(
+            gpus=gpus,
+            strategy=strategy.kind.value,
+            batch_size=share.most_per_part,
+            micro_batches=share.num_parts,
+            effective_batch=batch,
+            steps=config.num_steps,
+            steps_per_epoch=None if self.num_samples is None else self.num_samples / batch,
+            lr=lr_factor(config.scaling, batch) * config.optimizer.lr,
+            memory=memory,
+            disk=disk_of(sizes, config, strategy),
+            fits=None if self.gpu_bytes is None else memory.needed + DRIVER <= self.gpu_bytes,
+        )

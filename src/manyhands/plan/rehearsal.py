@@ -1,0 +1,131 @@
+"""An update made with tensors that have shapes and no values: what it would keep in memory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from manyhands.plan.likeness import LOW, AsOnGpu
+from manyhands.plan.live import LiveBytes
+from manyhands.policies.loss import loss_of
+from manyhands.policies.made_up import made_up_batch
+from manyhands.policies.policy import Policy
+from manyhands.types import Network
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """What changes how much an update keeps in memory."""
+
+    num_samples: int
+    """Samples at a time."""
+    in_low_precision: bool
+    keeps_gradients: bool
+    """Whether the gradients of all weights are there from the beginning to the end."""
+    has_whole_weights: bool
+    """Whether weights are at hand, or are gathered, and their gradients given away, as needed."""
+
+
+class Rehearsals:
+    """Updates of one policy, which is of no other use afterwards."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy.train()
+        self.network = policy.network
+        self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        hollow(policy.network, self._fake)
+        self._found: dict[Conduct, int] = {}
+
+    def most_bytes(self, conduct: Conduct) -> int:
+        """What an update keeps at most beside weights: its batch, activations and gradients."""
+        if conduct not in self._found:
+            self._found[conduct] = self._rehearsed(conduct)
+        return self._found[conduct]
+
+    def _rehearsed(self, conduct: Conduct) -> int:
+        policy, network = self._policy, self._policy.network
+        likeness, live = AsOnGpu(conduct.in_low_precision), LiveBytes()
+        gathers = not conduct.has_whole_weights
+        with self._fake, weights_as(network, LOW if gathers and conduct.in_low_precision else None):
+            live.count([*network.parameters(), *network.buffers()])
+            held = live.now
+            with likeness, live, gradients(network, conduct):
+                batch = made_up_batch(policy.config, conduct.num_samples, CPU)
+                draws = policy.cast(cast(Network, network).draw(conduct.num_samples))
+                inputs = policy.prepare(batch)
+                counts = cast(Network, network).entry_counts(inputs)
+                with likeness.autocast():
+                    terms = network(inputs, draws)
+                loss, _ = loss_of(terms, counts)
+                del terms
+                torch.autograd.backward(loss)
+        return live.most - held
+
+
+def hollow(network: nn.Module, fake: FakeTensorMode) -> None:
+    """Replace all tensors of a network by some that take no memory."""
+    made: dict[int, nn.Parameter] = {}
+    for module in network.modules():
+        for name, weight in module._parameters.items():
+            if weight is not None and id(weight) not in made:
+                empty = fake.from_tensor(weight.detach())
+                made[id(weight)] = nn.Parameter(empty, weight.requires_grad)
+            module._parameters[name] = None if weight is None else made[id(weight)]
+        for name, buffer in module._buffers.items():
+            module._buffers[name] = None if buffer is None else fake.from_tensor(buffer)
+
+
+@contextmanager
+def weights_as(network: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
+    """Have the weights of a network in another type for a while."""
+    if dtype is None:
+        yield
+        return
+    places = [
+        (module, name, weight)
+        for module in network.modules()
+        for name, weight in module._parameters.items()
+        if weight is not None and weight.is_floating_point()
+    ]
+    rounded = {id(weight): weight for _, _, weight in places}
+    cast_weights = {
+        key: nn.Parameter(weight.detach().to(dtype), weight.requires_grad)
+        for key, weight in rounded.items()
+    }
+    for module, name, weight in places:
+        module._parameters[name] = cast_weights[id(weight)]
+    try:
+        yield
+    finally:
+        for module, name, weight in places:
+            module._parameters[name] = weight
+
+
+@contextmanager
+def gradients(network: nn.Module, conduct: Conduct) -> Iterator[None]:
+    """Have gradients come and go as a strategy lets them."""
+    trained = [weight for weight in network.parameters() if weight.requires_grad]
+    hooks = []
+    if not conduct.has_whole_weights:
+        hooks = [each.register_post_accumulate_grad_hook(give_away) for each in trained]
+    elif conduct.keeps_gradients:
+        for weight in trained:
+            weight.grad = torch.empty_like(weight)
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for weight in trained:
+            give_away(weight)
+
+
+def give_away(weight: Tensor) -> None:
+    """Keep no gradient of a weight."""
+    weight.grad = None
