@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from manyhands.bench.step.loading import Loaded
 from manyhands.bench.step.row import Row
 from manyhands.bench.step.speed import StepResult
 from manyhands.cli.bench import bench_command
-from manyhands.cli.bench_step import captions, read_step_flags, show
+from manyhands.cli.bench_step import captions, show
 from manyhands.cli.main import guarded
 from manyhands.config.bench_step import BenchStepConfig
 
@@ -87,19 +86,6 @@ def test_a_python_without_lerobot_is_told(tiny_act, capsys):
     arguments = [*SHAPES, *tiny_act, *SHORT, f"--against={sys.executable}"]
     assert guarded(bench_command, ["step", *arguments]) == 2
     assert "LeRobot's step failed" in capsys.readouterr().err
-
-
-def test_data_is_made_up_where_none_is_named(tiny_act, tmp_path):
-    _, config = read_step_flags([*tiny_act, "--dataset.image_transforms.enable=true"])
-    assert config.dataset.root is None and config.dataset.image_transforms.enable
-    _, config = read_step_flags([*tiny_act, "--dataset.root=x"])
-    assert config.dataset.root == Path("x")
-    file = tmp_path / "run.yaml"
-    file.write_text("dataset:\n  repo_id: me/data\nbatch_size: 3\n")
-    _, config = read_step_flags([*tiny_act, f"--config={file}"])
-    assert config.dataset.repo_id == "me/data"
-    _, config = read_step_flags([*tiny_act, f"--config={file}", "--cameras=2"])
-    assert config.dataset.repo_id is None and config.batch_size == 3
 
 
 def row_of(mode, median_ms, **values):

@@ -21,9 +21,6 @@ def test_sound_values_have_no_fault():
     ("name", "value"),
     [
         ("cameras", -1),
-        ("image_size", (0, 640)),
-        ("state_dim", 0),
-        ("action_dim", 0),
         ("num_steps", 0),
         ("warm_up", 0),
         ("compare", []),

@@ -35,8 +35,7 @@ GIB = 2**30
 
 def plan_command(arguments: Sequence[str]) -> int:
     """Plan a run; return the exit code."""
-    plan, config = read_described(PlanConfig, USAGE, arguments)
-    refuse_resuming(config)
+    plan, config = read_plan_flags(arguments)
     from manyhands.plan.plan import plan_of
 
     with progress_bar("rehearsing updates") as on_progress:
@@ -46,12 +45,14 @@ def plan_command(arguments: Sequence[str]) -> int:
     return 0 if found.is_possible else UserError.exit_code
 
 
-def refuse_resuming(config: TrainConfig) -> None:
-    """Refuse runs that exist already."""
+def read_plan_flags(arguments: Sequence[str]) -> tuple[PlanConfig, TrainConfig]:
+    """What to plan for, and the run, which must not exist already."""
+    plan, config = read_described(PlanConfig, USAGE, arguments)
     if config.resume is not False:
         raise ConfigError(
             [f"--resume={config.resume} has no place in a plan; give the flags of a new run"]
         )
+    return plan, config
 
 
 def show(plan: "Plan") -> None:

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from manyhands.config.optim import OptimizerConfig, SgdConfig
 from manyhands.config.train import TrainConfig
-from manyhands.data.loading.stream import Share
 from manyhands.parallel.sharded import units_of
 from manyhands.parallel.strategy import Kind, Strategy
 from manyhands.plan.live import in_blocks
 from manyhands.plan.rehearsal import Conduct, Rehearsals
+from manyhands.plan.topologies import Spread
 
 GATHERED = 2
 """Units of which whole weights are there at a time: that which computes, and the next."""
@@ -86,27 +86,22 @@ def num_remembered(optimizer: OptimizerConfig) -> int:
     return 2
 
 
-def footprint_of(
-    rehearsals: Rehearsals,
-    sizes: Sizes,
-    config: TrainConfig,
-    strategy: Strategy,
-    share: Share,
-    precision: str,
-) -> Footprint:
+def footprint_of(rehearsals: Rehearsals, sizes: Sizes, spread: Spread) -> Footprint:
     """What one GPU of a run holds."""
+    strategy, config, share = spread.strategy, spread.config, spread.share
+    is_ddp = strategy.kind is Kind.DDP
     conduct = Conduct(
         num_samples=-(-share.most_per_part // strategy.num_devices),
-        in_low_precision=precision != "no",
+        in_low_precision=spread.is_rounded,
         # DDP sends gradients from where they lie, and several micro-batches add them up.
-        keeps_gradients=strategy.kind is Kind.DDP or share.num_parts > 1,
+        keeps_gradients=is_ddp or share.num_parts > 1,
         has_whole_weights=not strategy.is_sharded,
     )
     update = rehearsals.most_bytes(conduct)
     if strategy.is_sharded:
-        return _of_shards(sizes, update, strategy.num_shards, precision != "no")
+        return _of_shards(sizes, update, spread)
     records = config.step.mode != "eager" and strategy.kind in (Kind.SINGLE, Kind.DDP)
-    sends_copies = strategy.kind is Kind.DDP and not config.accelerator.ddp.gradient_as_bucket_view
+    sends_copies = is_ddp and not config.accelerator.ddp.gradient_as_bucket_view
     return Footprint(
         weights=sizes.weights + sizes.averaged,
         optimizer=sizes.remembered,
@@ -116,11 +111,12 @@ def footprint_of(
     )
 
 
-def _of_shards(sizes: Sizes, update: int, num_shards: int, is_rounded: bool) -> Footprint:
+def _of_shards(sizes: Sizes, update: int, spread: Spread) -> Footprint:
+    num_shards = spread.strategy.num_shards
     kept = (sizes.weights + sizes.averaged) // num_shards
     travelling = sizes.outside + GATHERED * sizes.largest_unit
     # Gradients are added up in full precision, whatever weights travel in.
-    gathered = (travelling // 2 if is_rounded else travelling) + sizes.largest_unit
+    gathered = (travelling // 2 if spread.is_rounded else travelling) + sizes.largest_unit
     return Footprint(
         weights=kept + gathered,
         optimizer=sizes.remembered // num_shards,

@@ -5,20 +5,16 @@ from typing import Any
 
 import torch
 
-from manyhands.checkpoint.snapshot import Position
-from manyhands.config.launcher import Launcher
 from manyhands.config.plan import PlanConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.observe.progress import OnProgress
-from manyhands.parallel.precision import preferred_precision
-from manyhands.parallel.strategy import strategy_of
 from manyhands.plan.disk import Disk, disk_of
 from manyhands.plan.memory import Footprint, footprint_of, sizes_of
 from manyhands.plan.rehearsal import Rehearsals
-from manyhands.plan.topologies import topologies
+from manyhands.plan.topologies import precision_on_gpus, spread_over, topologies
 from manyhands.policies.made_up import made_up_stats, with_made_up_features
-from manyhands.training.arithmetic import lr_factor, settled, share_of
+from manyhands.training.arithmetic import lr_factor
 from manyhands.training.assemble import make_policy
 from manyhands.training.data import alone, open_training_data
 from manyhands.types import Stats
@@ -112,11 +108,6 @@ def described(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats
     return replace(config, policy=policy), made_up_stats(policy), None
 
 
-def precision_on_gpus(config: TrainConfig) -> str:
-    """The precision that a run has on GPUs of today."""
-    return preferred_precision(config, Launcher(), has_bf16=True)
-
-
 def memory_here() -> int | None:
     """The memory of the first GPU of this machine, if it has one."""
     if not torch.cuda.is_available():
@@ -140,25 +131,22 @@ class Subject:
             return Row(gpus=gpus, strategy="", fault=str(error))
 
     def _row(self, gpus: int, config: TrainConfig) -> Row:
-        precision = precision_on_gpus(config)
-        num_ranks = gpus // config.parallelism.gpus_per_process
-        strategy = strategy_of(config, Launcher(num_ranks=num_ranks), precision)
-        share = share_of(config, 0, num_ranks)
-        batch = share.samples_per_step
-        config = settled(config, Position(), self.num_samples or batch, batch)
-        sizes = sizes_of(self.rehearsals.network, config, strategy)
-        memory = footprint_of(self.rehearsals, sizes, config, strategy, share, precision)
-        assert config.optimizer is not None
+        spread = spread_over(gpus, config, self.num_samples)
+        strategy, share, optimizer = spread.strategy, spread.share, spread.config.optimizer
+        assert optimizer is not None
+        batch, num_samples = share.samples_per_step, self.num_samples
+        sizes = sizes_of(self.rehearsals.network, spread.config, strategy)
+        memory = footprint_of(self.rehearsals, sizes, spread)
         return Row(
             gpus=gpus,
             strategy=strategy.kind.value,
             batch_size=share.most_per_part,
             micro_batches=share.num_parts,
             effective_batch=batch,
-            steps=config.num_steps,
-            steps_per_epoch=None if self.num_samples is None else self.num_samples / batch,
-            lr=lr_factor(config.scaling, batch) * config.optimizer.lr,
+            steps=spread.config.num_steps,
+            steps_per_epoch=None if num_samples is None else num_samples / batch,
+            lr=lr_factor(config.scaling, batch) * optimizer.lr,
             memory=memory,
-            disk=disk_of(sizes, config, strategy),
+            disk=disk_of(sizes, spread.config, strategy),
             fits=None if self.gpu_bytes is None else memory.needed + DRIVER <= self.gpu_bytes,
         )

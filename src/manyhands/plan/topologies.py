@@ -1,14 +1,37 @@
-"""The ways to spread a run over GPUs that are worth a look."""
+"""The ways to spread a run over GPUs that are worth a look, and what each comes to."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from manyhands.checkpoint.snapshot import Position
+from manyhands.config.launcher import Launcher
 from manyhands.config.parallelism import ParallelismConfig
 from manyhands.config.plan import USUAL_GPUS, PlanConfig
 from manyhands.config.train import TrainConfig
+from manyhands.data.loading.stream import Share
+from manyhands.parallel.precision import preferred_precision
+from manyhands.parallel.strategy import Strategy, strategy_of
+from manyhands.training.arithmetic import settled, share_of
 
 ALL = -1
 """As --parallelism.dp_shard: one copy of the weights for all."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A run over some GPUs."""
+
+    config: TrainConfig
+    """With as many updates as its budget comes to."""
+    strategy: Strategy
+    share: Share
+    """What a rank has of every update."""
+    precision: str
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether it computes in low precision."""
+        return self.precision != "no"
 
 
 def topologies(plan: PlanConfig, config: TrainConfig) -> Iterator[tuple[int, TrainConfig]]:
@@ -20,3 +43,20 @@ def topologies(plan: PlanConfig, config: TrainConfig) -> Iterator[tuple[int, Tra
         yield number, config
         if is_free and number > 1:
             yield number, replace(config, parallelism=replace(config.parallelism, dp_shard=ALL))
+
+
+def spread_over(gpus: int, config: TrainConfig, num_samples: int | None) -> Spread:
+    """A run over GPUs, refused where it cannot be; without samples one batch is an epoch."""
+    precision = precision_on_gpus(config)
+    num_ranks = gpus // config.parallelism.gpus_per_process
+    strategy = strategy_of(config, Launcher(num_ranks=num_ranks), precision)
+    share = share_of(config, 0, num_ranks)
+    batch = share.samples_per_step
+    return Spread(
+        settled(config, Position(), num_samples or batch, batch), strategy, share, precision
+    )
+
+
+def precision_on_gpus(config: TrainConfig) -> str:
+    """The precision that a run has on GPUs of today."""
+    return preferred_precision(config, Launcher(), has_bf16=True)

@@ -1,0 +1,60 @@
+"""`manyhands plan` as users run it."""
+
+import json
+import sys
+
+import pytest
+
+from manyhands.cli.main import guarded
+from manyhands.cli.plan import plan_command
+
+SHAPES = ["--cameras=0", "--state_dim=3", "--action_dim=2"]
+
+
+@pytest.mark.process
+def test_the_command_tells_people_and_programs(tiny_act, command, tmp_path):
+    file = tmp_path / "plan.json"
+    program = [sys.executable, "-m", "manyhands", "plan"]
+    flags = [*SHAPES, *tiny_act, "--batch_size=4", "--gpus=[1,2]", "--gpu_memory=24GiB"]
+    printed = command.run([*program, *flags, f"--json={file}"])
+    for told in ("GiB/GPU", "FSDP2", "fits", "yes", "parameters", "a checkpoint"):
+        assert told in printed
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["strategy"] for row in rows] == ["single", "DDP", "FSDP2"]
+
+
+def test_nothing_that_fits_is_an_answer_too(tiny_act, capsys):
+    flags = [*SHAPES, *tiny_act, "--gpus=[1]", "--gpu_memory=1MiB"]
+    assert plan_command(flags) == 2
+    printed = capsys.readouterr().out
+    assert "NO" in printed and "--parallelism.dp_shard=-1" in printed
+
+
+def test_a_dataset_says_how_many_updates_an_epoch_has(tiny_act, tiny_dataset, capsys):
+    flags = [f"--dataset.root={tiny_dataset}", *tiny_act, "--batch_size=3", "--gpus=[1,40]"]
+    assert plan_command(flags) == 0
+    printed = capsys.readouterr().out
+    assert "updates/epoch" in printed and "13.0" in printed
+
+
+def test_reasons_stand_below_the_table(tiny_act, capsys):
+    assert plan_command([*SHAPES, *tiny_act, "--global_batch_size=2", "--gpus=[1,4]"]) == 0
+    assert "4 GPUs: --global_batch_size=2 leaves some" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--gpus=[0]"], "--gpus=[0] must be"),
+        (["--gpus=[]"], "--gpus=[] must be"),
+        (["--gpu_memory=much"], "--gpu_memory=much"),
+        (["--gpu_memory=0"], "--gpu_memory=0 holds"),
+        (["--cameras=-1"], "--cameras=-1 must be at least 0"),
+        (["--cameras=1", "--dataset.root=x"], "no effect with --dataset.root"),
+        (["--resume=auto", "--output_dir=x"], "--resume=auto"),
+        (["--policy.no_such=1"], "no_such"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments, told, tiny_act, capsys):
+    assert guarded(plan_command, [*tiny_act, *arguments]) == 2
+    assert told in capsys.readouterr().err

@@ -1,0 +1,20 @@
+"""Data that nobody has recorded."""
+
+import pytest
+
+from manyhands.config.made_up import MadeUpConfig
+
+
+def test_sound_shapes_have_no_fault():
+    assert MadeUpConfig().faults() == [] and MadeUpConfig().named_shapes == []
+    shapes = MadeUpConfig(cameras=0, image_size=(8, 8))
+    assert shapes.faults() == [] and shapes.named_shapes == ["cameras", "image_size"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cameras", -1), ("image_size", (0, 640)), ("state_dim", 0), ("action_dim", 0)],
+)
+def test_faults_name_their_flag(name, value):
+    (fault,) = MadeUpConfig(**{name: value}).faults()
+    assert fault.startswith(f"--{name}=")

@@ -1,0 +1,23 @@
+"""Runs that are planned."""
+
+from dataclasses import replace
+
+import pytest
+
+from manyhands.cli.plan import read_plan_flags
+from manyhands.plan.plan import CPU, described
+from manyhands.training.assemble import make_policy
+
+SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")
+
+
+@pytest.fixture
+def planned(tiny_act):
+    """Makes a config and its policy, tiny and without data: (config, policy)."""
+
+    def make(*flags):
+        plan, config = read_plan_flags([*SHAPES, *tiny_act, *flags])
+        config, stats, _ = described(plan, replace(config, steps=10))
+        return config, make_policy(config, stats, CPU)[0]
+
+    return make

@@ -1,0 +1,96 @@
+"""What a GPU holds of a run."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from manyhands.bench.step.speed import bench_step
+from manyhands.cli.bench_step import read_step_flags
+from manyhands.cli.plan import read_plan_flags
+from manyhands.config.launcher import Launcher
+from manyhands.parallel.strategy import strategy_of
+from manyhands.plan.memory import footprint_of, sizes_of
+from manyhands.plan.plan import plan_of
+from manyhands.plan.rehearsal import Rehearsals
+from manyhands.plan.topologies import spread_over
+
+
+def footprint(planned, gpus, *flags, num_parts=1):
+    config, policy = planned(
+        "--batch_size=8", f"--accelerator.gradient_accumulation.steps={num_parts}", *flags
+    )
+    spread = spread_over(gpus, config, None)
+    sizes = sizes_of(policy.network, config, spread.strategy)
+    return sizes, footprint_of(Rehearsals(policy), sizes, spread)
+
+
+def test_adam_remembers_two_numbers_a_weight_and_an_average_is_one_more(planned):
+    sizes, memory = footprint(planned, 1)
+    assert memory.weights == sizes.weights and memory.optimizer == 2 * sizes.trained
+    averaging, more = footprint(planned, 1, "--ema.enable=true")
+    assert more.weights == memory.weights + averaging.trained
+
+
+@pytest.mark.parametrize(("momentum", "number"), [(0.0, 0), (0.9, 1)])
+def test_sgd_remembers_its_momentum_if_it_has_one(planned, momentum, number):
+    flags = ("--optimizer.type=sgd", f"--optimizer.momentum={momentum}")
+    sizes, memory = footprint(planned, 1, *flags)
+    assert memory.optimizer == number * sizes.trained
+
+
+def test_a_recording_is_compared_by_two_copies_and_only_where_there_is_one(planned):
+    sizes, memory = footprint(planned, 1)
+    assert memory.recording == 2 * 3 * sizes.trained
+    assert memory.most == memory.needed + memory.recording
+    assert footprint(planned, 1, "--step.mode=eager")[1].recording == 0
+    assert footprint(planned, 2, "--parallelism.dp_shard=2")[1].recording == 0
+
+
+def test_shards_share_what_whole_weights_repeat(planned):
+    _, whole = footprint(planned, 4)
+    two, four = (footprint(planned, n, "--parallelism.dp_shard=-1")[1] for n in (2, 4))
+    assert whole.optimizer == 2 * two.optimizer == 4 * four.optimizer
+    assert four.needed < two.needed < whole.needed
+
+
+def test_copies_of_one_shared_set_of_weights_are_shared_by_their_own(planned):
+    _, hybrid = footprint(planned, 4, "--parallelism.dp_replicate=2", "--parallelism.dp_shard=2")
+    _, sharded = footprint(planned, 2, "--parallelism.dp_shard=2")
+    assert hybrid == sharded
+
+
+def test_micro_batches_and_ddp_keep_gradients(planned):
+    _, single = footprint(planned, 1)
+    assert footprint(planned, 1, num_parts=2)[1].update > single.update
+    sizes, copied = footprint(planned, 2, "--accelerator.ddp.gradient_as_bucket_view=false")
+    _, shared = footprint(planned, 2)
+    assert copied.update == shared.update + sizes.trained and shared.update > single.update
+
+
+def test_weights_that_are_not_trained_have_no_gradients(planned):
+    config, policy = planned()
+    whole = sizes_of(policy.network, config, strategy_of(config, Launcher(), "no"))
+    first = next(policy.network.parameters()).requires_grad_(False)
+    frozen = sizes_of(policy.network, config, strategy_of(config, Launcher(), "no"))
+    assert frozen.weights == whole.weights and frozen.trained < whole.trained
+    assert replace(frozen, trained=0, remembered=0, averaged=0).changed == 0
+    assert first.numel() > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--policy.type=act", "--cameras=2", "--image_size=[480,640]", "--batch_size=32"),
+        ("--policy.type=diffusion", "--image_size=[96,96]", "--batch_size=512"),
+    ],
+    ids=["act", "diffusion"],
+)
+def test_a_gpu_takes_what_was_told(flags):
+    """Where activations are most of it; what libraries take beside tensors is not told."""
+    bench, config = read_step_flags([*flags, "--step.mode=eager", "--num_steps=2", "--warm_up=2"])
+    measured = bench_step(bench, config, Launcher(), lambda *_: None).rows[0].peak_memory_gib
+    (row,) = plan_of(*read_plan_flags([*flags, "--gpus=[1]"]), lambda *_: None).rows
+    assert row.memory.needed / 2**30 == pytest.approx(measured, rel=0.15)
