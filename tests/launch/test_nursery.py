@@ -23,7 +23,7 @@ def train(arguments):
     if "wait" in arguments:
         time.sleep(600)
     if "die" in arguments and os.environ["RANK"] == "1":
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGSEGV)
     if "die" in arguments:
         time.sleep(600)
     return int(arguments[-1])
@@ -66,8 +66,10 @@ def test_several_ranks_know_their_places(nursery, tmp_path):
 
 
 @pytest.mark.process
-def test_ranks_that_outlive_one_that_was_killed_are_ended(nursery, tmp_path):
-    assert nursery.wait(nursery.start(["die", "0"], 2, tmp_path / "log")) == 128 + signal.SIGKILL
+def test_ranks_that_outlive_one_that_died_are_ended_and_it_is_named(nursery, tmp_path):
+    log = tmp_path / "log"
+    assert nursery.wait(nursery.start(["die", "0"], 2, log)) == 128 + signal.SIGSEGV
+    assert log.read_text().splitlines()[-1] == "manyhands: rank 1 was ended by SIGSEGV"
 
 
 @pytest.mark.process

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.config.launcher import LISTENING
-from manyhands.launch.outcome import outcome_of
-from manyhands.launch.workers import LOOPBACK, listen
+from manyhands.launch.outcome import LOST, outcome_of
+from manyhands.launch.workers import LOOPBACK, listen, told
 
 LAST_WORDS_S = 5.0
 """How long ranks may take to leave once one of them has failed."""
@@ -164,7 +164,9 @@ def watch(ranks: Sequence[int]) -> int:
             # Children that nobody has waited for yet are still there to be signaled.
             for pid in set(left) - codes.keys():
                 os.kill(pid, signal.SIGKILL)
-    return outcome_of([codes[pid] for pid in ranks]).code
+                os.waitpid(pid, 0)
+                codes[pid] = LOST
+    return told(outcome_of([codes[pid] for pid in ranks])).code
 
 
 def code_of(pid: int) -> int | None:

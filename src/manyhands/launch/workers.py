@@ -156,7 +156,7 @@ def _watch(workers: Workers, requests: list[Request]) -> Outcome:
             first_end = time.monotonic()
         is_time = first_end is not None and time.monotonic() - first_end > LAST_WORDS_S
         if None not in codes or is_explained(codes) or (is_time and failed_ranks(codes)):
-            return _told(replace(outcome_of(codes), was_asked=bool(requests)))
+            return told(replace(outcome_of(codes), was_asked=bool(requests)))
         if is_time and not requests:
             # One rank was asked to stop and has left; whoever never met it would wait for it.
             requests.append((signal.SIGTERM, time.monotonic()))
@@ -171,7 +171,7 @@ def _must_end(requests: list[Request]) -> bool:
     return len(interrupts) > 1 or (bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S)
 
 
-def _told(outcome: Outcome) -> Outcome:
+def told(outcome: Outcome) -> Outcome:
     """Speak for the ranks that could not do it themselves."""
     for death in outcome.deaths:
         if death.code not in SPOKEN:
