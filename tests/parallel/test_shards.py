@@ -5,11 +5,20 @@ import torch
 from torch import nn
 
 from manyhands.parallel.copies import HostCopies
-from manyhands.parallel.shards import as_held, fill, gathered, held_part, own_parts, whole
+from manyhands.parallel.shards import (
+    as_held,
+    fill,
+    gathered,
+    held_part,
+    is_shard,
+    own_parts,
+    whole,
+)
 
 
 def test_a_whole_tensor_is_its_own_part():
     value = torch.arange(3.0)
+    assert not is_shard(value)
     assert whole(value) is value
     assert held_part(value) is value
     assert as_held(value, torch.zeros(3)) is value

@@ -13,10 +13,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_loader import load
 
 from manyhands.atomic import flush
 from manyhands.errors import CheckpointError
@@ -43,6 +39,10 @@ class Shards:
     """All parts that the ranks of a run saved."""
 
     def __init__(self, folder: Path) -> None:
+        # Torch's reader takes a second to import, and most runs have no shards to read.
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+        from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
         self.folder = folder
         check_complete(folder)
         try:
@@ -68,6 +68,10 @@ class Shards:
 
     def read_into(self, targets: Mapping[str, Tensor]) -> None:
         """Fill tensors, or this rank's parts of them, with what was saved under their names."""
+        from torch.distributed.checkpoint.api import CheckpointException
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+        from torch.distributed.checkpoint.state_dict_loader import load
+
         for name, value in targets.items():
             if self.shapes.get(name) != value.shape:
                 raise CheckpointError(

@@ -9,7 +9,6 @@ from manyhands.errors import ConfigError
 from manyhands.parallel.accelerated import AcceleratedEngine
 from manyhands.parallel.compression import compress_gradients
 from manyhands.parallel.replicated import Replicated, devices_of
-from manyhands.parallel.sharded import ShardedEngine
 from manyhands.parallel.strategy import Kind
 from manyhands.parallel.world import World
 from manyhands.types import Engine
@@ -19,6 +18,9 @@ def engine_of(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine:
     """What spreads updates over the devices of a world."""
     match world.strategy.kind:
         case Kind.FSDP | Kind.HSDP:
+            # Brings in torch's sharding, which takes a second to import.
+            from manyhands.parallel.sharded import ShardedEngine
+
             return ShardedEngine(world, num_micro_batches)
         case Kind.DP:
             devices = devices_of(world.device, world.strategy.num_devices)

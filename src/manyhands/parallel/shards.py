@@ -4,13 +4,15 @@ A tensor tells by itself whether it is a part, so that all strategies save and l
 """
 
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar, cast
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from manyhands.parallel.copies import HostCopies
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -22,18 +24,24 @@ class Part(NamedTuple):
     offsets: tuple[int, ...]
 
 
+def is_shard(value: Tensor) -> TypeGuard["DTensor"]:
+    """Whether ranks hold a tensor together, a part each."""
+    # Told without the class, which takes a second to import and which most runs never need.
+    return hasattr(value, "device_mesh")
+
+
 def held_part(value: Tensor) -> Tensor:
     """What this rank holds of a tensor, in the same memory."""
-    return value.to_local() if isinstance(value, DTensor) else value
+    return value.to_local() if is_shard(value) else value
 
 
 def whole(value: Tensor) -> Tensor:
     """Collective where it is a shard. The tensor that all ranks together hold."""
-    if not isinstance(value, DTensor):
+    if not is_shard(value):
         return value
     # Shards that are kept in the host's memory travel between devices all the same.
     here = value.to(value.device_mesh.device_type)
-    assert isinstance(here, DTensor)
+    assert is_shard(here)
     return here.full_tensor()
 
 
@@ -57,14 +65,14 @@ def own_parts(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -
     """
     parts = {}
     for name, value in values.items():
-        offsets = _first_holders_offsets(value) if isinstance(value, DTensor) else (0,) * value.ndim
+        offsets = _first_holders_offsets(value) if is_shard(value) else (0,) * value.ndim
         held = held_part(value)
-        if offsets is not None and held.numel() > 0 and (is_main or isinstance(value, DTensor)):
+        if offsets is not None and held.numel() > 0 and (is_main or is_shard(value)):
             parts[name] = Part(copies.copy(name, held), offsets)
     return parts
 
 
-def _first_holders_offsets(value: DTensor) -> tuple[int, ...] | None:
+def _first_holders_offsets(value: "DTensor") -> tuple[int, ...] | None:
     """Where this rank's part of a tensor begins; None if a rank before it holds the same."""
     coordinates = value.device_mesh.get_coordinate()
     assert coordinates is not None
@@ -78,8 +86,10 @@ def _first_holders_offsets(value: DTensor) -> tuple[int, ...] | None:
 
 def as_held(value: Tensor, like: Tensor) -> Tensor:
     """What this rank holds of a whole tensor that every rank has, cut as another of its shape."""
-    if isinstance(value, DTensor) or not isinstance(like, DTensor) or value.shape != like.shape:
+    if is_shard(value) or not is_shard(like) or value.shape != like.shape:
         return value
+    from torch.distributed.tensor import distribute_tensor
+
     mesh = like.device_mesh
     part = distribute_tensor(value, mesh, like.placements, src_data_rank=None)
     return part.to(like.device)

@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from manyhands.config.ema import EmaConfig
+from manyhands.parallel.shards import held_part
 
 Weights = Mapping[str, Callable[[], AbstractContextManager[None]]]
 """Which weights a network can have for a while, by the ending of what is named after them."""
@@ -37,7 +37,7 @@ class Ema:
     @torch.no_grad()
     def _held(self) -> list[Tensor]:
         """The weights, or what this rank holds of them."""
-        return [each.to_local() if isinstance(each, DTensor) else each for each in self._trained]
+        return [held_part(each) for each in self._trained]
 
     @property
     def weights(self) -> Weights:

@@ -23,15 +23,18 @@ def chosen_kernels(deterministic: bool) -> Iterator[None]:
     algorithms = torch.are_deterministic_algorithms_enabled()
     torch.set_float32_matmul_precision("highest" if deterministic else "high")
     cudnn.benchmark, cudnn.deterministic = not deterministic, deterministic
-    # An operation that has only one way to compute is warned about, not refused.
-    torch.use_deterministic_algorithms(deterministic, warn_only=True)
+    if deterministic or algorithms:
+        # An operation that has only one way to compute is warned about, not refused. To say so
+        # imports torch's compiler, which takes a second.
+        torch.use_deterministic_algorithms(deterministic, warn_only=True)
     _allow_fused_attention(not deterministic)
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(precision)
         cudnn.benchmark, cudnn.deterministic = benchmark, strict
-        torch.use_deterministic_algorithms(algorithms)
+        if deterministic or algorithms:
+            torch.use_deterministic_algorithms(algorithms)
         _allow_fused_attention(True)
 
 

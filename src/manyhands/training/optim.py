@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, optim
-from torch.distributed.tensor import DTensor
 
 from manyhands.config.optim import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
 from manyhands.errors import CheckpointError, ConfigError
-from manyhands.parallel.shards import as_held
+from manyhands.parallel.shards import as_held, is_shard
 
 FUSED_DEVICES = {"cpu", "cuda"}
 """Where torch updates all weights in one kernel, and skips an overflow without being asked."""
@@ -44,7 +43,7 @@ def is_replayable(optimizer: optim.Optimizer) -> bool:
     """Whether a GPU can make steps by itself again and again, once it was told how."""
     is_fused = all(group["fused"] for group in optimizer.param_groups)
     weights = weights_of(optimizer)
-    return is_fused and all(each.is_cuda and not isinstance(each, DTensor) for each in weights)
+    return is_fused and all(each.is_cuda and not is_shard(each) for each in weights)
 
 
 def replayable(optimizer: optim.Optimizer) -> optim.Optimizer:
