@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,33 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.training.ending import Ending
 from manyhands.training.start import farewell, run_training
+
+OF_OTHER_RUNS = """
+import sys
+import manyhands.training.start
+from manyhands.training.kernels import chosen_kernels
+slow = {
+    "huggingface_hub.hf_api",
+    "matplotlib",
+    "peft",
+    "sympy",
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.distributed.checkpoint",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor",
+    "transformers",
+}
+with chosen_kernels(deterministic=False):
+    print(*sorted(slow & set(sys.modules)))
+"""
+
+
+def test_a_run_begins_without_what_only_other_runs_need():
+    done = subprocess.run(
+        [sys.executable, "-c", OF_OTHER_RUNS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
 
 
 def test_a_fresh_run_never_writes_into_an_old_one(command, tmp_path):

@@ -5,6 +5,7 @@ Loading that library takes longer than reading flags: modules that flags need im
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import constants
 from huggingface_hub.errors import (
@@ -21,6 +22,14 @@ from huggingface_hub.errors import (
 _TRANSPORT_FAULT: type[BaseException] = HfHubHTTPError.__bases__[0]
 HUB_FAULTS = (OSError, ValueError, RuntimeError, _TRANSPORT_FAULT)
 """Everything that talking to the Hub can raise through no bug of ours."""
+
+
+def snapshot(repo_id: str, **wanted: Any) -> str:
+    """Where the library has put files of a repository, downloaded if they were not there."""
+    # Brings in all of the library, which most runs need nothing of.
+    from huggingface_hub import snapshot_download
+
+    return str(snapshot_download(repo_id, **wanted))
 
 
 def fetch(download: Callable[..., str]) -> Path:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub import constants, snapshot_download
+from huggingface_hub import constants
 from huggingface_hub.errors import RevisionNotFoundError
 
-from manyhands.config.hub import HUB_FAULTS, why
+from manyhands.config.hub import HUB_FAULTS, snapshot, why
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
@@ -78,7 +78,7 @@ def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
 
 
 def _snapshot(repo_id: str, revision: str | None, cache: Path) -> Path:
-    download = partial(snapshot_download, repo_id, repo_type="dataset", cache_dir=cache)
+    download = partial(snapshot, repo_id, repo_type="dataset", cache_dir=cache)
     try:
         return Path(download(revision=revision or CODEBASE_VERSION))
     except RevisionNotFoundError:

@@ -4,11 +4,10 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError
 
 from manyhands.config.files import POLICY_PLACES, find_policy_folder
-from manyhands.config.hub import HUB_FAULTS, fetch, why
+from manyhands.config.hub import HUB_FAULTS, fetch, snapshot, why
 from manyhands.config.policy import PolicyConfig
 from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.lerobot_format.adapters import (
@@ -112,7 +111,7 @@ def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> P
     if folder.exists():
         raise CheckpointError(f"{folder} holds no policy; looked for {POLICY_PLACES}")
     name = str(folder_or_repo_id) + (f" at revision {revision}" if revision else "")
-    download = partial(snapshot_download, revision=revision, allow_patterns=_FILES)
+    download = partial(snapshot, revision=revision, allow_patterns=_FILES)
     try:
         fetched = find_policy_folder(fetch(partial(download, str(folder_or_repo_id))))
     except HFValidationError:

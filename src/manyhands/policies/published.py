@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from huggingface_hub import constants, snapshot_download
+from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
 
-from manyhands.config.hub import HUB_FAULTS, fetch, why
+from manyhands.config.hub import HUB_FAULTS, fetch, snapshot, why
 from manyhands.errors import UserError, WeightsUnavailable
 
 SETTINGS = ("*.json", "*.txt")
@@ -24,7 +24,7 @@ def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -
         return folder
     remedy = f"copy the model's folder to this machine and give its path by {flag}"
     try:
-        return fetch(partial(snapshot_download, name, allow_patterns=list(patterns)))
+        return fetch(partial(snapshot, name, allow_patterns=list(patterns)))
     except HFValidationError:
         raise WeightsUnavailable(
             f"{flag}={name} is neither a folder nor the name of a model on the Hub; {remedy}"

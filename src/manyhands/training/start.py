@@ -18,7 +18,6 @@ from manyhands.launch.environment import restarts_so_far
 from manyhands.observe.rows import read_rows
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.networks import network_maker
-from manyhands.policies.publish import check_publishing, publish_checkpoint
 from manyhands.stop import StopSignal
 from manyhands.training.assemble import assemble
 from manyhands.training.ending import Ending
@@ -41,6 +40,9 @@ def run_training(
         run_dir = agree_on_run_dir(config, world)
         world.watch.hang_dir = run_dir / "hang"
         if config.policy.push_to_hub:
+            # Brings in all of the Hub's library, which other runs need nothing of.
+            from manyhands.policies.publish import check_publishing
+
             world.once(lambda: check_publishing(config))
         run = assemble(config, run_dir, world)
         run.journal.note({"command": list(command), "threads": torch.get_num_threads()})
@@ -57,6 +59,8 @@ def run_training(
 
 def publish_run(run: Run) -> None:
     """Upload the newest checkpoint; the other ranks have left and need not wait."""
+    from manyhands.policies.publish import publish_checkpoint
+
     facts = json.loads((run.run_dir / "run.json").read_text(encoding="utf-8"))
     rows = list(read_rows(run.run_dir / "metrics.jsonl"))
     for line in publish_checkpoint(find_checkpoint(run.run_dir), run.config, facts, rows):
