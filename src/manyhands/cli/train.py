@@ -9,7 +9,7 @@ from manyhands.config.resolve import resolve_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher
 from manyhands.stop import StopSignal
-from manyhands.training.processes import needs_workers, train_in_workers
+from manyhands.training.processes import needs_workers, train_here, train_in_workers
 
 USAGE = """manyhands train --dataset.root=DIR --policy.type=act [--flag=value ...]
 
@@ -30,12 +30,10 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
     launcher = current_launcher()
     if needs_workers(config, launcher):
         return train_in_workers(config, launcher, arguments, stop)
+    ending = train_here(config, launcher, ["manyhands", "train", *arguments], stop)
     from manyhands.parallel.watch import leave_now
     from manyhands.training.rising import is_compiling
-    from manyhands.training.start import run_training
 
-    stop.obey()
-    ending = run_training(config, ["manyhands", "train", *arguments], stop)
     if is_compiling():
         # All is saved; Python would wait for a thread that nobody needs, and abort.
         leave_now(ending.exit_code)

@@ -10,6 +10,7 @@ from manyhands.config.files import to_yaml
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import completed
 from manyhands.config.train import LaunchConfig, TrainConfig
+from manyhands.data.loading.server import FORKSERVER, num_loaders, start_server
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.launch.accelerate import accelerate_command
 from manyhands.launch.environment import (
@@ -39,13 +40,25 @@ def train(config: TrainConfig) -> Ending:
 def _train(config: TrainConfig, stop: StopSignal) -> Ending:
     config, launcher = completed(config), current_launcher()
     if not needs_workers(config, launcher):
-        from manyhands.training.start import run_training
-
-        return run_training(config, stop=stop)
+        return train_here(config, launcher, (), stop)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "train.yaml"
         file.write_text(to_yaml(config), encoding="utf-8")
         return ending_of(train_in_workers(config, launcher, [f"--config={file}"], stop))
+
+
+def train_here(
+    config: TrainConfig, launcher: Launcher, command: Sequence[str], stop: StopSignal
+) -> Ending:
+    """Train in this process, as one of the ranks."""
+    method = config.dataloader_multiprocessing_context
+    if method == FORKSERVER and num_loaders(config.num_workers, launcher.num_local_ranks) > 0:
+        # Imports what loader processes need while this process imports much the same.
+        start_server()
+    from manyhands.training.start import run_training
+
+    stop.obey()
+    return run_training(config, command, stop)
 
 
 def needs_workers(config: TrainConfig, launcher: Launcher) -> bool:

@@ -22,7 +22,7 @@ from synthetic import Numbers, Trouble
 
 from manyhands.data.batches import BatchSource, read_batch
 from manyhands.data.dataset import open_dataset
-from manyhands.data.loading import stream as stream_module
+from manyhands.data.loading import server
 from manyhands.data.loading.stream import (
     Loading,
     SampleStream,
@@ -262,7 +262,7 @@ def test_loading_leaves_the_global_generator_alone(num_workers):
     [(1, 1, 0), (2, 1, 1), (16, 1, 15), (64, 1, 16), (64, 8, 7), (8, 4, 1), (4, 4, 0), (2, 8, 0)],
 )
 def test_workers_are_chosen_so_that_each_rank_keeps_a_core(monkeypatch, cores, ranks, expected):
-    monkeypatch.setattr(stream_module, "num_cores", lambda: cores)
+    monkeypatch.setattr(server, "num_cores", lambda: cores)
     assert resolve_num_workers(Loading(num_ranks_per_node=ranks)) == expected
     assert resolve_num_workers(Loading(num_workers=3, num_ranks_per_node=ranks)) == 3
 

@@ -1,6 +1,5 @@
 """Frames decoded ahead by all cores; what is kept already is not decoded again."""
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -10,6 +9,7 @@ import numpy as np
 
 from manyhands.data.cache.camera import CachedCamera
 from manyhands.data.cache.frame_cache import FrameCaches
+from manyhands.data.loading.server import FORKSERVER, starting_by
 from manyhands.errors import DatasetError, EnvironmentFault
 
 Progress = Callable[[int, int], None]
@@ -72,8 +72,7 @@ def _filled(cameras: list[CachedCamera], clips: list[Clip], num_processes: int) 
     if num_processes < 2:
         yield from (_fill_clip(cameras, clip) for clip in clips)
         return
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context = starting_by(FORKSERVER)
     with ProcessPoolExecutor(num_processes, context, _take_cameras, (cameras,)) as pool:
         try:
             yield from pool.map(_fill_own, clips)

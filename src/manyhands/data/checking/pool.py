@@ -12,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from manyhands.data.checking.job import Job, Report
+from manyhands.data.loading.server import FORKSERVER, starting_by
 from manyhands.errors import EnvironmentFault
 
 _START_S = 3.0
@@ -150,8 +151,7 @@ class _Worker:
         return _Loss(f"looking at it ended a process with {name}{hint}")
 
     def _start(self) -> None:
-        context: Any = multiprocessing.get_context(_start_method())
-        context.set_forkserver_preload([__name__])
+        context = starting_by(_start_method())
         here, there = context.Pipe()
         self._is_ready = False
         self.connection: Connection[Any, Any] = here
@@ -174,7 +174,7 @@ class _Worker:
 def _start_method() -> str:
     """Never a plain fork: threads and decoders of this process do not survive it."""
     methods = multiprocessing.get_all_start_methods()
-    return "forkserver" if "forkserver" in methods else "spawn"
+    return FORKSERVER if FORKSERVER in methods else "spawn"
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:

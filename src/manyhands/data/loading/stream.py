@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from manyhands.cores import num_cores
 from manyhands.data.batches import BatchSource, read_batch
 from manyhands.data.loading.device import MAX_COPIES, to_device
 from manyhands.data.loading.leases import Leases
+from manyhands.data.loading.server import FORKSERVER, num_loaders
 from manyhands.data.loading.slots import Slots, batch_bytes
 from manyhands.data.loading.workers import NoWorkers, Readers, Workers
 from manyhands.data.order import Order
@@ -17,7 +17,6 @@ from manyhands.parallel.slices import even_slice
 from manyhands.types import Batch
 
 CPU = torch.device("cpu")
-MAX_AUTOMATIC_WORKERS = 16
 RAM_SHARE = 0.25
 """The part of the memory for loading that batches read ahead may take."""
 
@@ -67,7 +66,7 @@ class Loading:
     """Loader processes per rank; None chooses from the cores at hand."""
     prefetch_factor: int = 4
     """Batches each loader process prepares ahead."""
-    multiprocessing_context: str = "forkserver"
+    multiprocessing_context: str = FORKSERVER
     pin_memory: bool = False
     """Page-lock the memory batches are read into: a GPU then copies them by itself."""
     num_ranks_per_node: int = 1
@@ -128,11 +127,8 @@ class SampleStream:
 
 
 def resolve_num_workers(loading: Loading) -> int:
-    """Loader processes per rank; by default each rank keeps a core for training."""
-    if loading.num_workers is not None:
-        return loading.num_workers
-    spare = num_cores() // loading.num_ranks_per_node - 1
-    return max(0, min(MAX_AUTOMATIC_WORKERS, spare))
+    """Loader processes per rank."""
+    return num_loaders(loading.num_workers, loading.num_ranks_per_node)
 
 
 def resolve_num_slots(loading: Loading, num_workers: int, bytes_per_batch: int) -> int:

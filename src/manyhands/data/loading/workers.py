@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from manyhands.data.batches import BatchSource
+from manyhands.data.loading.server import starting_by
 from manyhands.data.loading.slots import Slots
 from manyhands.errors import EnvironmentFault, UserError
 
@@ -95,9 +96,8 @@ class Workers:
         # When closed, when dropped, or when the program ends: multiprocessing would wait for
         # processes that heed no signal.
         self._end = Finalize(self, _end, (self._connections, self._processes), exitpriority=10)
-        context: Any = multiprocessing.get_context(start_method)
         # Processes forked off a server find everything imported: they start in an instant.
-        context.set_forkserver_preload([__name__, type(source).__module__])
+        context = starting_by(start_method, type(source).__module__)
         for number in range(num_workers):
             here, there = context.Pipe()
             self._connections.append(here)
