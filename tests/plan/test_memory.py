@@ -1,7 +1,5 @@
 """What a GPU holds of a run."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -71,11 +69,10 @@ def test_micro_batches_and_ddp_keep_gradients(planned):
 def test_weights_that_are_not_trained_have_no_gradients(planned):
     config, policy = planned()
     whole = sizes_of(policy.network, config, strategy_of(config, Launcher(), "no"))
-    first = next(policy.network.parameters()).requires_grad_(False)
+    next(policy.network.parameters()).requires_grad_(False)
     frozen = sizes_of(policy.network, config, strategy_of(config, Launcher(), "no"))
     assert frozen.weights == whole.weights and frozen.trained < whole.trained
-    assert replace(frozen, trained=0, remembered=0, averaged=0).changed == 0
-    assert first.numel() > 0
+    assert frozen.changed == 3 * frozen.trained
 
 
 @pytest.mark.gpu

@@ -206,6 +206,8 @@ def test_noting_asks_the_device_for_nothing(make_guard, no_host_synchronization)
     with no_host_synchronization():
         for step in range(3):
             guard.note(Position(step, 4 * step), result_of(step == 1))
+    guard.must_return(None, saving=False)
+    assert guard.lap() == {"num_skipped": 1}
 
 
 def test_updates_are_judged_together_and_once(make_guard):

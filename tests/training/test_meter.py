@@ -50,7 +50,8 @@ def test_means_are_exact_over_long_laps_and_nothing_is_kept(meter):
 def test_noting_reads_nothing_back(meter, no_host_synchronization):
     with no_host_synchronization():
         meter.note(result(1.0), 0.1)
-        meter.note(result(1.0), 0.1)
+        meter.note(result(2.0), 0.1)
+    assert meter.lap()["loss"] == 1.5
 
 
 def test_speed_counts_all_samples_and_the_wait_for_data(meter):

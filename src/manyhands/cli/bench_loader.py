@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from manyhands.cli.answers import write_results
-from manyhands.cli.bench_flags import read_bench_flags
+from manyhands.cli.own_flags import read_own_flags
 from manyhands.config.bench import BenchLoaderConfig
 from manyhands.observe.progress import progress_bar
 
@@ -24,7 +24,7 @@ those of manyhands train."""
 
 def bench_loader_command(arguments: Sequence[str]) -> int:
     """Measure the loader; return the exit code."""
-    bench, config = read_bench_flags(BenchLoaderConfig, USAGE, arguments)
+    bench, config = read_own_flags(BenchLoaderConfig, USAGE, arguments)
     from manyhands.bench.loader.rates import bench_loader
 
     with progress_bar("decoding frames") as on_progress:

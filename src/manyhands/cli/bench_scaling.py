@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from manyhands.cli.answers import write_results
-from manyhands.cli.bench_flags import read_bench_flags
+from manyhands.cli.own_flags import read_own_flags
 from manyhands.config.bench import BenchScalingConfig
 from manyhands.launch.environment import current_launcher
 from manyhands.observe.progress import progress_bar
@@ -42,7 +42,7 @@ COMMUNICATION = (
 
 def bench_scaling_command(arguments: Sequence[str]) -> int:
     """Measure and model numbers of processes; return the exit code."""
-    bench, config = read_bench_flags(BenchScalingConfig, USAGE, arguments)
+    bench, config = read_own_flags(BenchScalingConfig, USAGE, arguments)
     from manyhands.bench.scaling.speedup import bench_scaling
     from manyhands.bench.scaling.world import WorldFailed
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from manyhands.cli.bench_flags import split_flags
+from manyhands.cli.own_flags import split_flags
 from manyhands.config.flags import overlay
 from manyhands.config.made_up import MadeUpConfig
 from manyhands.config.resolve import resolve_train_config

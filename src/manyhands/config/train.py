@@ -1,7 +1,7 @@
 """A training run as the user asked for it: frozen data, LeRobot's names."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from manyhands.config.dataset import NamedDatasetConfig
@@ -266,3 +266,7 @@ class TrainConfig:
         """Updates of the run, once they are known."""
         assert self.steps is not None, "the budget of the run is not settled yet"
         return self.steps
+
+    def without_cache(self) -> "TrainConfig":
+        """The same run decoding every frame."""
+        return replace(self, cache=replace(self.cache, mode="off"))

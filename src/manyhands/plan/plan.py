@@ -100,8 +100,7 @@ def plan_of(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) -> P
 def described(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats, int | None]:
     """The run with its features, statistics, and samples of an epoch, of data or made up."""
     if config.dataset.is_named:
-        without_cache = replace(config, cache=replace(config.cache, mode="off"))
-        data, config = open_training_data(without_cache, alone)
+        data, config = open_training_data(config.without_cache(), alone)
         return config, data.stats, data.order.num_samples
     assert config.policy is not None
     policy = with_made_up_features(config.policy, plan)

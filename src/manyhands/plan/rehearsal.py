@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
 
 from manyhands.plan.likeness import LOW, AsOnGpu
 from manyhands.plan.live import LiveBytes
@@ -49,19 +50,19 @@ class Rehearsals:
         return self._found[conduct]
 
     def _rehearsed(self, conduct: Conduct) -> int:
-        policy, network = self._policy, self._policy.network
+        policy, network = self._policy, cast(Network, self.network)
         likeness, live = AsOnGpu(conduct.in_low_precision), LiveBytes()
-        gathers = not conduct.has_whole_weights
-        with self._fake, weights_as(network, LOW if gathers and conduct.in_low_precision else None):
-            live.count([*network.parameters(), *network.buffers()])
+        with self._fake:
+            weights = weights_of(self.network, conduct)
+            live.count([*weights.values(), *self.network.buffers()])
             held = live.now
-            with likeness, live, gradients(network, conduct):
+            with likeness, live, gradients([*weights.values()], conduct):
                 batch = made_up_batch(policy.config, conduct.num_samples, CPU)
-                draws = policy.cast(cast(Network, network).draw(conduct.num_samples))
+                draws = policy.cast(network.draw(conduct.num_samples))
                 inputs = policy.prepare(batch)
-                counts = cast(Network, network).entry_counts(inputs)
+                counts = network.entry_counts(inputs)
                 with likeness.autocast():
-                    terms = network(inputs, draws)
+                    terms = functional_call(self.network, weights, (inputs, draws))
                 loss, _ = loss_of(terms, counts)
                 del terms
                 torch.autograd.backward(loss)
@@ -81,36 +82,18 @@ def hollow(network: nn.Module, fake: FakeTensorMode) -> None:
             module._buffers[name] = None if buffer is None else fake.from_tensor(buffer)
 
 
-@contextmanager
-def weights_as(network: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
-    """Have the weights of a network in another type for a while."""
-    if dtype is None:
-        yield
-        return
-    places = [
-        (module, name, weight)
-        for module in network.modules()
-        for name, weight in module._parameters.items()
-        if weight is not None and weight.is_floating_point()
-    ]
-    rounded = {id(weight): weight for _, _, weight in places}
-    cast_weights = {
-        key: nn.Parameter(weight.detach().to(dtype), weight.requires_grad)
-        for key, weight in rounded.items()
-    }
-    for module, name, weight in places:
-        module._parameters[name] = cast_weights[id(weight)]
-    try:
-        yield
-    finally:
-        for module, name, weight in places:
-            module._parameters[name] = weight
+def weights_of(network: nn.Module, conduct: Conduct) -> dict[str, Tensor]:
+    """The weights that an update computes with: the network's own, or those that are gathered."""
+    own = dict(network.named_parameters())
+    if conduct.has_whole_weights or not conduct.in_low_precision:
+        return {**own}
+    return {name: nn.Parameter(own[name].detach().to(LOW), own[name].requires_grad) for name in own}
 
 
 @contextmanager
-def gradients(network: nn.Module, conduct: Conduct) -> Iterator[None]:
+def gradients(weights: list[Tensor], conduct: Conduct) -> Iterator[None]:
     """Have gradients come and go as a strategy lets them."""
-    trained = [weight for weight in network.parameters() if weight.requires_grad]
+    trained = [weight for weight in weights if weight.requires_grad]
     hooks = []
     if not conduct.has_whole_weights:
         hooks = [each.register_post_accumulate_grad_hook(give_away) for each in trained]

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from manyhands.bench.loader.memory import resident_bytes
@@ -54,7 +54,7 @@ def bench_loader(
     """Measure one way after the other, in one run on one machine."""
     if config.cache.vision_tokens:
         raise ConfigError([f"{FLAG}: bench loader reads images; see bench step --with_loader"])
-    decoding, _ = open_training_data(without_cache(config), alone)
+    decoding, _ = open_training_data(config.without_cache(), alone)
     decode_rate = samples_per_s(decoding, config, bench.seconds)
     cached, config = open_training_data(config, alone)
     build_s = cache_rate = None
@@ -121,11 +121,6 @@ def batches_of(data: TrainingData, config: TrainConfig) -> Iterator[Iterator[Bat
     stream = SampleStream(data.source, data.order, share, loading_of(config))
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
         yield batches
-
-
-def without_cache(config: TrainConfig) -> TrainConfig:
-    """The same run decoding every frame."""
-    return replace(config, cache=replace(config.cache, mode="off"))
 
 
 def request_of(

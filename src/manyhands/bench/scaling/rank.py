@@ -9,7 +9,6 @@ from typing import cast
 import torch
 from torch import nn
 
-from manyhands.bench.loader.rates import without_cache
 from manyhands.bench.scaling.model import Traffic
 from manyhands.bench.timing import step_times
 from manyhands.checkpoint.snapshot import Position
@@ -87,7 +86,7 @@ def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
 
 def prepared(config: TrainConfig, world: World) -> tuple[Learner, Batch, Traffic]:
     """Collective. A learner as training has it, and this rank's part of the first batch."""
-    config = replace(without_cache(config), num_workers=0)
+    config = replace(config.without_cache(), num_workers=0)
     data, config = open_training_data(config, world.once)
     share = share_of(config, world.rank, world.size)
     config = settled(config, Position(), data.order.num_samples, share.samples_per_step)

@@ -8,7 +8,6 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from manyhands.bench.loader.rates import without_cache
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.bench_step import BenchStepConfig
 from manyhands.config.train import TrainConfig
@@ -50,7 +49,7 @@ def subject_of(bench: BenchStepConfig, config: TrainConfig, world: World) -> Sub
     config = replace(config, policy=config.policy.self_contained())
     if not config.dataset.is_named:
         return made_up_subject(bench, config, share, world)
-    config = config if bench.with_loader else without_cache(config)
+    config = config if bench.with_loader else config.without_cache()
     data, config = open_training_data(config, world.once)
     config = settled(config, Position(), data.order.num_samples, share.samples_per_step)
     recorded = first_batch(data, replace(config, num_workers=0), world, share)

@@ -1,4 +1,4 @@
-"""Flags of a measurement, which has some of its own beside those of training."""
+"""Flags of commands that have some of their own beside those of training."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -12,16 +12,16 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import Answered
 
 
-def read_bench_flags(
+def read_own_flags(
     kind: type[Config], usage: str, arguments: Sequence[str]
 ) -> tuple[Config, TrainConfig]:
-    """The measurement that arguments ask for, and the run that is measured."""
-    bench, tree = split_flags(kind, usage, arguments)
-    return bench, resolve_train_config(tree)
+    """What arguments ask of a command, and the run that it is about."""
+    own, tree = split_flags(kind, usage, arguments)
+    return own, resolve_train_config(tree)
 
 
 def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tuple[Config, Tree]:
-    """The measurement that arguments ask for, and the flags that are about the run."""
+    """What arguments ask of a command, and the flags that are about the run."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
         print(help_text(kind, usage))
@@ -30,7 +30,6 @@ def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tup
     decoder = Decoder(kind)
     if "print_config" in command_line.switches:
         decoder.faults.append("--print_config belongs to manyhands train")
-    own = {item.name for item in fields(kind)}
-    tree = command_line.tree
-    bench = decoded(kind, decoder, {name: tree[name] for name in tree if name in own})
-    return bench, {name: tree[name] for name in tree if name not in own}
+    names, tree = {item.name for item in fields(kind)}, command_line.tree
+    own = decoded(kind, decoder, {name: tree[name] for name in tree if name in names})
+    return own, {name: tree[name] for name in tree if name not in names}
