@@ -6,10 +6,11 @@ import sys
 import pytest
 
 STARTED_FIRST = """
-import sys
+import psutil, sys
 from manyhands.data.loading.server import FORKSERVER, PRELOADED, start_server, starting_by
 
 start_server()
+assert any("forkserver" in " ".join(each.cmdline()) for each in psutil.Process().children())
 assert "torch" not in sys.modules
 with starting_by(FORKSERVER).Pool(1) as pool:
     imported = pool.apply(eval, ("[*__import__('sys').modules]",))
