@@ -32,6 +32,7 @@ def test_nothing_that_fits_is_an_answer_too(tiny_act, capsys):
 
 def test_a_dataset_says_how_many_updates_an_epoch_has(tiny_act, tiny_dataset, capsys):
     flags = [f"--dataset.root={tiny_dataset}", *tiny_act, "--batch_size=3", "--gpus=[1,40]"]
+    flags.append("--gpu_memory=80GiB")
     assert plan_command(flags) == 0
     printed = capsys.readouterr().out
     assert "updates/epoch" in printed and "13.0" in printed

@@ -70,7 +70,9 @@ def table_of(plan: "Plan") -> Table:
     epoch = () if plan.num_samples is None else ("updates/epoch",)
     verdict = () if plan.gpu_bytes is None else ("fits",)
     names = ("GPUs", "strategy", "batch", "effective", *epoch, "lr", "weights", "optimizer")
-    table = Table(*names, "update", "GiB/GPU", "recording", *verdict, box=SIMPLE_HEAD)
+    table = Table(
+        *names, "update", "GiB/GPU", "recording", *verdict, box=SIMPLE_HEAD, collapse_padding=True
+    )
     for row in plan.rows:
         if row.memory is not None:
             table.add_row(*cells_of(row, plan))
