@@ -17,11 +17,13 @@ def test_everything_is_put_back_and_what_is_new_becomes_zero():
 
 
 def test_a_distance_is_that_of_all_values_but_counters():
-    tensors = {"weight": torch.zeros(2), "average": torch.zeros(1), "count": torch.tensor(0)}
-    backup = Backup(lambda: tensors)
-    tensors["weight"] += torch.tensor([2.0, 3.0])
-    tensors["average"] -= 6
-    tensors["count"] += 100
+    values = {"weight": torch.zeros(2), "average": torch.zeros(1)}
+    counters = {"step": torch.tensor(0.0), "batches": torch.zeros(2, dtype=torch.int64)}
+    backup = Backup(lambda: values | counters)
+    values["weight"] += torch.tensor([2.0, 3.0])
+    values["average"] -= 6
+    for counter in counters.values():
+        counter += 100
     assert backup.distance() == 7
 
 

@@ -28,7 +28,7 @@ class Backup:
     def distance(self) -> Tensor:
         """How far tensors are from what they were, as one norm; counters do not count."""
         now = self._find()
-        values = {name: kept for name, kept in self._kept.items() if kept.ndim > 0}
+        values = {name: kept for name, kept in self._kept.items() if not is_counter(kept)}
         # One at a time: differences of all of them would not fit beside an update.
         norms = [
             torch.linalg.vector_norm(now[name] - kept, dtype=torch.float64)
@@ -36,3 +36,8 @@ class Backup:
         ]
         distance: Tensor = torch.linalg.vector_norm(torch.stack(norms))
         return distance
+
+
+def is_counter(value: Tensor) -> bool:
+    """Whether a tensor counts updates: of one entry, or of several that lie together."""
+    return value.ndim == 0 or not value.is_floating_point()
