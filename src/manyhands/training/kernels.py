@@ -22,7 +22,8 @@ def chosen_kernels(deterministic: bool) -> Iterator[None]:
     benchmark, strict = cudnn.benchmark, cudnn.deterministic
     algorithms = torch.are_deterministic_algorithms_enabled()
     torch.set_float32_matmul_precision("highest" if deterministic else "high")
-    cudnn.benchmark, cudnn.deterministic = not deterministic, deterministic
+    # Not by trying them all: that takes seconds, and cuDNN knows as well which is fastest.
+    cudnn.benchmark, cudnn.deterministic = False, deterministic
     if deterministic or algorithms:
         # An operation that has only one way to compute is warned about, not refused. To say so
         # imports torch's compiler, which takes a second.
