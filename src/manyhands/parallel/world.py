@@ -5,6 +5,7 @@ order. Agreement about host matters (stopping, names, tables) travels over gloo,
 waits for a GPU.
 """
 
+import gc
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -155,6 +156,13 @@ class World:
     def sum(self, values: Tensor) -> Tensor:
         """Collective. The element-wise sum over ranks, on the device."""
         return sum_over_ranks(values) if num_ranks() > 1 else values
+
+    def let_go(self) -> None:
+        """Give back the memory of networks that were prepared and are not in use any more."""
+        # Accelerate keeps what it prepared, and by itself looks for garbage before it lets go.
+        self.accelerator.free_memory()
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 @contextmanager

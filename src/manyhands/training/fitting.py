@@ -4,11 +4,8 @@ Every try is made by a learner of its own that is thrown away: nothing of it is 
 follows. Ranks try by themselves, so that one which fails keeps no other waiting.
 """
 
-import gc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-
-import torch
 
 from manyhands.data.loading.stream import Share
 from manyhands.errors import UserError
@@ -52,10 +49,7 @@ def fits(make_learner: MakeLearner, share: Share, batch: Batch, world: World) ->
     """Whether this rank has room for updates."""
     with apart():
         outcome = _tried(make_learner(share), batch)
-    # Networks that were prepared stay until they are let go.
-    world.accelerator.free_memory()
-    gc.collect()
-    torch.cuda.empty_cache()
+    world.let_go()
     return outcome
 
 

@@ -1,6 +1,7 @@
 """One mode, timed."""
 
 import time
+import weakref
 
 import pytest
 import torch
@@ -44,6 +45,15 @@ def test_eager_updates_are_told_by_phase(open_subject):
         assert min(row.forward_ms, row.backward_ms) > 0 and row.optimizer_ms >= 0
         assert row.host_ms is None and row.notes == []
         assert learner.config.step.mode == "eager"
+
+
+def test_a_mode_is_measured_without_the_network_of_the_one_before(open_subject):
+    with open_subject() as (bench, subject, world):
+        _, learner = measured_row("eager", subject, bench, world)
+        network = weakref.ref(learner.policy.network)
+        del learner
+        measured_row("eager", subject, bench, world)
+        assert network() is None
 
 
 def test_micro_batches_are_measured_as_one_update(open_subject):

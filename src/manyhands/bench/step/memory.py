@@ -1,6 +1,5 @@
 """The most memory that updates took."""
 
-import gc
 import resource
 import sys
 
@@ -11,10 +10,8 @@ UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def forget_peak(device: torch.device) -> None:
-    """Count anew, where the device can, with nothing in memory that nobody needs anymore."""
-    gc.collect()
+    """Count anew, where the device can."""
     if device.type == "cuda":
-        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 

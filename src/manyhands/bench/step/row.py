@@ -62,6 +62,7 @@ def measured_row(
 ) -> tuple[Row, Learner]:
     """Time updates in a mode, and return the learner that made them."""
     device = world.device
+    world.let_go()
     forget_peak(device)
     config = with_mode(subject.config, mode)
     learner, _ = learner_of(config, subject.stats, world, subject.share)
