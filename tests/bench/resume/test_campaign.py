@@ -11,7 +11,7 @@ from manyhands.bench.resume.delay import Delay
 from manyhands.bench.resume.trial import Tally
 from manyhands.config.bench_resume import CASES, BenchResumeConfig
 
-DEADLINE_S = 900
+DEADLINE_S = 1200
 """Ninety seconds on two idle cores; other programs may keep them busy."""
 
 

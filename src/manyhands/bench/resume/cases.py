@@ -7,7 +7,7 @@ import numpy as np
 
 from manyhands.data.writing.writer import DatasetWriter
 
-NUM_STEPS = 30
+NUM_STEPS = 18
 SAVE_EVERY = 3
 SIZES = {"observation.state": 3, "observation.environment_state": 4, "action": 2}
 EPISODE_LENGTHS = (9, 12, 7, 11)
