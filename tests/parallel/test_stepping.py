@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from manyhands.parallel.stepping import step_within
+from manyhands.parallel.stepping import step_within, tensors_of
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "adam": lambda weights: Adam(weights, lr=0.1, weight_decay=0.1, fused=True),
@@ -126,3 +126,12 @@ def test_the_device_decides_by_itself(make, no_host_synchronization):
 def test_one_ranks_bad_gradients_change_nothing_on_any_rank(two_ranks):
     for said in two_ranks:
         assert said["spoiled"] == [{"is told": True, "is kept": True}] * 3
+
+
+def test_frozen_weights_are_not_among_what_a_step_changes(make):
+    network, optimizer = make()
+    network.weight.requires_grad_(False)
+    network.bias.grad = torch.ones_like(network.bias)
+    step_within(optimizer, torch.tensor(1.0), 0.0)
+    places = {value.data_ptr() for value in tensors_of(optimizer).values()}
+    assert network.bias.data_ptr() in places and network.weight.data_ptr() not in places

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import CheckpointError, ConfigError, UserError, WeightsUnavailable
@@ -197,3 +198,39 @@ def test_weights_of_another_size_are_told_by_name(train):
         CheckpointError, match=r"model\.state_proj\.weight \(48x8 in the file, 48x9"
     ):
         train("run", "--steps=1", start=larger)
+
+
+LORA = ("--peft.method_type=LORA", "--peft.r=2", "--optimizer.lr=0.01")
+EXACT = ("--cudnn_deterministic=true", "--accelerator.mixed_precision=no", "--steps=12")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+class TestOnAGpu:
+    """What only a real device can show."""
+
+    @pytest.mark.parametrize(
+        "own",
+        [(), (TEXT_TOO,), (TEXT_TOO, RECOMPUTED), ("--cache.vision_tokens=true",)],
+        ids=["expert", "text", "recomputed", "tokens"],
+    )
+    def test_recorded_runs_are_those_of_one_operation_at_a_time(self, train, weights, capsys, own):
+        flags = (*EXACT, *own, "--policy.device=cuda")
+        eager, graph = (
+            weights(train(mode, f"--step.mode={mode}", *flags)) for mode in ("eager", "graph")
+        )
+        assert "NOTE: updates" not in capsys.readouterr().out
+        assert all(torch.equal(graph[name], value) for name, value in eager.items())
+
+    def test_adapters_are_recorded_too(self, train, capsys):
+        flags = (*EXACT, *LORA, "--policy.device=cuda")
+        start = (f"--policy.path={train('base', '--steps=1')}",)
+        eager, graph = (
+            load_file(
+                train(mode, f"--step.mode={mode}", *flags, start=start)
+                / "checkpoints/last/pretrained_model/adapter_model.safetensors"
+            )
+            for mode in ("eager", "graph")
+        )
+        assert "NOTE: updates" not in capsys.readouterr().out
+        assert all(torch.equal(graph[name], value) for name, value in eager.items())

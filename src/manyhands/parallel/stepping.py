@@ -58,15 +58,14 @@ def _step_and_take_back(optimizer: Optimizer, is_bad: Tensor) -> None:
 
 def gradients_of(optimizer: Optimizer) -> list[Tensor]:
     """What this rank holds of the gradients of all weights."""
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    weights = trained_weights(optimizer)
     return [held_part(weight.grad) for weight in weights if weight.grad is not None]
 
 
 def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
-    """What a step may change: weights, and what is remembered of them."""
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    """What a step may change: weights that are trained, and what is remembered of them."""
     found: dict[tuple[int, str], Tensor] = {}
-    for index, weight in enumerate(weights):
+    for index, weight in enumerate(trained_weights(optimizer)):
         named = {"": weight, **optimizer.state.get(weight, {})}
         found |= {
             (index, name): held_part(value.detach())
@@ -74,3 +73,9 @@ def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
             if isinstance(value, Tensor)
         }
     return found
+
+
+def trained_weights(optimizer: Optimizer) -> list[Tensor]:
+    """The weights of an optimizer but those that are frozen, which it may have been given too."""
+    weights = (weight for group in optimizer.param_groups for weight in group["params"])
+    return [weight for weight in weights if weight.requires_grad]
