@@ -247,3 +247,38 @@ def no_host_synchronization() -> Any:
     """Makes operations fail that wait for a device; see synchronization.py."""
     file = Path(__file__).with_name("synchronization.py")
     return runpy.run_path(str(file))["no_host_synchronization"]
+
+
+@pytest.fixture
+def step_result() -> Any:
+    """What a measurement of updates might have found, beside LeRobot's and with a loader."""
+    from manyhands.bench.step.loading import Loaded
+    from manyhands.bench.step.roofline import Roofline
+    from manyhands.bench.step.row import Row
+    from manyhands.bench.step.speed import StepResult
+
+    def row(mode: str, median_ms: float, **values: float) -> Row:
+        times = {"median_ms": median_ms, "p10_ms": 1.0, "p90_ms": 3.0, "setup_s": 5.0}
+        found = times | {"samples_per_s": 100.0, "peak_memory_gib": 1.0} | values
+        return Row(mode=mode, precision="bf16", **found)
+
+    return StepResult(
+        rows=[
+            row("graph", 2.0, host_ms=0.5, device_ms=1.9, tflops=500.0, mfu=0.71),
+            row("eager", 3.0),
+        ],
+        reference=[row("LeRobot", 8.0)],
+        device="NVIDIA H200",
+        precision="bf16",
+        batch_size=64,
+        flops_per_update=10**12,
+        peak_tflops=700.0,
+        roofline=Roofline(
+            bytes_per_update=2 * 10**9,
+            peak_bytes_per_s=4e12,
+            compute_ms=1.4,
+            memory_ms=0.5,
+            floor_ms=1.6,
+        ),
+        with_loader=Loaded(90.0, 0.9, 4),
+    )

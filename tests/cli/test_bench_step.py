@@ -5,9 +5,6 @@ import sys
 
 import pytest
 
-from manyhands.bench.step.loading import Loaded
-from manyhands.bench.step.row import Row
-from manyhands.bench.step.speed import StepResult
 from manyhands.cli.bench import bench_command
 from manyhands.cli.bench_step import captions, show
 from manyhands.cli.main import guarded
@@ -29,6 +26,7 @@ FIELDS = {
     "batch_size",
     "flops_per_update",
     "peak_tflops",
+    "roofline",
     "with_loader",
 }
 
@@ -88,39 +86,14 @@ def test_a_python_without_lerobot_is_told(tiny_act, capsys):
     assert "LeRobot's step failed" in capsys.readouterr().err
 
 
-def row_of(mode, median_ms, **values):
-    return Row(
-        mode=mode,
-        precision="bf16",
-        median_ms=median_ms,
-        p10_ms=1.0,
-        p90_ms=3.0,
-        samples_per_s=100.0,
-        peak_memory_gib=1.0,
-        setup_s=5.0,
-        **values,
-    )
-
-
-RESULT = StepResult(
-    rows=[row_of("graph", 2.0, host_ms=0.5, device_ms=1.9, tflops=500.0, mfu=0.71)],
-    reference=[row_of("LeRobot", 8.0)],
-    device="NVIDIA H200",
-    precision="bf16",
-    batch_size=64,
-    flops_per_update=10**12,
-    peak_tflops=700.0,
-    with_loader=Loaded(90.0, 0.9, 4),
-)
-
-
-def test_the_table_has_lerobot_beside_ours(capsys):
-    show(RESULT, BenchStepConfig())
+def test_the_table_has_lerobot_beside_ours(step_result, capsys):
+    show(step_result, BenchStepConfig())
     printed = capsys.readouterr().out
     assert "against LeRobot" in printed and "4.00x" in printed and "71.0%" in printed
 
 
-def test_lines_say_what_the_table_does_not():
-    told = "\n".join(captions(RESULT, BenchStepConfig()))
+def test_lines_say_what_the_table_does_not(step_result):
+    told = "\n".join(captions(step_result, BenchStepConfig()))
     assert "graph: host 0.50 ms, device 1.90 ms" in told and "forward" not in told
     assert "4 loader processes, 90.0% of the samples/s of updates alone" in told
+    assert "2 GB at 4,000 GB/s; at least 1.60 ms" in told

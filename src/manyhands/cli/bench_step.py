@@ -113,6 +113,13 @@ def captions(result: "StepResult", bench: BenchStepConfig) -> Iterator[str]:
         f"{bench.warm_up}; {result.flops_per_update / 1e12:.3g} TFLOP per update; peak "
         f"{result.peak_tflops:.3g} TFLOP/s, by a matrix product here and now"
     )
+    limits = result.roofline
+    yield (
+        f"roofline: {limits.compute_ms:,.2f} ms for operations at that peak, "
+        f"{limits.memory_ms:,.2f} ms for {limits.bytes_per_update / 1e9:.3g} GB at "
+        f"{limits.peak_bytes_per_s / 1e9:,.0f} GB/s; at least {limits.floor_ms:,.2f} ms, kernel by "
+        "kernel, unless kernels are fused"
+    )
     for row in result.rows:
         yield from phase_captions(row)
         yield from (f"{row.mode}: {note}" for note in row.notes)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from manyhands.bench.step import peak
-from manyhands.bench.step.peak import peak_flops_per_s
+from manyhands.bench.step.peak import peak_bytes_per_s, peak_flops_per_s
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("no", "float32"), ("bf16", "float32")])
@@ -18,3 +18,8 @@ def test_double_numbers_are_no_faster(monkeypatch):
     rates = [peak_flops_per_s(torch.device("cpu"), "no", kind) for kind in ("float32", "float64")]
     # Other programs may have kept the cores busy during one of the two.
     assert rates[1] < 1.2 * rates[0]
+
+
+def test_a_cpu_copies_some_billions_of_bytes_a_second(monkeypatch):
+    monkeypatch.setitem(peak.COPIED, "cpu", 1 << 24)
+    assert 1e8 < peak_bytes_per_s(torch.device("cpu")) < 1e13

@@ -4,9 +4,7 @@ import shutil
 
 import pytest
 
-from manyhands.bench.step.loading import Loaded
-from manyhands.bench.step.row import Row
-from manyhands.bench.step.speed import StepResult, bench_step, refuse_other_starts
+from manyhands.bench.step.speed import bench_step, refuse_other_starts
 from manyhands.cli.bench_step import read_step_flags
 from manyhands.config.launcher import Launcher
 from manyhands.errors import ConfigError, EnvironmentFault
@@ -25,6 +23,8 @@ def test_a_measurement_on_the_cpu_is_complete(tiny_act):
     assert row.tflops == pytest.approx(rate)
     assert row.mfu == pytest.approx(rate / result.peak_tflops)
     assert result.reference_median_ms is None and result.with_loader is None
+    limits = result.roofline
+    assert max(limits.compute_ms, limits.memory_ms) <= limits.floor_ms
 
 
 def test_a_policy_that_reads_is_measured_without_a_tokenizer(tiny_vlm, tmp_path):
@@ -39,33 +39,10 @@ def test_a_policy_that_reads_is_measured_without_a_tokenizer(tiny_vlm, tmp_path)
     assert result.rows[0].median_ms > 0 and result.flops_per_update > 0
 
 
-def row_of(mode, median_ms):
-    return Row(
-        mode=mode,
-        precision="bf16",
-        median_ms=median_ms,
-        p10_ms=1.0,
-        p90_ms=3.0,
-        samples_per_s=100.0,
-        peak_memory_gib=1.0,
-        setup_s=5.0,
-    )
-
-
-def test_programs_find_the_main_row_at_the_top():
-    result = StepResult(
-        rows=[row_of("graph", 2.0), row_of("eager", 3.0)],
-        reference=[row_of("LeRobot", 8.0)],
-        device="NVIDIA H200",
-        precision="bf16",
-        batch_size=64,
-        flops_per_update=10**12,
-        peak_tflops=700.0,
-        with_loader=Loaded(90.0, 0.9, 4),
-    )
-    told = result.as_json()
+def test_programs_find_the_main_row_at_the_top(step_result):
+    told = step_result.as_json()
     assert (told["mode"], told["median_ms"], told["setup_s"]) == ("graph", 2.0, 5.0)
-    assert told["reference_median_ms"] == 8.0
+    assert told["reference_median_ms"] == 8.0 and told["roofline"]["floor_ms"] == 1.6
     assert told["with_loader"] == {"samples_per_s": 90.0, "share": 0.9, "num_workers": 4}
     assert [row["mode"] for row in told["rows"]] == ["graph", "eager", "LeRobot"]
 

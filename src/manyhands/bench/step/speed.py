@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from manyhands.bench.step.demand import demand_of
 from manyhands.bench.step.flops import flops_per_update
 from manyhands.bench.step.loading import Loaded, fill_caches, with_loader
 from manyhands.bench.step.mode import modes_of
-from manyhands.bench.step.peak import peak_flops_per_s
+from manyhands.bench.step.peak import peak_of
 from manyhands.bench.step.reference import reference_rows
+from manyhands.bench.step.roofline import Roofline, roofline_of
 from manyhands.bench.step.row import Row, measured_row, rated
 from manyhands.bench.step.subject import Subject, subject_of
 from manyhands.config.bench_step import BenchStepConfig
@@ -36,6 +38,7 @@ class StepResult:
     batch_size: int
     flops_per_update: int
     peak_tflops: float
+    roofline: Roofline
     with_loader: Loaded | None
 
     @property
@@ -55,6 +58,7 @@ class StepResult:
             "batch_size": self.batch_size,
             "flops_per_update": self.flops_per_update,
             "peak_tflops": self.peak_tflops,
+            "roofline": asdict(self.roofline),
             "rows": [asdict(row) for row in (*self.rows, *self.reference)],
         }
 
@@ -87,7 +91,8 @@ def measured(
     reference = [] if against is None else reference_rows(against, subject, bench, world)
     on_progress(1, total)
     flops = flops_per_update(subject, world)
-    peak = peak_flops_per_s(world.device, world.precision, subject.config.dtype)
+    limits = peak_of(world.device, world.precision, subject.config.dtype)
+    roofline, peak = roofline_of(demand_of(subject, world), limits), limits.flops_per_s
     rows, loaded = [], None
     for number, mode in enumerate(modes):
         on_progress(2 + number, total)
@@ -98,20 +103,26 @@ def measured(
         # Weights and graphs of one mode must not lie in the memory of the next.
         del learner
     on_progress(total, total)
-    seat = world.seats[0]
     return StepResult(
         rows=rows,
         reference=[
             rated(row, flops, peak if row.precision == world.precision else None)
             for row in reference
         ],
-        device=seat.device if world.device.type == "cpu" else seat.name,
+        device=device_name(world),
         precision=world.precision,
         batch_size=subject.share.samples_per_step,
         flops_per_update=flops,
         peak_tflops=peak / 1e12,
+        roofline=roofline,
         with_loader=loaded,
     )
+
+
+def device_name(world: World) -> str:
+    """What the device is called; of a CPU, that it is one."""
+    seat = world.seats[0]
+    return seat.device if world.device.type == "cpu" else seat.name
 
 
 def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
