@@ -10,9 +10,11 @@ import torch
 from manyhands.training.kernels import chosen_kernels
 
 
-def test_choices_last_as_long_as_the_run():
+def test_choices_last_as_long_as_the_run(monkeypatch):
     before = torch.get_float32_matmul_precision()
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
     with chosen_kernels(deterministic=False):
+        assert not torch.backends.cudnn.benchmark
         assert torch.get_float32_matmul_precision() == "high"
         assert not torch.backends.cudnn.deterministic
     with chosen_kernels(deterministic=True):
@@ -20,6 +22,7 @@ def test_choices_last_as_long_as_the_run():
         assert torch.get_float32_matmul_precision() == "highest"
         assert torch.are_deterministic_algorithms_enabled()
         assert not torch.backends.cuda.mem_efficient_sdp_enabled()
+    assert torch.backends.cudnn.benchmark
     assert torch.backends.cuda.mem_efficient_sdp_enabled()
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.get_float32_matmul_precision() == before

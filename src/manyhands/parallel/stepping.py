@@ -77,5 +77,9 @@ def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
 
 def trained_weights(optimizer: Optimizer) -> list[Tensor]:
     """The weights of an optimizer but those that are frozen, which it may have been given too."""
-    weights = (weight for group in optimizer.param_groups for weight in group["params"])
-    return [weight for weight in weights if weight.requires_grad]
+    return [weight for weight in weights_of(optimizer) if weight.requires_grad]
+
+
+def weights_of(optimizer: Optimizer) -> list[Tensor]:
+    """All that an optimizer was given."""
+    return [weight for group in optimizer.param_groups for weight in group["params"]]

@@ -10,6 +10,7 @@ from torch import Tensor, optim
 from manyhands.config.optim import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
 from manyhands.errors import CheckpointError, ConfigError
 from manyhands.parallel.shards import as_held, is_shard
+from manyhands.parallel.stepping import weights_of
 
 FUSED_DEVICES = {"cpu", "cuda"}
 """Where torch updates all weights in one kernel, and skips an overflow without being asked."""
@@ -52,11 +53,6 @@ def replayable(optimizer: optim.Optimizer) -> optim.Optimizer:
         group["lr"] = torch.tensor(group["lr"], device=weights_of(optimizer)[0].device)
         group |= {"capturable": True} if "capturable" in group else {}
     return optimizer
-
-
-def weights_of(optimizer: optim.Optimizer) -> list[Tensor]:
-    """All that an optimizer updates."""
-    return [weight for group in optimizer.param_groups for weight in group["params"]]
 
 
 def with_momentum(optimizer: optim.SGD) -> optim.SGD:
