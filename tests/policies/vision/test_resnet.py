@@ -7,7 +7,7 @@ from torch import nn
 
 from manyhands.lerobot_format.files import read_tensors, write_tensors
 from manyhands.policies.vision.norms import BatchNorm, FrozenBatchNorm, group_norm
-from manyhands.policies.vision.resnet import POSITIONAL, TORCHVISION, ResNet, convolve
+from manyhands.policies.vision.resnet import POSITIONAL, TORCHVISION, ResNet, convolve, max_pool
 
 
 @pytest.mark.parametrize(
@@ -135,3 +135,9 @@ def test_blocks_may_be_computed_again_instead_of_kept(norm):
         gradients = [parameter.grad for parameter in backbone.parameters()]
         results.append([maps.detach(), *gradients, *backbone.buffers()])
     assert all(torch.equal(plain, again) for plain, again in zip(*results, strict=True))
+
+
+def test_a_compiled_network_pools_without_a_gpus_kernels_where_there_is_none():
+    images = torch.rand(2, 4, 9, 10).contiguous(memory_format=torch.channels_last)
+    found = torch.compile(max_pool, backend="eager")(images)
+    assert torch.equal(found, F.max_pool2d(images, 3, 2, 1))

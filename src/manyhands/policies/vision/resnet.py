@@ -111,10 +111,26 @@ class ResNet(nn.Module):
         conv, norm, *stages = self.children()
         images = images.contiguous(memory_format=torch.channels_last)
         hidden = F.relu(convolve(images, conv, norm), inplace=True)
-        hidden = F.max_pool2d(hidden, kernel_size=3, stride=2, padding=1)
+        hidden = max_pool(hidden)
         for block in (block for stage in stages for block in stage.children()):
             hidden = recomputed(block, hidden) if self._recompute else block(hidden)
         return hidden
+
+
+def max_pool(images: Tensor) -> Tensor:
+    """The largest of 3x3 pixels, at every second one."""
+    if torch.compiler.is_compiling() and can_pool(images):
+        # Needs Triton, which comes with torch for GPUs only.
+        from manyhands.policies.vision.pool_kernels import pool
+
+        largest: Tensor = pool(images)[0]
+        return largest
+    return F.max_pool2d(images, kernel_size=3, stride=2, padding=1)
+
+
+def can_pool(images: Tensor) -> bool:
+    """Whether the kernels made for it fit: they count in 32 bits, and compute in as many."""
+    return images.is_cuda and images.dtype != torch.float64 and images.numel() < 2**31
 
 
 def convolve(image: Tensor, conv: nn.Module, norm: nn.Module) -> Tensor:
