@@ -105,6 +105,7 @@ def kill_writers(home, spec, seeds, goal, delay_s):
     with contextlib.closing(FrameStore(home, spec, EVERYTHING)) as store:
         while store.are_present(np.arange(spec.num_frames)).sum() < goal:
             assert all(writer.is_alive() for writer in writers)
+            time.sleep(0.001)
     time.sleep(delay_s)
     for writer in writers:
         os.kill(writer.pid, signal.SIGKILL)
