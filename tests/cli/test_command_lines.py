@@ -65,7 +65,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--mixed_precision=no", PROGRAM, DATA, "--policy=act",
     ),
 }  # fmt: skip
-EVERY_TIME = ("S0.4 without a config", "S2.23 sharded", "S4.6 torchrun")
+EVERY_TIME = ("S2.23 sharded", "S4.6 torchrun")
 SAVED = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n"
 SAVED += "mixed_precision: 'no'\nnum_machines: 1\nuse_cpu: false\n"
 EXPECTED = {
