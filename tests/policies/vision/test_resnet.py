@@ -139,5 +139,5 @@ def test_blocks_may_be_computed_again_instead_of_kept(norm):
 
 def test_a_compiled_network_pools_without_a_gpus_kernels_where_there_is_none():
     images = torch.rand(2, 4, 9, 10).contiguous(memory_format=torch.channels_last)
-    found = torch.compile(max_pool, backend="eager")(images)
+    found = torch.compile(max_pool, backend="eager", fullgraph=True)(images)
     assert torch.equal(found, F.max_pool2d(images, 3, 2, 1))
