@@ -57,6 +57,19 @@ def wait_until_awake() -> None:
             thread.join()
 
 
+def look_at_values(learner: Learner, place: str) -> None:
+    """Read values of the last layer on the host in every update, as a policy of one's own may."""
+    layer = learner.policy.network.model.action_head
+    if place == "forward":
+        layer.register_forward_hook(lambda module, given, found: read(found))
+    else:
+        layer.bias.register_post_accumulate_grad_hook(lambda bias: read(bias.grad))
+
+
+def read(values: torch.Tensor) -> None:
+    assert values.sum().item() is not None
+
+
 def weights_of(learner: Learner) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in learner.policy.network.state_dict().items()}
 
@@ -157,6 +170,31 @@ class TestOnAGpu:
                 ends.append(weights_of(learner))
         assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
 
+    @pytest.mark.parametrize("mode", ["graph", "compile"])
+    @pytest.mark.parametrize("place", ["forward", "backward"])
+    def test_what_the_host_looks_at_cannot_be_recorded_and_is_computed_all_the_same(
+        self, command, tmp_path, place, mode
+    ):
+        losses = []
+        for asked in ("eager", mode):
+            argv = command.argv(tmp_path / asked, *FLAGS, *EXACT, f"--step.mode={asked}")
+            with learning(argv) as (learner, data):
+                look_at_values(learner, place)
+                found = [learner.update(batch_at(data, step), step) for step in range(6)]
+                assert learner.mode == "eager"
+                told = " ".join(learner.news())
+                assert ("one operation at a time" in told) == (asked == mode), told
+                losses.append(torch.stack([each.terms["loss"] for each in found]))
+        assert torch.equal(*losses)
+        assert torch.cuda.current_stream() == torch.cuda.default_stream()
+        held = torch.cuda.memory_allocated()
+        lent = torch.empty(1 << 24, device="cuda")
+        lent.record_stream(torch.cuda.Stream())
+        del lent
+        torch.cuda.synchronize()
+        small = torch.empty(1, device="cuda")
+        assert torch.cuda.memory_allocated() <= held + small.untyped_storage().nbytes() + 512
+
     def test_a_recording_gives_its_memory_back(self, command, tmp_path):
         argv = command.argv(tmp_path / "run", *FLAGS, "--step.mode=graph")
         held = []
@@ -167,6 +205,8 @@ class TestOnAGpu:
             del learner, data
             wait_until_awake()
             gc.collect()
+            # Libraries keep memory for every stream that they ever worked in.
+            torch._C._cuda_clearCublasWorkspaces()
             torch.cuda.empty_cache()
             held.append(torch.cuda.memory_reserved())
         assert held[2] <= held[1]

@@ -120,6 +120,7 @@ class Recorded:
             replay, fault = self._tried(inputs, seed, before)
         except RuntimeError as error:
             fault = str(error).strip().splitlines()[0]
+            self._work.network.zero_grad(set_to_none=True)
             torch.cuda.empty_cache()
         before.restore()
         torch.manual_seed(seed)
@@ -139,10 +140,10 @@ class Recorded:
         torch.manual_seed(seed)
         expected = compute(inputs)
         size, after = before.distance(), Backup(self._work.changed)
-        with nullcontext() if self._regions is None else self._regions.compiled():
+        with nullcontext() if self._regions is None else self._regions.compiled() as read:
             self._warm_up(inputs)
             torch.manual_seed(seed)
-            replay = Replay(compute, inputs)
+            replay = Replay(compute, inputs, read)
         before.restore()
         torch.manual_seed(seed)
         found = replay(inputs)

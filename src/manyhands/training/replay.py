@@ -4,6 +4,8 @@ Whatever the host does in an update is done once, while it is recorded. So a rec
 inputs of the same shapes, and for as long as weights and all else it changes stay where they are.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,15 +13,19 @@ from torch import Tensor
 
 from manyhands.training.update import Compute, Inputs, Measures
 
+ABANDONED: list[torch.cuda.CUDAGraph] = []
+"""Recordings without an end: torch goes on asking them whether memory is theirs."""
+
 
 class Replay:
     """A recorded update."""
 
-    def __init__(self, compute: Compute, inputs: Inputs) -> None:
+    def __init__(self, compute: Compute, inputs: Inputs, read: object = None) -> None:
         self._inputs = own_copy(inputs)
+        self._read = read  # What kernels read beside the inputs has to live as long.
         self._graph = torch.cuda.CUDAGraph()
         # Other threads may use the device meanwhile: loaders copy batches, ranks are watched.
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+        with recorded(self._graph, mode="thread_local"):
             self._measures = compute(self._inputs)
 
     @torch.no_grad()
@@ -34,6 +40,38 @@ class Replay:
             self._measures.grad_norm.clone(),
             self._measures.is_bad.clone(),
         )
+
+
+@contextmanager
+def recorded(graph: torch.cuda.CUDAGraph, mode: str) -> Iterator[None]:
+    """Record what is submitted, and leave the device usable where that cannot be recorded."""
+    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode=mode):
+            yield
+    except RuntimeError:
+        if not has_ended(graph):
+            abandon(graph, pool, stream)
+        raise
+
+
+def has_ended(graph: torch.cuda.CUDAGraph) -> bool:
+    """Whether a recording has come to its end; one that a device refused has not."""
+    try:
+        graph.pool()
+    except RuntimeError:
+        return False
+    return True
+
+
+def abandon(graph: torch.cuda.CUDAGraph, pool: tuple[int, int], stream: torch.cuda.Stream) -> None:
+    """Do what the end of a recording would have done."""
+    torch.cuda.set_stream(stream)
+    torch._C._cuda_endAllocateToPool(stream.device_index, pool)
+    ABANDONED.append(graph)
+    # The device's generator waits for the end of a recording, and any is as good.
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        torch.zeros((), device=stream.device)
 
 
 def signature_of(inputs: Inputs) -> tuple[Any, ...]:
