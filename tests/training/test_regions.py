@@ -1,12 +1,16 @@
-"""What of a network is compiled."""
+"""What of an update is compiled."""
 
+import pytest
+import torch
 from torch import nn
+from torch.optim import AdamW
 
 from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.act.transformer import Decoder, Encoder
 from manyhands.policies.vision.resnet import ResNet
+from manyhands.training.optim import replayable
 from manyhands.training.regions import Regions, parts_of
 
 
@@ -32,3 +36,23 @@ def test_the_parts_that_a_network_names_are_compiled_for_a_while():
 def test_a_network_that_names_no_parts_is_one():
     network = nn.Sequential(nn.Linear(2, 2))
     assert parts_of(network) == [network]
+
+
+def test_an_optimizer_on_a_cpu_keeps_its_steps():
+    network = nn.Sequential(nn.Linear(2, 2))
+    optimizer = AdamW(network.parameters(), fused=True)
+    with Regions(network, optimizer).compiled() as read:
+        assert read is None and "step" not in vars(optimizer)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize(("amsgrad", "has_own"), [(False, True), (True, False)])
+def test_adam_as_published_steps_by_a_kernel_of_its_own(amsgrad, has_own):
+    network = nn.Sequential(nn.Linear(2, 2, device="cuda"))
+    optimizer = replayable(AdamW(network.parameters(), fused=True, amsgrad=amsgrad))
+    network(torch.ones(1, 2, device="cuda")).sum().backward()
+    optimizer.step()
+    with Regions(network, optimizer).compiled() as read:
+        assert (read is not None) == has_own == ("step" in vars(optimizer))
+    assert "step" not in vars(optimizer)

@@ -24,6 +24,6 @@ def execution_of(config: TrainConfig, work: Work, optimizer: Optimizer, tell: Te
     graph = Recorded(work, tell)
     if mode == "graph" or (mode == "auto" and config.cudnn_deterministic):
         return graph
-    regions = Regions(work.network)
+    regions = Regions(work.network, optimizer)
     compiled = Recorded(work, tell, regions)
     return compiled if mode == "compile" else Rising(graph, compiled, regions, work, tell)

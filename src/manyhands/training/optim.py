@@ -47,6 +47,16 @@ def is_replayable(optimizer: optim.Optimizer) -> bool:
     return is_fused and all(each.is_cuda and not is_shard(each) for each in weights)
 
 
+def is_plain_adam(optimizer: optim.Optimizer) -> bool:
+    """Whether it is Adam as it was published, over weights of one GPU in single precision."""
+    return (
+        isinstance(optimizer, optim.Adam)
+        and is_replayable(optimizer)
+        and not any(group["amsgrad"] or group["maximize"] for group in optimizer.param_groups)
+        and all(weight.dtype == torch.float32 for weight in weights_of(optimizer))
+    )
+
+
 def replayable(optimizer: optim.Optimizer) -> optim.Optimizer:
     """The optimizer with its learning rates on the GPU, where replayed steps find them."""
     for group in optimizer.param_groups if is_replayable(optimizer) else ():

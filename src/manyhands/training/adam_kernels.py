@@ -1,0 +1,144 @@
+"""Steps of Adam by one kernel over all weights of a group.
+
+Torch's own kernels write back gradients that they have scaled, and take a dozen launches for what
+is one here. Where tensors lie is read from a table: gradients lie elsewhere in every recording.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.optim import Adam, AdamW
+
+CHUNK = 512
+"""Values that a program updates."""
+
+
+class AdamSteps:
+    """Takes the place of an optimizer's own steps in one recording, and lives as long as that."""
+
+    def __init__(self, optimizer: Adam) -> None:
+        self._optimizer = optimizer
+        self._groups = [
+            Group(optimizer, group)
+            for group in optimizer.param_groups
+            if any(weight in optimizer.state for weight in group["params"])
+        ]
+
+    @torch.no_grad()
+    def __call__(self) -> None:
+        """Make a step, as loss scalers ask for it: of scaled gradients, or none."""
+        is_bad = self._optimizer.found_inf  # type: ignore[attr-defined]
+        scale = self._optimizer.grad_scale  # type: ignore[attr-defined]
+        for group in self._groups:
+            group.step(is_bad, torch.ones_like(is_bad) if scale is None else scale)
+
+
+class Group:
+    """The weights of a group that are trained, and a table of where they lie."""
+
+    def __init__(self, optimizer: Adam, group: dict[str, Any]) -> None:
+        self._settings = group
+        self._is_decoupled = isinstance(optimizer, AdamW)
+        self._weights = [weight for weight in group["params"] if weight in optimizer.state]
+        self._states = [optimizer.state[weight] for weight in self._weights]
+        sizes = torch.tensor([weight.numel() for weight in self._weights], dtype=torch.int64)
+        chunks = -(-sizes // CHUNK)
+        firsts = chunks.cumsum(0) - chunks
+        device = self._weights[0].device
+        self._owners = torch.arange(len(sizes)).repeat_interleave(chunks).to(device, torch.int32)
+        # Page-locked, because a recording copies it again with each replay.
+        self._places = torch.stack([sizes, firsts, *(4 * [sizes])], dim=1).pin_memory()
+        self._table = self._places.to(device)
+
+    def step(self, is_bad: Tensor, scale: Tensor) -> None:
+        """Update the weights by scaled gradients, or leave all as it is."""
+        self._write_table()
+        steps = [state["step"] for state in self._states]
+        torch._foreach_add_(steps, len(steps) * [1 - is_bad])
+        # In double precision: one less a power of almost one.
+        counts, (beta1, beta2) = torch.stack(steps).double(), self._settings["betas"]
+        corrections = torch.stack([1 - beta1**counts, (1 - beta2**counts).sqrt()], dim=1)
+        _step[(len(self._owners),)](
+            self._table,
+            self._owners,
+            corrections.float(),
+            self._settings["lr"],
+            is_bad,
+            scale,
+            beta1,
+            beta2,
+            self._settings["eps"],
+            self._settings["weight_decay"],
+            self._is_decoupled,
+            CHUNK,
+        )
+
+    def _write_table(self) -> None:
+        """Note where tensors lie."""
+        if not torch.cuda.is_current_stream_capturing():
+            # The step before may still have to copy what it noted.
+            torch.cuda.current_stream().synchronize()
+        for row, weight, state in zip(self._places, self._weights, self._states, strict=True):
+            tensors = (weight, gradient_of(weight), state["exp_avg"], state["exp_avg_sq"])
+            row[2:] = torch.tensor([each.data_ptr() for each in tensors])
+        self._table.copy_(self._places, non_blocking=True)
+
+
+def gradient_of(weight: Tensor) -> Tensor:
+    """The gradient of a weight, whose values have to lie in the same order."""
+    if weight.grad is None or order_of(weight.grad) != order_of(weight):
+        raise RuntimeError("a weight has no gradient, or one that is laid out otherwise")
+    return weight.grad
+
+
+def order_of(tensor: Tensor) -> list[int]:
+    """How values lie in memory: the strides of all dimensions that have more than one value."""
+    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+@triton.jit
+def _step(
+    table,
+    owners,
+    corrections,
+    rate,
+    is_bad,
+    scale,
+    beta1: tl.constexpr,
+    beta2: tl.constexpr,
+    eps: tl.constexpr,
+    decay: tl.constexpr,
+    is_decoupled: tl.constexpr,
+    chunk: tl.constexpr,
+):
+    if tl.load(is_bad) == 0:
+        owner = tl.load(owners + tl.program_id(0))
+        row = table + 6 * owner
+        size, first = tl.load(row), tl.load(row + 1)
+        at = (tl.program_id(0) - first) * chunk + tl.arange(0, chunk)
+        inside = at < size
+        weights = _tensor(row + 2) + at
+        means, squares = _tensor(row + 4) + at, _tensor(row + 5) + at
+        lr, weight = tl.load(rate), tl.load(weights, mask=inside, other=0.0)
+        gradient = tl.load(_tensor(row + 3) + at, mask=inside, other=0.0) / tl.load(scale)
+        if is_decoupled:
+            weight -= lr * decay * weight
+        else:
+            gradient += decay * weight
+        mean = tl.load(means, mask=inside, other=0.0)
+        square = tl.load(squares, mask=inside, other=0.0)
+        mean += (1 - beta1) * (gradient - mean)
+        square += (1 - beta2) * (gradient * gradient - square)
+        of_mean, of_square = tl.load(corrections + 2 * owner), tl.load(corrections + 2 * owner + 1)
+        weight -= lr / of_mean * mean / (tl.sqrt(square) / of_square + eps)
+        tl.store(weights, weight, mask=inside)
+        tl.store(means, mean, mask=inside)
+        tl.store(squares, square, mask=inside)
+
+
+@triton.jit
+def _tensor(place):
+    return tl.load(place).to(tl.pointer_type(tl.float32))
