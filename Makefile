@@ -10,6 +10,9 @@ LEROBOT_PYTHON ?= $(shell for python in python3.12 python3 $$HOME/.pyenv/version
 LEROBOT_VENV := .venv-lerobot
 LEROBOT_READY := $(LEROBOT_VENV)/.ready
 
+# Tests start hundreds of processes, each of which would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test gpu-test exactness launch-test soak interop slurm-test lint clean
 
 # One environment serves every target; it is made anew when what it installs changes.
@@ -17,7 +20,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
 		f"manyhands needs Python 3.11 or newer; $(PYTHON) is {v.major}.{v.minor}. Try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	@# Pip would compile by one core. Packages bring files of other Pythons, which are left out.
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	@touch $(READY)
 
 demo: $(READY)

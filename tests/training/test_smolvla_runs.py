@@ -61,31 +61,33 @@ def two_types(tiny_vlm, tmp_path) -> str:
     return f"--policy.vlm_model_name={folder}"
 
 
-SPREAD = {"ddp": (2, ()), "ddp4": (4, ()), "fsdp": (2, FSDP), "fsdp4": (4, FSDP)}
+SPREAD = {"ddp": (2, ()), "fsdp": (2, FSDP)}
+SPREAD_FURTHER = {**SPREAD, "ddp4": (4, ()), "fsdp4": (4, FSDP)}
 TEXT_TOO = "--policy.train_expert_only=false"
 RECOMPUTED = "--policy.gradient_checkpointing=true"
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "own",
+    ("own", "spread"),
     [
-        pytest.param((), id="expert"),
-        pytest.param((TEXT_TOO, RECOMPUTED), id="text", marks=pytest.mark.exact),
+        pytest.param((), SPREAD, id="expert"),
+        pytest.param((), SPREAD_FURTHER, id="expert, further", marks=pytest.mark.exact),
+        pytest.param((TEXT_TOO, RECOMPUTED), SPREAD_FURTHER, id="text", marks=pytest.mark.exact),
     ],
 )
-def test_a_strategy_does_not_change_losses(flags_of, in_ranks, tmp_path, metrics, own):
+def test_a_strategy_does_not_change_losses(flags_of, in_ranks, tmp_path, metrics, own, spread):
     flags = flags_of("--steps=4", "--dtype=float64", "--save_checkpoint=false", *own)
-    cases = {"alone": (1, ()), **SPREAD}
+    cases = {"alone": (1, ()), **spread}
     in_ranks(
         [
-            (number, tmp_path / name, [*flags, f"--batch_size={4 // number}", *spread])
-            for name, (number, spread) in cases.items()
+            (number, tmp_path / name, [*flags, f"--batch_size={4 // number}", *strategy])
+            for name, (number, strategy) in cases.items()
         ]
     )
     alone = {step: row["loss"] for step, row in metrics(tmp_path / "alone").items()}
     assert len(alone) == 4
-    for name in SPREAD:
+    for name in spread:
         found = {step: row["loss"] for step, row in metrics(tmp_path / name).items()}
         assert found == pytest.approx(alone, rel=1e-9), name
 
