@@ -124,7 +124,7 @@ def names_of_commands() -> Iterator[Any]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", names_of_commands())
+@pytest.mark.parametrize("name", [*names_of_commands()])
 def test_a_guides_command_line_runs(command, homes, tiny_sizes, tmp_path, name):
     words = [word.replace("PRETRAINED", homes["PRETRAINED"]) for word in COMMANDS[name]]
     words += tiny_sizes if {"--policy=act", "--policy.type=act"} & {*words} else ()
