@@ -7,6 +7,7 @@ is one here. Where tensors lie is read from a table: gradients lie elsewhere in 
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -14,13 +15,16 @@ from torch.optim import Adam, AdamW
 
 CHUNK = 512
 """Values that a program updates."""
+NUM_TENSORS = 4
+"""In a row of the table: weight, gradient, mean and square, after their size and first program."""
 
 
 class AdamSteps:
     """Takes the place of an optimizer's own steps in one recording, and lives as long as that."""
 
     def __init__(self, optimizer: Adam) -> None:
-        self._optimizer = optimizer
+        # Loss scalers tell a fused optimizer of an overflow and of the scale by attributes.
+        self._told: Any = optimizer
         self._groups = [
             Group(optimizer, group)
             for group in optimizer.param_groups
@@ -30,8 +34,7 @@ class AdamSteps:
     @torch.no_grad()
     def __call__(self) -> None:
         """Make a step, as loss scalers ask for it: of scaled gradients, or none."""
-        is_bad = self._optimizer.found_inf  # type: ignore[attr-defined]
-        scale = self._optimizer.grad_scale  # type: ignore[attr-defined]
+        is_bad, scale = self._told.found_inf, self._told.grad_scale
         for group in self._groups:
             group.step(is_bad, torch.ones_like(is_bad) if scale is None else scale)
 
@@ -50,7 +53,7 @@ class Group:
         device = self._weights[0].device
         self._owners = torch.arange(len(sizes)).repeat_interleave(chunks).to(device, torch.int32)
         # Page-locked, because a recording copies it again with each replay.
-        self._places = torch.stack([sizes, firsts, *(4 * [sizes])], dim=1).pin_memory()
+        self._places = F.pad(torch.stack([sizes, firsts], dim=1), (0, NUM_TENSORS)).pin_memory()
         self._table = self._places.to(device)
 
     def step(self, is_bad: Tensor, scale: Tensor) -> None:

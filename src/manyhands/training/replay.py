@@ -24,8 +24,7 @@ class Replay:
         self._inputs = own_copy(inputs)
         self._read = read  # What kernels read beside the inputs has to live as long.
         self._graph = torch.cuda.CUDAGraph()
-        # Other threads may use the device meanwhile: loaders copy batches, ranks are watched.
-        with recorded(self._graph, mode="thread_local"):
+        with recorded(self._graph):
             self._measures = compute(self._inputs)
 
     @torch.no_grad()
@@ -43,11 +42,12 @@ class Replay:
 
 
 @contextmanager
-def recorded(graph: torch.cuda.CUDAGraph, mode: str) -> Iterator[None]:
+def recorded(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
     """Record what is submitted, and leave the device usable where that cannot be recorded."""
     pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.current_stream()
     try:
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode=mode):
+        # Other threads may use the device meanwhile: loaders copy batches, ranks are watched.
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             yield
     except RuntimeError:
         if not has_ended(graph):
