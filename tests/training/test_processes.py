@@ -1,6 +1,9 @@
 """The number of processes, and a run in them."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -96,6 +99,19 @@ def test_processes_meet_at_a_port_that_is_taken_at_once(monkeypatch):
 def test_one_process_is_enough_without_a_gpu():
     config = read_train_config([*BASE, "--policy.device=cpu"])
     assert num_processes_of(config, Launcher()) == 1
+
+
+def test_a_run_on_one_gpu_need_not_wait_for_torch_to_count_it():
+    program = (
+        "import sys\n"
+        "from manyhands.config.resolve import read_train_config\n"
+        "from manyhands.config.launcher import Launcher\n"
+        "from manyhands.training.processes import needs_workers\n"
+        f"assert not needs_workers(read_train_config({BASE!r}), Launcher())\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "0"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
 
 
 def test_processes_without_gpus_keep_their_places():

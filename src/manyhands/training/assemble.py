@@ -17,7 +17,7 @@ from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.journal import Journal, SilentJournal
 from manyhands.parallel.engine import engine_of
-from manyhands.parallel.waking import wake
+from manyhands.parallel.waking import waking
 from manyhands.parallel.world import World
 from manyhands.policies.adapters import adapt, new_settings, refuse_statistics
 from manyhands.policies.build import build_policy
@@ -107,8 +107,7 @@ def learner_of(
     config: TrainConfig, stats: Stats, world: World, share: Share
 ) -> tuple[Learner, list[str]]:
     """A learner with a policy of its own, and what must be said of that."""
-    wake(world.device)
-    with told_if_full(share, world):
+    with waking(world.device), told_if_full(share, world):
         policy, notes = make_policy(config, stats, world.device)
         engine = engine_of(world, share.num_parts, config.accelerator.ddp)
         return Learner(policy, config, engine, world, share), notes

@@ -20,7 +20,7 @@ from manyhands.launch.environment import (
     port_set_by_hand,
     visible_gpus,
 )
-from manyhands.launch.gpus import gpus_that_compute
+from manyhands.launch.gpus import can_be_several, gpus_that_compute
 from manyhands.launch.outcome import Outcome
 from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
 from manyhands.stop import StopSignal
@@ -143,7 +143,10 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
         asked = 1
     if asked is None and config.launch.gpu_ids is not None:
         asked = len(config.launch.gpu_ids)
-    return asked or _asked_of_accelerate() or _num_gpus(config, launcher) or 1
+    asked = asked or _asked_of_accelerate()
+    if asked is None and can_be_several():
+        asked = _num_gpus(config, launcher)
+    return asked or 1
 
 
 def refuse_other_processes(config: TrainConfig, launcher: Launcher) -> None:

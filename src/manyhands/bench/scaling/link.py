@@ -6,6 +6,7 @@ from typing import Any
 
 from manyhands.bench.scaling.model import Link
 from manyhands.config.bench import BenchScalingConfig
+from manyhands.launch.gpus import told_by_driver
 
 YIELD = 0.8
 """The part of a link's peak rate that collectives reach."""
@@ -44,16 +45,8 @@ def usual_link(is_gpu: bool, num_processes: int, capacity: int) -> Link:
 
 def link_between_gpus() -> Link:
     """What this machine's first GPU has to reach another."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        try:
-            return link_of_gpu(pynvml, pynvml.nvmlDeviceGetHandleByIndex(0))
-        finally:
-            pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return pcie_link(generation=4, num_lanes=16)
+    told = told_by_driver(lambda nvml: link_of_gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(0)))
+    return told or pcie_link(generation=4, num_lanes=16)
 
 
 def link_of_gpu(nvml: Any, gpu: Any) -> Link:
