@@ -35,6 +35,6 @@ def test_a_gpu_is_awake_in_the_end_without_memory_kept_or_a_random_number_of_the
     with waking(device):
         assert torch.equal(torch.rand(3), expected)
     assert not threads()
-    # Its tensors take less than a MiB. cuBLAS may keep a workspace of whole ones for the thread,
-    # which the next thread gets.
+    # None of its tensors takes whole MiB. cuBLAS may keep a workspace that does for the thread,
+    # and the next thread gets it.
     assert (torch.cuda.memory_allocated() - before) % 2**20 == 0

@@ -9,6 +9,8 @@ from torch.nn import functional
 
 WAKING = "waking"
 """Name of the thread that loads them."""
+NUM_TOKENS = 102
+"""As many as ACT's encoder of actions has: which kernel reads a mask depends on its alignment."""
 
 
 @contextlib.contextmanager
@@ -36,10 +38,11 @@ def first_kernels(device: torch.device) -> None:
     """A convolution, attention and a product, forward and back."""
     images, kernels = (
         torch.ones(size, dtype=torch.bfloat16, device=device, requires_grad=True)
-        for size in ((8, 64, 16, 16), (64, 64, 3, 3))
+        for size in ((8, 64, NUM_TOKENS, 8), (64, 64, 3, 3))
     )
-    heads = functional.conv2d(images, kernels, padding=1).permute(0, 2, 3, 1).contiguous()
-    visible = torch.ones(8, 1, 1, 16, dtype=torch.bool, device=device)
+    tokens = functional.conv2d(images, kernels, padding=1).permute(0, 2, 3, 1).contiguous()
+    heads = tokens.transpose(1, 2)
+    visible = torch.ones(8, 1, 1, NUM_TOKENS, dtype=torch.bool, device=device)
     # Kernels of attention are compiled by the driver, once on a machine, for each of these.
     plain, masked = (
         functional.scaled_dot_product_attention(heads, heads, heads, mask, dropout_p=0.1)
