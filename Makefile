@@ -13,7 +13,9 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 # Tests start hundreds of processes, each of which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test gpu-test exactness launch-test soak interop slurm-test lint clean
+RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
+
+.PHONY: demo test suite gpu-test exactness launch-test soak interop slurm-test lint style types clean
 
 # One environment serves every target; it is made anew when what it installs changes.
 $(READY): pyproject.toml constraints.txt
@@ -21,8 +23,8 @@ $(READY): pyproject.toml constraints.txt
 		f"manyhands needs Python 3.11 or newer; $(PYTHON) is {v.major}.{v.minor}. Try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
-	@# Pip would compile by one core. Packages bring files of other Pythons, which are left out.
-	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+	@# Pip would compile by one core, and all there is. Packages bring files of other Pythons, which are left out.
+	@$(BIN)/python -m compileall -q -j 0 -x $(RARELY_IMPORTED) $(VENV)/lib >/dev/null || true
 	@touch $(READY)
 
 demo: $(READY)
@@ -30,7 +32,11 @@ demo: $(READY)
 
 # Files of tests are dealt out to one process more than there are cores, up to four: some of them wait.
 NUM_RUNNERS := $(shell echo $$(( $$(nproc) < 3 ? $$(nproc) + 1 : 4 )))
-test: $(READY) lint
+# Types are checked meanwhile: that takes half a minute of one core.
+test: style
+	@$(MAKE) --no-print-directory --jobs=2 types suite
+
+suite: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder
 
 gpu-test: $(READY)
@@ -68,9 +74,13 @@ slurm-test: $(READY)
 	@sh tests/cluster/install_slurm.sh || { code=$$?; [ $$code = 3 ] || exit $$code; exit 0; } && \
 	OMP_NUM_THREADS=1 timeout --kill-after=10 600 $(BIN)/pytest tests/cluster -m slurm --durations=0
 
-lint: $(READY)
+lint: style types
+
+style: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: $(READY)
 	$(BIN)/mypy
 
 clean:

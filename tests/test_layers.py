@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "manyhands"
 LAYERS = [
-    "errors units rng atomic cores manifest",
+    "errors units rng atomic cores garbage manifest",
     "config types stop",
     "lerobot_format parallel observe launch",
     "data policies sim",
@@ -31,7 +31,18 @@ ONLY_IN = {
     "gymnasium": {"sim"},
 }
 NEVER_IN = {
-    "torch": {"config", "launch", "errors", "units", "rng", "atomic", "cores", "manifest", "stop"}
+    "torch": {
+        "config",
+        "launch",
+        "errors",
+        "units",
+        "rng",
+        "atomic",
+        "cores",
+        "garbage",
+        "manifest",
+        "stop",
+    }
 }
 READS_ENVIRONMENT = ("cli/", "launch/", "parallel/world.py", "data/location.py")
 ENVIRONMENT = {"os": {"environ", "environb", "getenv", "getenvb"}, "sys": {"argv"}}

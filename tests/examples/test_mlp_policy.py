@@ -57,18 +57,17 @@ def installed(tmp_path_factory):
 def test_it_trains_on_two_processes_resumes_exactly_and_acts(
     installed, tiny_dataset, tmp_path, weights
 ):
-    data = f"--dataset.root={tiny_dataset}"
-    together = (*FLAGS, data, "--batch_size=4", "--launch.num_processes=2", "--steps=6")
-    installed.train(*together, f"--output_dir={tmp_path / 'whole'}")
-    installed.train(*together, f"--output_dir={tmp_path / 'parts'}", "--save_freq=3")
-    shutil.rmtree(tmp_path / "parts/checkpoints/000006")
-    stopped = tmp_path / "parts/checkpoints/000003"
-    installed.train(f"--resume={stopped}")
+    run = tmp_path / "run"
+    where = (f"--dataset.root={tiny_dataset}", f"--output_dir={run}", "--launch.num_processes=2")
+    installed.train(*FLAGS, *where, "--batch_size=4", "--steps=6", "--save_freq=3")
+    whole = weights(run)
+    shutil.rmtree(run / "checkpoints/000006")
+    installed.train(f"--resume={run / 'checkpoints/000003'}")
 
-    whole, parts = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    parts = weights(run)
     assert whole.keys() == parts.keys()
     assert all((whole[name] == parts[name]).all() for name in whole)
-    told = installed.python("-c", ACT_ON_THE_LAST_CHECKPOINT, tmp_path / "whole/checkpoints/last")
+    told = installed.python("-c", ACT_ON_THE_LAST_CHECKPOINT, run / "checkpoints/last")
     assert told.startswith("mlp {'observation.state': 3")
     assert told.rstrip().endswith("(2, 8, 2)")
 

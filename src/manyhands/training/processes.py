@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from manyhands import garbage
 from manyhands.config.files import to_yaml
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import completed
@@ -55,7 +56,8 @@ def train_here(
     if method == FORKSERVER and num_loaders(config.num_workers, launcher.num_local_ranks) > 0:
         # Imports what loader processes need while this process imports much the same.
         start_server()
-    from manyhands.training.start import run_training
+    with garbage.left_lying():
+        from manyhands.training.start import run_training
 
     stop.obey()
     return run_training(config, command, stop)

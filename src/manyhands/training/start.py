@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from manyhands import garbage
 from manyhands.config.checkpoints import find_checkpoint
 from manyhands.config.folders import AVERAGED, PRETRAINED
 from manyhands.config.resolve import output_dir_of
@@ -44,7 +45,8 @@ def run_training(
             from manyhands.policies.publish import check_publishing
 
             world.once(lambda: check_publishing(config))
-        run = assemble(config, run_dir, world)
+        with garbage.left_lying():
+            run = assemble(config, run_dir, world)
         run.journal.note({"command": list(command), "threads": torch.get_num_threads()})
         run.journal.note({"restarts": restarts_so_far()})
         ending = train(run)
