@@ -20,7 +20,7 @@ from manyhands.training.start import run_training
 
 BASE = ["--policy=act", "--dataset.root=x", "--policy.device=cpu"]
 KILLED = Outcome(128 + signal.SIGKILL, [Death(1, -signal.SIGKILL)])
-STEPS = ("--steps=60", "--batch_size=4", "--log_freq=1", "--save_freq=10", "--audit")
+STEPS = ("--steps=60", "--batch_size=6", "--log_freq=1", "--save_freq=10", "--audit")
 STEPS += ("--policy.dropout=0",)
 
 
@@ -160,16 +160,16 @@ def test_micro_batches_that_only_the_launcher_knows_of_are_refused():
 
 @pytest.fixture(scope="module")
 def whole(command, in_ranks, tmp_path_factory) -> Path:
-    """A run in three processes that nobody disturbs."""
+    """A run in two processes that nobody disturbs."""
     run_dir = tmp_path_factory.mktemp("whole") / "run"
-    in_ranks([(3, run_dir, command.argv(run_dir, *STEPS))])
+    in_ranks([(2, run_dir, command.argv(run_dir, *STEPS))])
     return run_dir
 
 
 @pytest.mark.process
 def test_a_killed_rank_changes_nothing(start_job, whole, tmp_path, weights):
     run_dir = tmp_path / "run"
-    job = start_job(run_dir, 3, *STEPS, "--launch.max_restarts=1")
+    job = start_job(run_dir, 2, *STEPS, "--launch.max_restarts=1")
     job.wait_until((run_dir / "checkpoints" / "last").exists)
     job.rank(1).kill()
     job.wait_for_updates(60)
@@ -177,7 +177,7 @@ def test_a_killed_rank_changes_nothing(start_job, whole, tmp_path, weights):
     assert "rank 1 was ended by SIGKILL" in job.printed()
     assert "restart 1 of 1 in 1 s" in job.printed()
     (restart,) = json.loads((run_dir / "run.json").read_text())["restarts"]
-    assert (restart["rank"], restart["num_processes"]) == (1, 3)
+    assert (restart["rank"], restart["num_processes"]) == (1, 2)
     assert restart["step"] % 10 == 0 < restart["step"]
     for key, value in weights(whole).items():
         assert torch.equal(value, weights(run_dir)[key]), key
@@ -205,7 +205,7 @@ with StopSignal() as stop:
 @pytest.mark.process
 def test_fewer_processes_go_on_with_the_same_batches(start_job, whole, tmp_path, metrics):
     run_dir = tmp_path / "run"
-    flags = (*STEPS, "--batch_size=6", "--launch.max_restarts=1")
+    flags = (*STEPS, "--launch.max_restarts=1")
     job = start_job(run_dir, 2, *flags, program=[sys.executable, "-c", LOSING])
     job.wait_until((run_dir / "checkpoints" / "last").exists)
     job.rank(0).kill()

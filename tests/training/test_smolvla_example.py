@@ -39,6 +39,7 @@ def run_script(command, base, tmp_path):
 
 
 @pytest.mark.process
+@pytest.mark.launchers
 def test_the_script_trains_from_a_policy_and_goes_on(
     run_script, task_dataset, base, weights, metrics, tmp_path
 ):
