@@ -13,6 +13,8 @@ from manyhands.errors import ConfigError
         ["--policy.type", "act", "--batch_size", "16"],
         ["policy.type=act", "batch_size=16"],
         ["--policy=act", "batch_size=16"],
+        ["--policy=act", "--batch-size=16"],
+        ["--policy=act", "--batch-size", "16"],
     ],
 )
 def test_all_spellings_mean_the_same(argv):
@@ -22,6 +24,11 @@ def test_all_spellings_mean_the_same(argv):
 def test_a_flag_without_a_value_means_true():
     assert read_flags(["--audit", "--steps=3"]).tree == {"audit": "true", "steps": "3"}
     assert read_flags(["--steps=3", "--audit"]).tree == {"steps": "3", "audit": "true"}
+
+
+def test_names_that_people_give_keep_their_dashes():
+    tree = read_flags(["--tfs.my-own.weight=2", "--with-loader"]).tree
+    assert tree == {"tfs": {"my-own": {"weight": "2"}}, "with_loader": "true"}
 
 
 def test_a_negative_number_is_a_value():

@@ -1,6 +1,7 @@
 """The command line as a tree of raw values, in all the spellings people use.
 
-`--a.b=v`, `--a.b v` and `a.b=v` are the same. A flag without a value means true.
+`--a.b=v`, `--a.b v` and `a.b=v` are the same, and so are `--a_b=v` and `--a-b=v`.
+A flag without a value means true.
 `--policy=act` means `--policy.type=act`, `--config=F` means `--config_path=F`.
 """
 
@@ -49,6 +50,8 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
         name, equals, text = argument.partition("=")
         dashed = name.startswith("--")
         name = "help" if argument == "-h" else name.removeprefix("--")
+        if dashed and "." not in name:  # In sections people give names of their own.
+            name = name.replace("-", "_")
         if argument == "-h" or (dashed and not equals):
             bare = name in SWITCHES or _next_is_flag(arguments)
             values[name] = BareFlag("true") if bare else RawText(arguments.pop(0))
