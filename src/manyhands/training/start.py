@@ -21,6 +21,7 @@ from manyhands.parallel.world import World, joined_world
 from manyhands.policies.networks import network_maker
 from manyhands.stop import StopSignal
 from manyhands.training.assemble import assemble
+from manyhands.training.claim import LOCK, claimed
 from manyhands.training.ending import Ending
 from manyhands.training.kernels import chosen_kernels
 from manyhands.training.loop import train
@@ -37,8 +38,11 @@ def run_training(
     stop = stop or StopSignal()
     assert config.policy is not None
     network_maker(config.policy.type)  # One that cannot be trained is refused before anything else.
-    with chosen_kernels(config.cudnn_deterministic), joined_world(config, stop=stop) as world:
-        run_dir = agree_on_run_dir(config, world)
+    with (
+        chosen_kernels(config.cudnn_deterministic),
+        joined_world(config, stop=stop) as world,
+        claimed(agree_on_run_dir(config, world), world) as run_dir,
+    ):
         world.watch.hang_dir = run_dir / "hang"
         if config.policy.push_to_hub:
             # Brings in all of the Hub's library, which other runs need nothing of.
@@ -95,8 +99,8 @@ def fault_of_run_dir(run_dir: Path, config: TrainConfig) -> str | None:
     nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         return f"--output_dir={run_dir} cannot be written to because of {nearest}; choose another"
-    # A run that was killed as it began may have left folders, and no more.
-    holds_nothing = not any(path.is_file() for path in run_dir.rglob("*"))
+    # A run that was killed as it began may have left folders and its claim, and no more.
+    holds_nothing = not any(path.is_file() and path.name != LOCK for path in run_dir.rglob("*"))
     if nearest != run_dir or holds_nothing or _is_at_home(run_dir, config):
         return None
     return (

@@ -1,0 +1,89 @@
+"""A run directory of one run at a time, until the main process of that ends, however it does."""
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from manyhands.errors import UserError
+from manyhands.parallel.world import World
+
+LOCK = ".lock"
+LEASE_S = 120.0
+"""How long a filesystem may keep the locks of a machine that is gone; 90 s are usual for NFS."""
+POLL_S = 0.5
+
+
+@contextmanager
+def claimed(run_dir: Path, world: World) -> Iterator[Path]:
+    """Collective. A directory that other runs are kept out of while this one is in it."""
+    claim = Claim(run_dir)
+    world.once(claim.take)
+    try:
+        yield run_dir
+    finally:
+        claim.give_up()
+
+
+class Claim:
+    """A file that is locked, and says by whom."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._made = [path for path in (run_dir, *run_dir.parents) if not path.exists()]
+        self._file: TextIO | None = None
+
+    def take(self) -> None:
+        """Lock the directory, or refuse it if another run has."""
+        self._run_dir.mkdir(parents=True, exist_ok=True)
+        deadline = time.monotonic() + LEASE_S
+        while (holder := self._taken_by()) is not None:
+            if holder.endswith(_here()) or time.monotonic() > deadline:
+                raise UserError(
+                    f"--output_dir={self._run_dir} is in use by a run that goes on, {holder}; end "
+                    f"that one, or choose another folder. If it is gone, remove {LOCK} in there"
+                )
+            time.sleep(POLL_S)
+        self._say(f"process {os.getpid()} {_here()}")
+
+    def _taken_by(self) -> str | None:
+        """Lock the file; if another process has, what it says of itself."""
+        file = (self._run_dir / LOCK).open("a+", encoding="utf-8")
+        try:
+            # Not flock: processes that load data may inherit that one, and outlive the run.
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            with file:
+                file.seek(0)
+                return file.read()
+        except OSError:
+            # Some filesystems have no locks: runs there have to keep apart by themselves.
+            pass
+        self._file = file
+        return None
+
+    def give_up(self) -> None:
+        """Let others in; a run that came to nothing leaves no folder behind."""
+        if self._file is None:
+            return
+        self._say("")
+        if [*self._run_dir.glob("*")] == [self._run_dir / LOCK]:
+            (self._run_dir / LOCK).unlink()
+            for folder in self._made:
+                with suppress(OSError):
+                    folder.rmdir()
+        self._file.close()
+
+    def _say(self, who: str) -> None:
+        assert self._file is not None
+        self._file.truncate(0)
+        self._file.write(who)
+        self._file.flush()
+
+
+def _here() -> str:
+    return f"on {socket.gethostname()}"
