@@ -13,10 +13,9 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 # Tests start hundreds of processes, each of which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
-
 .PHONY: demo test suite gpu-test exactness launch-test soak interop slurm-test lint style types clean
 
+RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \

@@ -31,18 +31,7 @@ ONLY_IN = {
     "gymnasium": {"sim"},
 }
 NEVER_IN = {
-    "torch": {
-        "config",
-        "launch",
-        "errors",
-        "units",
-        "rng",
-        "atomic",
-        "cores",
-        "garbage",
-        "manifest",
-        "stop",
-    }
+    "torch": {*LAYERS[0].split(), "config", "launch", "stop"},
 }
 READS_ENVIRONMENT = ("cli/", "launch/", "parallel/world.py", "data/location.py")
 ENVIRONMENT = {"os": {"environ", "environb", "getenv", "getenvb"}, "sys": {"argv"}}

@@ -2,9 +2,11 @@
 
 import gc
 import threading
+from collections import Counter
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from manyhands.parallel.waking import WAKING, first_kernels, waking
 
@@ -18,8 +20,26 @@ def test_no_thread_is_started_where_there_is_nothing_to_load():
         assert not threads()
 
 
-def test_the_first_kernels_can_be_computed():
-    first_kernels(torch.device("cpu"))
+class Operations(TorchDispatchMode):
+    """Counts what is computed, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = Counter[str]()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.made[func.overloadpacket.__name__] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_both_passes_of_a_convolution_and_of_attention_are_among_the_first_kernels():
+    with Operations() as operations:
+        first_kernels(torch.device("meta"))
+    made = operations.made
+    assert made["convolution"] == made["convolution_backward"] == 1
+    # With a mask and without, of which each has kernels of its own.
+    assert made["_safe_softmax"] == made["_softmax_backward_data"] == 2
+    assert made["where"] == 1
 
 
 @pytest.mark.gpu

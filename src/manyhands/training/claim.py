@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 from manyhands.errors import UserError
 from manyhands.parallel.world import World
@@ -35,7 +35,7 @@ class Claim:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._made = [path for path in (run_dir, *run_dir.parents) if not path.exists()]
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
 
     def take(self) -> None:
         """Lock the directory, or refuse it if another run has."""
@@ -52,14 +52,14 @@ class Claim:
 
     def _taken_by(self) -> str | None:
         """Lock the file; if another process has, what it says of itself."""
-        file = (self._run_dir / LOCK).open("a+", encoding="utf-8")
+        file = (self._run_dir / LOCK).open("ab+", buffering=0)
         try:
             # Not flock: processes that load data may inherit that one, and outlive the run.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             with file:
                 file.seek(0)
-                return file.read()
+                return file.read().decode()
         except OSError:
             # Some filesystems have no locks: runs there have to keep apart by themselves.
             pass
@@ -71,18 +71,19 @@ class Claim:
         if self._file is None:
             return
         self._say("")
-        if [*self._run_dir.glob("*")] == [self._run_dir / LOCK]:
-            (self._run_dir / LOCK).unlink()
+        with suppress(OSError):
+            if [*self._run_dir.iterdir()] == [self._run_dir / LOCK]:
+                (self._run_dir / LOCK).unlink()
             for folder in self._made:
-                with suppress(OSError):
-                    folder.rmdir()
+                folder.rmdir()
         self._file.close()
 
     def _say(self, who: str) -> None:
         assert self._file is not None
-        self._file.truncate(0)
-        self._file.write(who)
-        self._file.flush()
+        # A full disk is no reason to give up a run: the lock holds without a word.
+        with suppress(OSError):
+            self._file.truncate(0)
+            self._file.write(who.encode())
 
 
 def _here() -> str:

@@ -146,7 +146,7 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
     if asked is None and config.launch.gpu_ids is not None:
         asked = len(config.launch.gpu_ids)
     asked = asked or _asked_of_accelerate()
-    if asked is None and can_be_several():
+    if not asked and can_be_several():
         asked = _num_gpus(config, launcher)
     return asked or 1
 

@@ -100,8 +100,8 @@ def fault_of_run_dir(run_dir: Path, config: TrainConfig) -> str | None:
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         return f"--output_dir={run_dir} cannot be written to because of {nearest}; choose another"
     # A run that was killed as it began may have left folders and its claim, and no more.
-    holds_nothing = not any(path.is_file() and path.name != LOCK for path in run_dir.rglob("*"))
-    if nearest != run_dir or holds_nothing or _is_at_home(run_dir, config):
+    files = {path for path in run_dir.rglob("*") if path.is_file()} - {run_dir / LOCK}
+    if nearest != run_dir or not files or _is_at_home(run_dir, config):
         return None
     return (
         f"--output_dir={run_dir} exists and holds something else; choose another, or continue the "
