@@ -31,10 +31,4 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
     if needs_workers(config, launcher):
         return train_in_workers(config, launcher, arguments, stop)
     ending = train_here(config, launcher, ["manyhands", "train", *arguments], stop)
-    from manyhands.parallel.watch import leave_now
-    from manyhands.training.rising import is_compiling
-
-    if is_compiling():
-        # All is saved; Python would wait for a thread that nobody needs, and abort.
-        leave_now(ending.exit_code)
     return ending.exit_code

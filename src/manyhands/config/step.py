@@ -1,4 +1,4 @@
-"""How an update is carried out on a GPU."""
+"""How a training step runs on a GPU."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,12 +8,17 @@ STEP_MODES = ("auto", "eager", "graph", "compile")
 
 @dataclass(frozen=True, kw_only=True)
 class StepConfig:
-    """How updates are carried out on a GPU; on a CPU they always are one operation at a time."""
+    """How steps run on a GPU; on a CPU they always run eagerly."""
 
     mode: str = "auto"
-    """eager, graph (recorded, replayed whole), compile (graph, fused kernels), or auto."""
+    """eager, graph (CUDA graph), compile (CUDA graph of compiled modules), or auto: graph, then
+    compile once a trial in a separate process has shown that it is correct and faster."""
+    compile_min_left_s: float = 300.0
+    """With auto, compile only if at least this much training time is left, in seconds."""
 
     def faults(self) -> Iterator[str]:
-        """Yield what is no way to make updates."""
+        """Yield values that cannot work."""
         if self.mode not in STEP_MODES:
             yield f"--step.mode={self.mode} is not one of {', '.join(STEP_MODES)}"
+        if self.compile_min_left_s < 0:
+            yield f"--step.compile_min_left_s={self.compile_min_left_s} must not be negative"

@@ -9,6 +9,8 @@ from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.launch.accelerate import accelerate_command, variables_of
 from manyhands.launch.srun import place_of_task
 
+KERNELS = "TORCHINDUCTOR_CACHE_DIR"
+"""Tells torch's compiler where to cache kernels."""
 RESTARTS = "MANYHANDS_RESTARTS"
 """Set by our own launcher: why processes were started again, so far."""
 
@@ -47,8 +49,13 @@ def port_set_by_hand() -> int | None:
 
 
 def keep_compiled(folder: Path) -> None:
-    """Have compiled kernels kept in a folder for later runs, unless a person chose another."""
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder))
+    """Cache compiled kernels in a folder for later runs, unless the user chose another."""
+    os.environ.setdefault(KERNELS, str(folder))
+
+
+def compiled_kernels_dir() -> Path:
+    """The folder that compiled kernels are cached in, for as long as a run computes."""
+    return Path(os.environ[KERNELS])
 
 
 def restarts_so_far() -> list[dict[str, Any]]:

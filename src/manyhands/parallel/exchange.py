@@ -34,18 +34,24 @@ def is_apart() -> bool:
 
 def num_ranks() -> int:
     """How many ranks compute together; one where no group was formed."""
-    return dist.get_world_size() if dist.is_initialized() and not _is_apart else 1
+    return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def stack_over_ranks(row: Tensor) -> Tensor:
-    """Collective. The rows of all ranks, which have one length, by rank."""
+    """Collective. The rows of all ranks, which have one length, by rank.
+
+    A rank that computes by itself has its own row in place of every other.
+    """
+    if _is_apart:
+        return row.expand(num_ranks(), -1).contiguous()
     rows = row.new_empty(num_ranks(), len(row))
     getattr(dist, _GATHER)(rows.view(-1), row)
     return rows
 
 
 def sum_over_ranks(value: Tensor) -> Tensor:
-    """Collective. The sum of all ranks' tensors, which have one shape."""
+    """Collective. The sum of all ranks' tensors, which have one shape; the own one if apart."""
     total = value.clone()
-    dist.all_reduce(total)
+    if not _is_apart:
+        dist.all_reduce(total)
     return total

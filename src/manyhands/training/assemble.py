@@ -109,8 +109,13 @@ def learner_of(
     """A learner with a policy of its own, and what must be said of that."""
     with waking(world.device), told_if_full(share, world):
         policy, notes = make_policy(config, stats, world.device)
-        engine = engine_of(world, share.num_parts, config.accelerator.ddp)
-        return Learner(policy, config, engine, world, share), notes
+        return learner_with(policy, config, world, share), notes
+
+
+def learner_with(policy: Policy, config: TrainConfig, world: World, share: Share) -> Learner:
+    """Collective. A learner that trains a policy as its strategy calls for."""
+    engine = engine_of(world, share.num_parts, config.accelerator.ddp)
+    return Learner(policy, config, engine, world, share)
 
 
 def guard_of(

@@ -22,6 +22,14 @@ from manyhands.training.run import Run
 SMALL_BATCH = 256
 """Effective batch below which learning rates often need no scaling."""
 
+STEP_MODES = {
+    "eager": "eager",
+    "graph": "CUDA graph",
+    "compile": "CUDA graph of compiled modules",
+    "auto": "CUDA graph, then compiled modules if a trial in the background finds them faster",
+}
+"""How steps run, in words."""
+
 
 def banner_of(run: Run, data: TrainingData) -> list[str]:
     """The lines a run opens with."""
@@ -40,7 +48,7 @@ def banner_of(run: Run, data: TrainingData) -> list[str]:
         f"Steps: {budget_told(config, share, data.order.num_samples)}",
         f"Parameters: {units.count(total)}, {units.count(trained)} trained",
         f"Precision: {precision_in_use(world, run.learner.policy.dtype)}{unasked(config, world)}",
-        f"Updates: {run.learner.mode}",
+        f"Step mode: {STEP_MODES[run.learner.mode]}",
         *rates_told(config, share),
         *(f"  rank {seat.rank} -> {seat.host} {seat.device} ({seat.name})" for seat in world.seats),
     ]

@@ -20,7 +20,6 @@ from manyhands.data.augment.augmentation import augmentation_of
 from manyhands.data.loading.stream import Share
 from manyhands.errors import UserError
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
-from manyhands.parallel.accelerated import part_of
 from manyhands.parallel.shards import held_part
 from manyhands.parallel.stepping import tensors_of
 from manyhands.parallel.world import World
@@ -28,14 +27,14 @@ from manyhands.policies.loss import loss_of
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.training.arithmetic import lr_factor
-from manyhands.training.backup import Tensors
 from manyhands.training.buffers import Buffers
 from manyhands.training.ema import ema_of
-from manyhands.training.execution import Work
 from manyhands.training.memory import Memory
-from manyhands.training.modes import execution_of
 from manyhands.training.optim import build_optimizer
 from manyhands.training.schedule import Schedule, schedule_factor
+from manyhands.training.step.captured import StepWork
+from manyhands.training.step.mode import build_step
+from manyhands.training.step.state_backup import Tensors
 from manyhands.training.update import Inputs, Measures
 from manyhands.types import Batch, Engine, Network
 
@@ -65,17 +64,17 @@ class Learner:
         self._bare_network = cast(Network, policy.network)
         self._network = engine.prepare(policy.network)
         self._network.train()
-        self._optimizer = build_optimizer(config.optimizer, self._bare_network.parameter_groups())
+        self.optimizer = build_optimizer(config.optimizer, self._bare_network.parameter_groups())
         scale = lr_factor(config.scaling, share.samples_per_step)
         curve = schedule_factor(config.scheduler, config.num_steps, scale * config.optimizer.lr)
-        self._schedule = Schedule(self._optimizer, curve, scale)
+        self._schedule = Schedule(self.optimizer, curve, scale)
         self.ema = ema_of(config.ema, policy.network)
         self._buffers = Buffers(policy.network)
-        self.memory = Memory(policy.network, self._optimizer, self.ema, world)
+        self.memory = Memory(policy.network, self.optimizer, self.ema, world)
         self._all_take_part = False
         self._news: list[str] = []
-        work = Work(self._compute, self._changed, self._rehearse, policy.network, world)
-        self._execution = execution_of(config, work, self._optimizer, self._news.append)
+        self.work = StepWork(self._compute, self._changed, policy, share, world)
+        self._step = build_step(config, self.work, self.optimizer, self._news.append)
 
     @property
     def lr(self) -> float:
@@ -84,14 +83,18 @@ class Learner:
 
     def update(self, batch: Batch, step: int) -> Measures:
         """Make one optimizer update; return device tensors, read none of them."""
-        self._schedule.apply(step)
-        self.ema.prepare(step + 1)
+        self.begin_step(step)
         # A recorded update has inputs of one shape, on all ranks alike.
         batch = self.policy.tokenized(batch, at_full_length=self.policy.device.type == "cuda")
         tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor)}
         inputs = Inputs(tensors, self.augmentation_draws(step), self.draws(step))
+        return self._step(inputs, self.config.num_steps - step - 1)
+
+    def begin_step(self, step: int) -> None:
+        """Set the learning rates, the share of the average and the seed of dropout for a step."""
+        self._schedule.apply(step)
+        self.ema.prepare(step + 1)
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step, self.share.rank))
-        return self._execution(inputs, self.config.num_steps - step - 1)
 
     def _compute(self, given: Inputs) -> Measures:
         """What the device does in an update; the host does not look at any value."""
@@ -108,8 +111,8 @@ class Learner:
         if not self._all_take_part:
             refuse_idle(self.policy.network)
             self._all_take_part = True
-        grad_norm = self._engine.step(self._optimizer, self._max_grad_norm)
-        self._optimizer.zero_grad(set_to_none=True)
+        grad_norm = self._engine.step(self.optimizer, self._max_grad_norm)
+        self.optimizer.zero_grad(set_to_none=True)
         is_sound = grad_norm.isfinite()
         self._buffers.put_back_unless(is_sound)
         self.ema.follow(is_sound)
@@ -117,21 +120,10 @@ class Learner:
         is_fine = terms["loss"].isfinite() & (is_sound | self._engine.scales_losses)
         return Measures(terms, grad_norm, ~is_fine)
 
-    def _rehearse(self, network: nn.Module, given: Inputs) -> None:
-        """Run a copy of the network forward and back as an update does."""
-        inputs = self.policy.prepare(self._augmentation(given.batch, given.augmentation))
-        batch = {"inputs": inputs, "draws": given.draws}
-        part = part_of(batch, 0, self.share.num_parts)
-        with self._world.accelerator.autocast():
-            # By its class: the network's own call may belong to the engine.
-            terms = type(network).forward(network, part["inputs"], part["draws"])
-        loss, _ = loss_of(terms, self._bare_network.entry_counts(inputs))
-        torch.autograd.backward(loss)
-
     def _changed(self) -> Tensors:
         """Every tensor that an update changes."""
         others = (*self._buffers.tensors, *self.ema.averages, *self._engine.changed)
-        return {**tensors_of(self._optimizer), **dict(enumerate(others))}
+        return {**tensors_of(self.optimizer), **dict(enumerate(others))}
 
     def _global_counts(self, inputs: Batch) -> dict[str, Tensor]:
         counts = self._bare_network.entry_counts(inputs)
@@ -157,7 +149,11 @@ class Learner:
     @property
     def mode(self) -> str:
         """How updates are carried out at present."""
-        return self._execution.mode
+        return self._step.mode
+
+    def close(self) -> None:
+        """End what works in the background."""
+        self._step.close()
 
     def news(self) -> list[str]:
         """What must be said of how updates are carried out, since this was asked last."""
@@ -197,7 +193,7 @@ class Learner:
     def load_training_state(self, state: TrainingState, shards: Shards | None = None) -> list[str]:
         """Go on from a saved state, with this run's hyper-parameters; return what must be said."""
         self.memory.load_optimizer(state.optimizer, shards)
-        self._execution.forget()
+        self._step.release()
         self._engine.load_scaler_state(state.scaler)
         before, now = state.samples_per_step, self.share.samples_per_step
         if before in (0, now):

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def run_training(
             run = assemble(config, run_dir, world)
         run.journal.note({"command": list(command), "threads": torch.get_num_threads()})
         run.journal.note({"restarts": restarts_so_far()})
-        ending = train(run)
+        with closing(run.learner):
+            ending = train(run)
         world.once_per_machine(run.frames.make_durable)
         run.journal.say(farewell(ending, run_dir, config))
         run.journal.conclude(ending.value)

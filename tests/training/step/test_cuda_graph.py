@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from manyhands.training.replay import Replay, signature_of
+from manyhands.training.step.cuda_graph import CudaGraph, signature_of
 from manyhands.training.update import Inputs, Measures
 
 
@@ -27,7 +27,7 @@ def test_a_replay_reads_new_inputs_and_leaves_what_earlier_ones_measured():
         total.add_(inputs.batch["x"].sum())
         return Measures({"loss": total * 2}, total + 1, total < 0)
 
-    replay = Replay(compute, inputs_of(1.0, device="cuda"))
+    replay = CudaGraph(compute, inputs_of(1.0, device="cuda"))
     first, second = (replay(inputs_of(value, device="cuda")) for value in (3.0, 4.0))
     assert (first.terms["loss"].item(), second.terms["loss"].item()) == (12, 28)
     assert (first.grad_norm.item(), second.grad_norm.item(), total.item()) == (7, 15, 14)

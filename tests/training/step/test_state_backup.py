@@ -2,12 +2,12 @@
 
 import torch
 
-from manyhands.training.backup import Backup
+from manyhands.training.step.state_backup import StateBackup
 
 
 def test_everything_is_put_back_and_what_is_new_becomes_zero():
     tensors = {"weight": torch.arange(3.0), "count": torch.tensor(5)}
-    backup = Backup(lambda: tensors)
+    backup = StateBackup(lambda: tensors)
     tensors["weight"] += 1
     tensors["count"] += 1
     tensors["momentum"] = torch.ones(3)
@@ -19,7 +19,7 @@ def test_everything_is_put_back_and_what_is_new_becomes_zero():
 def test_a_distance_is_that_of_all_values_but_counters():
     values = {"weight": torch.zeros(2), "average": torch.zeros(1)}
     counters = {"step": torch.tensor(0.0), "batches": torch.zeros(2, dtype=torch.int64)}
-    backup = Backup(lambda: values | counters)
+    backup = StateBackup(lambda: values | counters)
     values["weight"] += torch.tensor([2.0, 3.0])
     values["average"] -= 6
     for counter in counters.values():
@@ -29,7 +29,7 @@ def test_a_distance_is_that_of_all_values_but_counters():
 
 def test_what_was_not_there_yet_counts_once_it_was_put_back():
     tensors = {"weight": torch.zeros(1)}
-    backup = Backup(lambda: tensors)
+    backup = StateBackup(lambda: tensors)
     tensors["momentum"] = torch.ones(1)
     backup.restore()
     tensors["momentum"] += 2

@@ -11,7 +11,7 @@ from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.act.transformer import Decoder, Encoder
 from manyhands.policies.vision.resnet import ResNet
 from manyhands.training.optim import replayable
-from manyhands.training.regions import Regions, parts_of
+from manyhands.training.step.compiled_modules import CompiledModules, modules_of
 
 
 def test_the_parts_that_a_network_names_are_compiled_for_a_while():
@@ -26,22 +26,22 @@ def test_the_parts_that_a_network_names_are_compiled_for_a_while():
         pretrained_backbone_weights=None,
     )
     network = ActNetwork(config)
-    parts = parts_of(network)
+    parts = modules_of(network)
     assert [type(part) for part in parts] == [Encoder, ResNet, Encoder, Decoder]
-    with Regions(network).compiled():
+    with CompiledModules(network).compiled():
         assert all(part._compiled_call_impl is not None for part in parts)
     assert all(part._compiled_call_impl is None for part in parts)
 
 
 def test_a_network_that_names_no_parts_is_one():
     network = nn.Sequential(nn.Linear(2, 2))
-    assert parts_of(network) == [network]
+    assert modules_of(network) == [network]
 
 
 def test_an_optimizer_on_a_cpu_keeps_its_steps():
     network = nn.Sequential(nn.Linear(2, 2))
     optimizer = AdamW(network.parameters(), fused=True)
-    with Regions(network, optimizer).compiled() as read:
+    with CompiledModules(network, optimizer).compiled() as read:
         assert read is None and "step" not in vars(optimizer)
 
 
@@ -53,6 +53,6 @@ def test_adam_as_published_steps_by_a_kernel_of_its_own(amsgrad, has_own):
     optimizer = replayable(AdamW(network.parameters(), fused=True, amsgrad=amsgrad))
     network(torch.ones(1, 2, device="cuda")).sum().backward()
     optimizer.step()
-    with Regions(network, optimizer).compiled() as read:
+    with CompiledModules(network, optimizer).compiled() as read:
         assert (read is not None) == has_own == ("step" in vars(optimizer))
     assert "step" not in vars(optimizer)

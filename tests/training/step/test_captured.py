@@ -19,8 +19,8 @@ from manyhands.parallel.world import joined_world
 from manyhands.training.arithmetic import share_of
 from manyhands.training.assemble import learner_of, make_policy
 from manyhands.training.data import alone, open_training_data
-from manyhands.training.execution import Eager
 from manyhands.training.learner import Learner
+from manyhands.training.step.captured import EagerStep
 from manyhands.training.update import Inputs, Measures
 from manyhands.types import Batch
 
@@ -30,7 +30,7 @@ EXACT = ("--cudnn_deterministic=true", "--accelerator.mixed_precision=no")
 
 def test_one_operation_at_a_time_is_what_it_says():
     measures = Measures({}, torch.tensor(1.0), torch.tensor(False))
-    eager = Eager(lambda inputs: measures)
+    eager = EagerStep(lambda inputs: measures)
     assert eager(Inputs({}, {}, {}), 5) is measures and eager.mode == "eager"
 
 

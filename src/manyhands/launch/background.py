@@ -1,0 +1,61 @@
+"""A program that works for a run in the background, at the lowest priority."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from manyhands.config.launcher import DETAILS, LISTENING
+from manyhands.launch.environment import RESTARTS, visible_gpus
+
+PR_SET_PDEATHSIG = 1
+LOWEST_PRIORITY = 19
+OF_A_RANK = (
+    "ACCELERATE_",
+    "GROUP_",
+    "LOCAL_",
+    "MASTER_",
+    "PMI",
+    "RANK",
+    "ROLE_",
+    "SLURM_",
+    "TORCHELASTIC_",
+    "WORLD_SIZE",
+    LISTENING,
+    RESTARTS,
+    *DETAILS,
+)
+"""Beginnings of variables by which launchers tell a process that it is one of several ranks."""
+
+
+def start_in_background(
+    command: Sequence[str], log: Path, gpu: int, num_compile_threads: int
+) -> subprocess.Popen[bytes]:
+    """Start a program of a single rank on one of the visible GPUs; it prints to a file."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_RANK)}
+    environ |= {
+        "CUDA_VISIBLE_DEVICES": visible_gpus([gpu])[0],
+        "OMP_NUM_THREADS": "1",
+        # A run may have been found by other ways than those of a new interpreter.
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "TORCHINDUCTOR_COMPILE_THREADS": str(num_compile_threads),
+    }
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            start_new_session=True,
+        )
+
+
+def settle_in_background() -> None:
+    """Called by such a program first: yield to everybody else, and end with the run."""
+    os.nice(LOWEST_PRIORITY)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

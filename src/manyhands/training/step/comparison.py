@@ -1,0 +1,113 @@
+"""Whether a captured step computes what an eager step computes.
+
+Both start from the same state with the same inputs and the same dropout. Kernels may add numbers in
+another order, and fused kernels round bf16 in fewer places. Adam magnifies that: where a gradient
+is next to nothing, its sign decides the step. So optimizer state that is linear in the gradient is
+compared, not weights. How far rounding moves a gradient depends on the layer: a bias before a
+softmax has no gradient but rounding errors. So compiled kernels are judged tensor by tensor too,
+by the change that noise of the size of a rounding error in the weights causes in an eager step.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from manyhands.training.step.state_backup import StateBackup, Tensors, is_counter, total_norm
+from manyhands.training.update import Compute, Inputs, Measures
+
+ROUNDING = 2.0**-9
+"""Relative size of the noise: the largest rounding error of a bf16 number."""
+MAX_TIMES_NOISE = 8.0
+"""How many times as far as the noise compiled kernels may move the gradient of a tensor."""
+MAX_SHARE = 0.05
+"""The part of a tensor's own change that is always allowed."""
+MOMENTS = ("exp_avg", "momentum_buffer")
+"""Optimizer state that is linear in the gradient."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The largest relative difference of a step from an eager one."""
+
+    overall: float
+    by_tensor: bool
+    """Whether each tensor is judged by itself too."""
+
+
+TOLERANCES = {"graph": Tolerance(1e-3, False), "compile": Tolerance(5e-2, True)}
+
+
+class Comparison:
+    """An eager step and all that a captured one must agree with."""
+
+    def __init__(self, compute: Compute, inputs: Inputs, before: StateBackup, mode: str) -> None:
+        self._tolerance = TOLERANCES[mode]
+        self._noise: dict[Any, Tensor] = {}
+        seed = torch.initial_seed()
+        before.restore()
+        self._expected = compute(inputs)
+        self._sizes = before.distances()
+        self._after = StateBackup(before.find)
+        if self._tolerance.by_tensor:
+            before.restore()
+            add_noise(before.find())
+            torch.manual_seed(seed)
+            compute(inputs)
+            self._noise = self._after.distances()
+
+    def fault(self, found: Measures) -> str | None:
+        """What differs by more than rounding after the same step was made in another way."""
+        if (self._expected.is_bad & found.is_bad).item():
+            return None  # Neither changed anything.
+        distances, most = self._after.distances(), self._tolerance.overall
+        keys = linear_in_gradient(distances)
+        of_gradient, of_size = (
+            total_norm({key: norms[key] for key in keys}) for norms in (distances, self._sizes)
+        )
+        values = {
+            "loss": relative(found.terms["loss"], self._expected.terms["loss"]),
+            "gradient norm": relative(found.grad_norm, self._expected.grad_norm),
+            "gradient": of_gradient / of_size,
+        }
+        for name, value in values.items():
+            if not value.item() <= most:
+                return f"the {name} differs by {value.item():.2g} of its size, more than {most:g}"
+        return self._fault_of_a_tensor(distances, keys) if self._tolerance.by_tensor else None
+
+    def _fault_of_a_tensor(
+        self, distances: Mapping[Any, Tensor], keys: Iterable[tuple[int, str]]
+    ) -> str | None:
+        for key in keys:
+            noise, size = self._noise[key].item(), self._sizes[key].item()
+            allowed = MAX_TIMES_NOISE * noise + MAX_SHARE * size
+            if not distances[key].item() <= allowed:
+                return (
+                    f"the gradient of parameter {key[0]} differs by {distances[key].item():.2g}, "
+                    f"more than {allowed:.2g}; its size is {size:.2g}"
+                )
+        return None
+
+
+def linear_in_gradient(distances: Mapping[Any, Tensor]) -> list[tuple[int, str]]:
+    """The state of every parameter that is linear in its gradient: a moment, or the weight."""
+    keys = [key for key in distances if isinstance(key, tuple)]
+    with_moment = {key[0] for key in keys if key[1] in MOMENTS}
+    return [
+        key for key in keys if key[1] in MOMENTS or (key[1] == "" and key[0] not in with_moment)
+    ]
+
+
+@torch.no_grad()
+def add_noise(tensors: Tensors) -> None:
+    """Change every weight by about as much as rounding to bf16 would."""
+    for key, value in tensors.items():
+        if isinstance(key, tuple) and key[1] == "" and not is_counter(value):
+            value.mul_(1 + ROUNDING * (2 * torch.rand_like(value) - 1))
+
+
+def relative(found: Tensor, expected: Tensor) -> Tensor:
+    """The difference of a number, relative to what it should be."""
+    return (found - expected).abs() / expected.abs().clamp(min=1e-12)

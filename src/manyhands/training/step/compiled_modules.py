@@ -1,0 +1,92 @@
+"""The modules of a network whose kernels torch.compile fuses, and the step of the optimizer."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.optim import Adam, Optimizer
+
+from manyhands.parallel.exchange import num_ranks
+from manyhands.policies.vision.norms import BatchNorm
+from manyhands.training.optim import is_plain_adam
+
+INDUCTOR: dict[str, Any] = {
+    # Dropout draws the numbers of eager kernels.
+    "fallback_random": True,
+    # Inductor may give a buffer padded strides after kernels were generated for the strides of a
+    # buffer whose memory it reuses: they read beyond its end (seen with torch 2.11 where a custom
+    # operator in channels-last layout meets group norm).
+    "comprehensive_padding": False,
+}
+"""Settings of torch's compiler that a run relies on."""
+
+
+class CompiledModules:
+    """The modules that a network declares in `compile_units`, or all of it."""
+
+    def __init__(self, network: nn.Module, optimizer: Optimizer | None = None) -> None:
+        self._network = network
+        self._optimizer = optimizer
+
+    @contextmanager
+    def compiled(self) -> Iterator[object]:
+        """Run the modules compiled inside the block; each is compiled when it first runs.
+
+        Yields what a CUDA graph of them reads from.
+        """
+        # Takes long to import, and most runs never need it.
+        from torch._inductor import config as inductor
+
+        modules = modules_of(self._network)
+        for module in modules:
+            module.compile(dynamic=False)
+        try:
+            with (
+                inductor.patch(INDUCTOR),
+                communicating_eagerly(self._network),
+                stepping_by_kernel(self._optimizer) as read,
+            ):
+                yield read
+        finally:
+            for module in modules:
+                module._compiled_call_impl = None
+
+
+@contextmanager
+def communicating_eagerly(network: nn.Module) -> Iterator[None]:
+    """Keep norms over the batch of several ranks out of compiled kernels, which cannot wait."""
+    disable: Any = torch.compiler.disable
+    norms = [each for each in network.modules() if isinstance(each, BatchNorm) and num_ranks() > 1]
+    for norm in norms:
+        vars(norm)["forward"] = disable(norm.forward)
+    try:
+        yield
+    finally:
+        for norm in norms:
+            del vars(norm)["forward"]
+
+
+@contextmanager
+def stepping_by_kernel(optimizer: Optimizer | None) -> Iterator[object]:
+    """Let an optimizer step by our own kernel inside the block, where there is one for it."""
+    if optimizer is None or not is_plain_adam(optimizer):
+        yield None
+        return
+    from manyhands.training.adam_kernels import AdamSteps
+
+    steps = AdamSteps(cast(Adam, optimizer))
+    vars(optimizer)["step"] = steps
+    try:
+        yield steps
+    finally:
+        del vars(optimizer)["step"]
+
+
+def modules_of(network: nn.Module) -> list[nn.Module]:
+    """The outermost modules of the classes that a network declares."""
+    classes = getattr(type(network), "compile_units", None)
+    if classes is None:
+        return [network]
+    return [module for module in network.modules() if isinstance(module, classes)]

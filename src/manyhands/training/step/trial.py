@@ -1,0 +1,200 @@
+"""A trial of the compiled step in a separate process, started by a run that trains meanwhile.
+
+A CUDA fault cannot be caught in the process that had it. So a process with weights and optimizer of
+its own compiles the kernels, compares and times them; the run loads them only after that.
+"""
+
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from manyhands import units
+from manyhands.config.parallelism import ParallelismConfig
+from manyhands.config.policy import PolicyConfig
+from manyhands.config.train import TrainConfig
+from manyhands.cores import num_cores
+from manyhands.data.loading.stream import Share
+from manyhands.launch.background import start_in_background
+from manyhands.launch.environment import compiled_kernels_dir
+from manyhands.lerobot_format.adapters import Settings
+from manyhands.lerobot_format.processor import Processors
+from manyhands.training.step.captured import StepWork
+from manyhands.training.step.cuda_graph import signature_of
+from manyhands.training.step.verdict import Verdict, Verdicts, key_of
+from manyhands.training.update import Inputs
+
+PROGRAM = "manyhands.training.step.trial_process"
+COMPILER = "torch._inductor.compile_fx"
+MAX_COMPILE_THREADS = 8
+MAX_TRIAL_S = 1800.0
+RESERVED_BYTES = 2 << 30
+"""GPU memory for the CUDA context of the other process, and left to the run."""
+OUT_OF_MEMORY = "out of memory"
+FORGOTTEN = ("device", "pretrained_path", "pretrained_revision", "repo_id", "push_to_hub")
+"""Settings of a policy that say nothing about what a step computes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRequest:
+    """All that another process needs to run the same step."""
+
+    config: TrainConfig
+    policy: PolicyConfig
+    processors: Processors
+    adapters: Settings | None
+    share: Share
+    inputs: Inputs
+    max_bytes: int
+    """GPU memory that the trial may use."""
+    verdicts: Verdicts
+    """Where the verdict goes."""
+    key: str
+
+
+class Trial:
+    """A trial that a run may need, make, and wait for without waiting."""
+
+    def __init__(self, config: TrainConfig, work: StepWork) -> None:
+        self._config = config
+        self._work = work
+        self._thread: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self._key = ""
+        self._failure: Verdict | None = None
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """The verdicts of this machine."""
+        return Verdicts(compiled_kernels_dir())
+
+    def verdict(self, inputs: Inputs) -> Verdict | None:
+        """The verdict on steps with such inputs, if there is one."""
+        self._key = self._key or key_of(facts_of(self._config, self._work, inputs))
+        return self._failure or self.verdicts.read(self._key)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a trial is under way in this process."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, inputs: Inputs) -> str | None:
+        """Start a trial; why that is impossible, if it is."""
+        device = self._work.world.device
+        peak = torch.cuda.max_memory_reserved(device)
+        free = torch.cuda.mem_get_info(device)[0]
+        if free < peak + RESERVED_BYTES:
+            return (
+                f"a trial needs {units.num_bytes(peak + RESERVED_BYTES)} of GPU memory, and "
+                f"{units.num_bytes(free)} are free"
+            )
+        request = self._request(inputs.mapped(torch.clone), min(2 * peak, free - RESERVED_BYTES))
+        self._thread = threading.Thread(target=self._run, args=(request,), daemon=True)
+        self._thread.start()
+        return None
+
+    def begin_switch(self, verdict: Verdict) -> None:
+        """Note that the run is about to switch."""
+        self.verdicts.begin_switch(self._key, verdict)
+
+    def end_switch(self, verdict: Verdict) -> None:
+        """Note that the switch came to an end, and what is known of the compiled step by then."""
+        self.verdicts.end_switch(self._key, verdict)
+
+    def close(self) -> None:
+        """End a trial that is under way."""
+        self._is_closed = True
+        if self._process is not None:
+            self._process.kill()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _request(self, inputs: Inputs, max_bytes: int) -> TrialRequest:
+        work = self._work
+        return TrialRequest(
+            config=trial_config(self._config, work.world.precision),
+            policy=replace(work.policy.config.self_contained(), pretrained_path=None),
+            processors=work.policy.processors,
+            adapters=work.policy.adapters,
+            share=work.share,
+            inputs=inputs,
+            max_bytes=max_bytes,
+            verdicts=self.verdicts,
+            key=self._key,
+        )
+
+    def _run(self, request: TrialRequest) -> None:
+        """Run the trial to its end; one that dies without a verdict is a verdict too."""
+        log = self.verdicts.log_path(self._key)
+        host = torch.device("cpu")
+        request = replace(request, inputs=request.inputs.mapped(lambda each: each.to(host)))
+        gpu = self._work.world.device.index or 0
+        command = [sys.executable, "-m", PROGRAM]
+        began = time.monotonic()
+        num_threads = max(1, min(MAX_COMPILE_THREADS, num_cores() // 4))
+        self._process = start_in_background(command, log, gpu, num_threads)
+        if self._is_closed:
+            self._process.kill()
+        # The run needs the compiler when it switches; importing it now keeps that short.
+        import_module(COMPILER)
+        try:
+            self._process.communicate(pickle.dumps(request), timeout=MAX_TRIAL_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        code = self._process.wait()
+        if self._is_closed or (code == 0 and self.verdicts.read(self._key) is not None):
+            return
+        last = last_line(log)
+        reason = f"its trial {how_it_ended(code)}: {last}; see {log}"
+        seconds = time.monotonic() - began
+        self._failure = Verdict(is_faster=False, reason=reason, trial_s=seconds)
+        if OUT_OF_MEMORY not in last:
+            # Memory may be free another time; any other fault will come again.
+            self.verdicts.write(self._key, self._failure)
+
+
+def trial_config(config: TrainConfig, precision: str) -> TrainConfig:
+    """The same step in a single process that computes in the precision of the run."""
+    accelerator = replace(config.accelerator, mixed_precision=precision)
+    return replace(config, accelerator=accelerator, parallelism=ParallelismConfig())
+
+
+def facts_of(config: TrainConfig, work: StepWork, inputs: Inputs) -> dict[str, Any]:
+    """What the kernels of a step depend on."""
+    policy = asdict(work.policy.config.self_contained())
+    names = [sorted(group) for group in inputs.groups]
+    return {
+        "policy": {name: value for name, value in policy.items() if name not in FORGOTTEN},
+        "type": work.policy.config.type,
+        "adapters": work.policy.adapters,
+        "inputs": [names, [str(each) for each in signature_of(inputs)]],
+        "micro_batches": work.share.num_parts,
+        "ranks": work.share.num_ranks,
+        "precision": [work.world.precision, config.dtype],
+        "optimizer": [type(config.optimizer).__name__, str(config.optimizer)],
+        "ema": config.ema.enable,
+        "augmentation": str(config.dataset.image_transforms),
+        "gpu": work.world.seats[work.world.rank].name,
+    }
+
+
+def how_it_ended(code: int) -> str:
+    """How a process ended, by its exit code."""
+    return f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
+
+
+def last_line(log: Path) -> str:
+    """The last line that says something in a log."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return "it left no log"
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")

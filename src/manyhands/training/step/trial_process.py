@@ -1,0 +1,173 @@
+"""The process that tries a compiled step for a run: `python -m`, with a request as its input.
+
+It builds the same learner with fresh weights, captures the step as a plain CUDA graph and as one of
+compiled modules, compares each with eager steps, times both, and writes a verdict. Kernels that it
+compiled stay in the cache that it shares with the run.
+"""
+
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
+from statistics import median
+from typing import TYPE_CHECKING
+
+from manyhands.launch.background import settle_in_background
+
+if TYPE_CHECKING:
+    import torch
+
+    from manyhands.policies.policy import Policy
+    from manyhands.training.learner import Learner
+    from manyhands.training.step.captured import CapturedStep, Step
+    from manyhands.training.step.trial import TrialRequest
+    from manyhands.training.step.verdict import Verdict
+
+NUM_COMPARED = 5
+"""Steps whose losses are compared with those of eager steps."""
+MAX_LOSS_DIFFERENCE = 0.1
+"""The largest relative difference of those losses: rounding moves the weights apart by then."""
+NUM_BLOCKS = 5
+"""Blocks of steps that are timed; their median counts."""
+BLOCK_S = 0.4
+
+
+def main() -> None:
+    """Read a request, try the compiled step, store the verdict."""
+    settle_in_background()
+    request: TrialRequest = pickle.load(sys.stdin.buffer)
+    verdict = try_compiled(request)
+    request.verdicts.write(request.key, verdict)
+
+
+def try_compiled(request: "TrialRequest") -> "Verdict":
+    """Compare the compiled step with an eager one, and time it against a plain CUDA graph."""
+    from manyhands.training.step.captured import CapturedStep, EagerStep
+    from manyhands.training.step.compiled_modules import CompiledModules
+    from manyhands.training.step.verdict import Verdict
+
+    began, faults = time.monotonic(), list[str]()
+    with learner_of(request) as learner:
+        work = learner.work
+        report("built the learner")
+        modules = CompiledModules(work.policy.network, learner.optimizer)
+        rehearsal = Rehearsal(learner, request)
+        expected = rehearsal.losses(EagerStep(work.compute))
+        graph_ms, _ = rehearsal.measured(CapturedStep(work, faults.append), expected)
+        report(f"captured a CUDA graph: {graph_ms:.2f} ms per step")
+        compiled = CapturedStep(work, faults.append, modules)
+        compiled_ms, num_bytes = rehearsal.measured(compiled, expected)
+        faults += rehearsal.faults
+        report(f"captured the compiled step: {compiled_ms:.2f} ms per step")
+    told = f"{compiled_ms:.1f} ms instead of {graph_ms:.1f} ms per step"
+    return Verdict(
+        is_faster=not faults and compiled_ms < graph_ms,
+        reason=faults[0] if faults else told,
+        graph_ms=graph_ms,
+        compiled_ms=compiled_ms,
+        trial_s=time.monotonic() - began,
+        num_bytes=num_bytes,
+    )
+
+
+def report(event: str) -> None:
+    """Log what was done, and how long this process has worked."""
+    print(
+        f"{time.process_time():7.1f} s of CPU time, {time.strftime('%H:%M:%S')}: {event}",
+        flush=True,
+    )
+
+
+class Rehearsal:
+    """The same few steps, run in several ways from the same state."""
+
+    def __init__(self, learner: "Learner", request: "TrialRequest") -> None:
+        from manyhands.training.step.state_backup import StateBackup
+
+        device = learner.policy.device
+        self.faults: list[str] = []
+        self._learner = learner
+        self._first = learner.config.num_steps // 2
+        self._inputs = request.inputs.mapped(lambda each: each.to(device))
+        self._before = StateBackup(learner.work.changed)
+
+    def measured(self, step: "CapturedStep", expected: "torch.Tensor") -> tuple[float, int]:
+        """Milliseconds that a step takes, and bytes that it needs beside weights and optimizer."""
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+        held = torch.cuda.memory_allocated()
+        self._before.restore()
+        self._learner.begin_step(self._first)
+        if not step.capture(self._inputs):
+            return inf, 0
+        differences = ((self.losses(step) - expected) / expected).abs()
+        if not differences.max().item() <= MAX_LOSS_DIFFERENCE:
+            self.faults.append(
+                f"the losses of {NUM_COMPARED} steps differ by {differences.max().item():.2g} of "
+                f"their size from those of eager steps, more than {MAX_LOSS_DIFFERENCE}"
+            )
+        once_ms = self._milliseconds(step, 3)
+        blocks = [
+            self._milliseconds(step, round(1e3 * BLOCK_S / once_ms) + 1) for _ in range(NUM_BLOCKS)
+        ]
+        num_bytes = torch.cuda.max_memory_reserved() - held
+        step.release()
+        return median(blocks), num_bytes
+
+    def losses(self, step: "Step") -> "torch.Tensor":
+        """The losses of a few steps."""
+        import torch
+
+        self._before.restore()
+        return torch.stack([self._run(step, number) for number in range(NUM_COMPARED)])
+
+    def _run(self, step: "Step", number: int) -> "torch.Tensor":
+        self._learner.begin_step(self._first + number)
+        return step(self._inputs, 0).terms["loss"]
+
+    def _milliseconds(self, step: "Step", num_steps: int) -> float:
+        import torch
+
+        torch.cuda.synchronize()
+        began = time.monotonic()
+        for number in range(num_steps):
+            self._run(step, number)
+        torch.cuda.synchronize()
+        return 1e3 * (time.monotonic() - began) / num_steps
+
+
+@contextmanager
+def learner_of(request: "TrialRequest") -> Iterator["Learner"]:
+    """The learner of a run with fresh weights, in a process by itself."""
+    import torch
+
+    from manyhands.parallel.silence import as_one_of
+    from manyhands.parallel.world import joined_world
+    from manyhands.training.assemble import learner_with
+    from manyhands.training.kernels import chosen_kernels
+
+    config, share = request.config, request.share
+    with chosen_kernels(False), as_one_of(share.num_ranks), joined_world(config) as world:
+        total = torch.cuda.get_device_properties(world.device).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, request.max_bytes / total))
+        yield learner_with(policy_of(request, world.device), config, world, share)
+
+
+def policy_of(request: "TrialRequest", device: "torch.device") -> "Policy":
+    """The policy of a run with fresh weights."""
+    from manyhands.policies.adapters import adapt
+    from manyhands.policies.build import assemble_policy
+    from manyhands.training.assemble import DTYPES
+
+    policy = assemble_policy(replace(request.policy, device=device.type), request.processors)
+    if request.adapters is not None:
+        adapt(policy, request.adapters)
+    return policy.to(device, DTYPES[request.config.dtype])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""What trials of compiled steps found, stored beside the compiled kernels for later runs.
+
+A verdict belongs to one policy, shape of batch, precision, kind of GPU and version of the software.
+It also counts switches to the compiled step that did not come to an end: a run that died there
+twice does not try a third time.
+"""
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from manyhands.atomic import whole_file
+
+FOLDER = "manyhands_trials"
+MAX_UNFINISHED = 2
+"""Switches that may stay unfinished: a user may kill a run in such a moment once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a trial found."""
+
+    is_faster: bool
+    reason: str
+    """Why the compiled step is not used, or by how much it is faster."""
+    graph_ms: float = 0.0
+    compiled_ms: float = 0.0
+    trial_s: float = 0.0
+    num_bytes: int = 0
+    """GPU memory that the compiled step needs on top of weights and optimizer."""
+    num_unfinished: int = 0
+    """Switches that began and did not come to an end."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a run may switch to the compiled step."""
+        return self.is_faster and self.num_unfinished < MAX_UNFINISHED
+
+
+class Verdicts:
+    """The verdicts of this machine, as files in a folder."""
+
+    def __init__(self, kernels_dir: Path) -> None:
+        self._folder = kernels_dir / FOLDER
+
+    def read(self, key: str) -> Verdict | None:
+        """The verdict under a key, if a trial was made and its file is readable."""
+        try:
+            values = json.loads(self.path(key).read_text(encoding="utf-8"))
+            return Verdict(**{field.name: values[field.name] for field in fields(Verdict)})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, key: str, verdict: Verdict) -> None:
+        """Store a verdict; where the disk is full, the next run makes a trial again."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(self.path(key)) as file:
+                file.write_text(json.dumps(asdict(verdict), indent=2), encoding="utf-8")
+        except OSError:
+            return
+
+    def begin_switch(self, key: str, verdict: Verdict) -> None:
+        """Note that a run is about to switch."""
+        self.write(key, replace(verdict, num_unfinished=verdict.num_unfinished + 1))
+
+    def end_switch(self, key: str, verdict: Verdict) -> None:
+        """Note that a switch came to an end, whatever it led to."""
+        self.write(key, replace(verdict, num_unfinished=0))
+
+    def path(self, key: str) -> Path:
+        """The file of a verdict."""
+        return self._folder / f"{key}.json"
+
+    def log_path(self, key: str) -> Path:
+        """The file that a trial prints to."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder / f"{key}.log"
+
+
+def key_of(facts: Mapping[str, Any]) -> str:
+    """A name that depends on facts about a step and on the software that compiles it."""
+    known = dict(facts) | {
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "sources": digest_of_sources(),
+    }
+    told = json.dumps(known, sort_keys=True, default=str)
+    return sha256(told.encode()).hexdigest()[:32]
+
+
+@cache
+def digest_of_sources() -> str:
+    """A checksum of this package: a changed network or kernel needs a trial of its own."""
+    root = Path(__file__).resolve().parents[2]
+    digest = sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
