@@ -14,6 +14,7 @@ from manyhands.plan.memory import footprint_of, sizes_of
 from manyhands.plan.plan import plan_of
 from manyhands.plan.rehearsal import Rehearsals
 from manyhands.plan.topologies import spread_over
+from manyhands.training.step.trial import RESERVED_BYTES
 
 
 def footprint(planned, gpus, *flags, num_parts=1):
@@ -39,12 +40,20 @@ def test_sgd_remembers_its_momentum_if_it_has_one(planned, momentum, number):
     assert memory.optimizer == number * sizes.trained
 
 
-def test_a_recording_is_compared_by_two_copies_and_only_where_there_is_one(planned):
+def test_a_captured_step_is_compared_by_two_copies_and_only_where_there_is_one(planned):
     sizes, memory = footprint(planned, 1)
-    assert memory.recording == 2 * 3 * sizes.trained
-    assert memory.most == memory.needed + memory.recording
-    assert footprint(planned, 1, "--step.mode=eager")[1].recording == 0
-    assert footprint(planned, 2, "--parallelism.dp_shard=2")[1].recording == 0
+    assert memory.capture == 2 * 3 * sizes.trained
+    assert memory.most == memory.needed + memory.capture
+    assert footprint(planned, 1, "--step.mode=eager")[1].capture == 0
+    assert footprint(planned, 2, "--parallelism.dp_shard=2")[1].capture == 0
+
+
+def test_the_default_mode_tries_the_compiled_step_in_a_process_as_large_as_the_run(planned):
+    memory = footprint(planned, 1)[1]
+    assert memory.trial == memory.most + RESERVED_BYTES
+    for flag in ("--step.mode=graph", "--step.mode=eager", "--cudnn_deterministic=true"):
+        assert footprint(planned, 1, flag)[1].trial == 0
+    assert footprint(planned, 2, "--parallelism.dp_shard=2")[1].trial == 0
 
 
 def test_shards_share_what_whole_weights_repeat(planned):

@@ -71,7 +71,9 @@ def table_of(plan: "Plan") -> Table:
     verdict = () if plan.gpu_bytes is None else ("fits",)
     names = ("GPUs", "strategy", "batch", "effective", *epoch, "lr", "weights", "optimizer")
     table = Table(
-        *names, "update", "GiB/GPU", "recording", *verdict, box=SIMPLE_HEAD, collapse_padding=True
+        *(*names, "step", "GiB/GPU", "capture", "trial", *verdict),
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
     )
     for row in plan.rows:
         if row.memory is not None:
@@ -90,7 +92,11 @@ def cells_of(row: "Row", plan: "Plan") -> Iterator[str]:
         yield f"{row.steps_per_epoch:,.1f}"
     yield f"{row.lr:.3g}"
     memory = row.memory
-    for size in (memory.weights, memory.optimizer, memory.update, memory.needed, memory.recording):
+    state, on_top = (
+        (memory.weights, memory.optimizer, memory.update),
+        (memory.capture, memory.trial),
+    )
+    for size in (*state, memory.needed, *on_top):
         yield f"{size / GIB:.2f}"
     if plan.gpu_bytes is not None:
         yield "yes" if row.fits else "NO"
@@ -103,9 +109,9 @@ def captions(plan: "Plan") -> Iterator[str]:
         f"{'float32' if plan.precision == 'no' else plan.precision}"
     )
     yield (
-        "batch: samples that a GPU takes at a time; update: batch, activations and gradients at "
-        "their most; recording: copies that --step.mode=graph, compile and auto make once, at the "
-        "first update, where there is room"
+        "batch: samples that a GPU takes at a time; step: batch, activations and gradients at "
+        "their peak; capture: copies made once, at the first step, on the GPU or else on the host; "
+        "trial: a process that tries the compiled step, where the GPU has that much memory free"
     )
     for row in plan.rows:
         if row.fault is not None:

@@ -12,6 +12,7 @@ from manyhands.parallel.strategy import Kind, Strategy
 from manyhands.plan.live import in_blocks
 from manyhands.plan.rehearsal import Conduct, Rehearsals
 from manyhands.plan.topologies import Spread
+from manyhands.training.step.trial import RESERVED_BYTES
 
 GATHERED = 2
 """Units of which whole weights are there at a time: that which computes, and the next."""
@@ -27,18 +28,25 @@ class Footprint:
     """What the optimizer remembers of them."""
     update: int
     """A batch, activations and gradients, when together they are largest."""
-    recording: int
-    """Copies of all that an update changes, while a recorded update is compared with another."""
+    capture: int
+    """Copies of all that a step changes, while a captured step is compared with an eager one."""
+    tries_compiled: bool = False
+    """Whether another process tries the compiled step meanwhile, where memory is free for it."""
 
     @property
     def needed(self) -> int:
-        """The most while updates are made one operation at a time."""
+        """The most while steps run eagerly."""
         return self.weights + self.optimizer + self.update
 
     @property
     def most(self) -> int:
-        """The most there is at any time."""
-        return self.needed + self.recording
+        """The most that the run itself has at any time."""
+        return self.needed + self.capture
+
+    @property
+    def trial(self) -> int:
+        """What a trial of the compiled step needs on top, in a process of its own."""
+        return self.most + RESERVED_BYTES if self.tries_compiled else 0
 
 
 @dataclass(frozen=True)
@@ -100,14 +108,15 @@ def footprint_of(rehearsals: Rehearsals, sizes: Sizes, spread: Spread) -> Footpr
     update = rehearsals.most_bytes(conduct)
     if strategy.is_sharded:
         return _of_shards(sizes, update, spread)
-    records = config.step.mode != "eager" and strategy.kind in (Kind.SINGLE, Kind.DDP)
+    captures = config.step.mode != "eager" and strategy.kind in (Kind.SINGLE, Kind.DDP)
     sends_copies = is_ddp and not config.accelerator.ddp.gradient_as_bucket_view
     return Footprint(
         weights=sizes.weights + sizes.averaged,
         optimizer=sizes.remembered,
         # Once gradients are there, a step of the average makes a difference of all weights.
         update=max(update, sizes.trained + sizes.averaged) + sends_copies * sizes.trained,
-        recording=2 * sizes.changed if records else 0,
+        capture=2 * sizes.changed if captures else 0,
+        tries_compiled=captures and config.step.mode == "auto" and not config.cudnn_deterministic,
     )
 
 
@@ -121,7 +130,7 @@ def _of_shards(sizes: Sizes, update: int, spread: Spread) -> Footprint:
         weights=kept + gathered,
         optimizer=sizes.remembered // num_shards,
         update=update + sizes.trained // num_shards,
-        recording=0,
+        capture=0,
     )
 
 

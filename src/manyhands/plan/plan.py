@@ -70,7 +70,8 @@ class Plan:
 def _row_as_json(row: Row) -> dict[str, Any]:
     told = asdict(row)
     if row.memory is not None:
-        told["memory"] |= {"needed": row.memory.needed, "most": row.memory.most}
+        memory = row.memory
+        told["memory"] |= {"needed": memory.needed, "most": memory.most, "trial": memory.trial}
     if row.disk is not None:
         told["disk"] |= {"most_bytes": row.disk.most_bytes}
     return told

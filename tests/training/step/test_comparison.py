@@ -57,7 +57,7 @@ def round_to_bf16(network: nn.Module) -> None:
 
 
 def spoil_a_small_layer(network: nn.Module) -> None:
-    gradient(network, "0.bias").mul_(0.7)
+    gradient(network, "0.bias").mul_(0.85)
 
 
 def spoil_a_row(network: nn.Module) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from manyhands.training.step.state_backup import StateBackup, Tensors, is_counter, total_norm
+from manyhands.training.step.state_backup import StateBackup, total_norm
 from manyhands.training.update import Compute, Inputs, Measures
 
 ROUNDING = 2.0**-9
@@ -53,9 +53,11 @@ class Comparison:
         self._after = StateBackup(before.find)
         if self._tolerance.by_tensor:
             before.restore()
-            add_noise(before.find())
+            add_noise(before, ROUNDING)
             torch.manual_seed(seed)
             compute(inputs)
+            # What is left of it is what it did to the step.
+            add_noise(before, -ROUNDING)
             self._noise = self._after.distances()
 
     def fault(self, found: Measures) -> str | None:
@@ -101,11 +103,13 @@ def linear_in_gradient(distances: Mapping[Any, Tensor]) -> list[tuple[int, str]]
 
 
 @torch.no_grad()
-def add_noise(tensors: Tensors) -> None:
-    """Change every weight by about as much as rounding to bf16 would."""
-    for key, value in tensors.items():
-        if isinstance(key, tuple) and key[1] == "" and not is_counter(value):
-            value.mul_(1 + ROUNDING * (2 * torch.rand_like(value) - 1))
+def add_noise(before: StateBackup, size: float) -> None:
+    """Add noise of a size relative to the weights that were saved; it is the same every time."""
+    for key, value in before.find().items():
+        if isinstance(key, tuple) and key[1] == "":
+            generator = torch.Generator(value.device).manual_seed(key[0])
+            noise = 2 * torch.rand(value.shape, generator=generator, device=value.device) - 1
+            value.add_(size * noise * before.saved[key].to(value.device))
 
 
 def relative(found: Tensor, expected: Tensor) -> Tensor:

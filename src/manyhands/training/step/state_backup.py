@@ -22,7 +22,7 @@ class StateBackup:
         self.find = find
         tensors = find()
         on_host = not copies_fit(tensors.values())
-        self._saved = {
+        self.saved = {
             name: value.to(CPU, copy=True) if on_host else value.clone()
             for name, value in tensors.items()
         }
@@ -31,7 +31,7 @@ class StateBackup:
     def restore(self) -> None:
         """Put everything back; an optimizer state that did not exist yet becomes zero."""
         for name, value in self.find().items():
-            value.copy_(self._saved.setdefault(name, torch.zeros_like(value)))
+            value.copy_(self.saved.setdefault(name, torch.zeros_like(value)))
 
     @torch.no_grad()
     def distances(self) -> dict[Any, Tensor]:
@@ -42,7 +42,7 @@ class StateBackup:
             name: torch.linalg.vector_norm(
                 now[name] - saved.to(now[name].device), dtype=torch.float64
             )
-            for name, saved in self._saved.items()
+            for name, saved in self.saved.items()
             if not is_counter(saved)
         }
 
