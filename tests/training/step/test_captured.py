@@ -1,4 +1,4 @@
-"""Updates that are recorded and replayed equal those made one operation at a time."""
+"""Captured steps equal eager ones."""
 
 import gc
 import socket
@@ -28,7 +28,7 @@ FLAGS = ("--policy.device=cuda", "--batch_size=4", "--steps=1000", "--ema.enable
 EXACT = ("--cudnn_deterministic=true", "--accelerator.mixed_precision=no")
 
 
-def test_one_operation_at_a_time_is_what_it_says():
+def test_an_eager_step_computes_what_it_is_given():
     measures = Measures({}, torch.tensor(1.0), torch.tensor(False))
     eager = EagerStep(lambda inputs: measures)
     assert eager(Inputs({}, {}, {}), 5) is measures and eager.mode == "eager"
@@ -58,7 +58,7 @@ def wait_until_awake() -> None:
 
 
 def look_at_values(learner: Learner, place: str) -> None:
-    """Read values of the last layer on the host in every update, as a policy of one's own may."""
+    """Read values of the last layer on the host in every step, as a third-party policy may."""
     layer = learner.policy.network.model.action_head
     if place == "forward":
         layer.register_forward_hook(lambda module, given, found: read(found))
@@ -89,7 +89,7 @@ class TestOnAGpu:
         ids=["plain", "accumulated", "bf16"],
     )
     @pytest.mark.parametrize("policy", ["act", "diffusion"])
-    def test_two_hundred_replayed_updates_are_those_of_one_operation_at_a_time(
+    def test_two_hundred_captured_steps_equal_eager_ones(
         self, command, tiny_act, tiny_diffusion, tiny_dataset, tmp_path, policy, own
     ):
         ends, losses = [], []
@@ -105,7 +105,7 @@ class TestOnAGpu:
         assert torch.equal(*losses)
         assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
 
-    def test_a_run_that_goes_on_in_a_recording_is_one_that_never_stopped(self, command, tmp_path):
+    def test_a_resumed_run_in_graph_mode_equals_one_that_never_stopped(self, command, tmp_path):
         argv = command.argv(tmp_path / "run", *FLAGS, *EXACT, "--step.mode=graph")
         with learning(argv) as (learner, data):
             for step in range(12):
@@ -136,7 +136,7 @@ class TestOnAGpu:
             assert all(torch.equal(value, after[name]) for name, value in before.items())
             assert not learner.update(batch_at(data, 2), 2).is_bad
 
-    def test_compiled_updates_stay_close(self, command, tmp_path):
+    def test_compiled_steps_stay_close(self, command, tmp_path):
         losses = []
         for mode in ("eager", "compile"):
             argv = command.argv(tmp_path / mode, *FLAGS, f"--step.mode={mode}")
@@ -147,9 +147,7 @@ class TestOnAGpu:
                 losses.append(torch.stack([each.terms["loss"] for each in found]))
         torch.testing.assert_close(*losses, rtol=2e-2, atol=1e-3)
 
-    def test_gradients_that_ddp_exchanges_are_recorded_with_all_else(
-        self, command, tmp_path, monkeypatch
-    ):
+    def test_the_all_reduce_of_ddp_is_captured_with_all_else(self, command, tmp_path, monkeypatch):
         with socket.create_server(("localhost", 0)) as server:
             port = str(server.getsockname()[1])
         place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
@@ -172,7 +170,7 @@ class TestOnAGpu:
 
     @pytest.mark.parametrize("mode", ["graph", "compile"])
     @pytest.mark.parametrize("place", ["forward", "backward"])
-    def test_what_the_host_looks_at_cannot_be_recorded_and_is_computed_all_the_same(
+    def test_a_step_that_reads_values_on_the_host_runs_eagerly(
         self, command, tmp_path, place, mode
     ):
         losses = []
@@ -183,7 +181,7 @@ class TestOnAGpu:
                 found = [learner.update(batch_at(data, step), step) for step in range(6)]
                 assert learner.mode == "eager"
                 told = " ".join(learner.news())
-                assert ("one operation at a time" in told) == (asked == mode), told
+                assert ("disabled, running eagerly" in told) == (asked == mode), told
                 losses.append(torch.stack([each.terms["loss"] for each in found]))
         assert torch.equal(*losses)
         assert torch.cuda.current_stream() == torch.cuda.default_stream()
@@ -195,7 +193,7 @@ class TestOnAGpu:
         small = torch.empty(1, device="cuda")
         assert torch.cuda.memory_allocated() <= held + small.untyped_storage().nbytes() + 512
 
-    def test_a_recording_gives_its_memory_back(self, command, tmp_path):
+    def test_a_graph_gives_its_memory_back(self, command, tmp_path):
         argv = command.argv(tmp_path / "run", *FLAGS, "--step.mode=graph")
         held = []
         for _ in range(3):

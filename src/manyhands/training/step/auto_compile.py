@@ -7,6 +7,8 @@ take every decision together: they check at the same steps, about once a second.
 import time
 from collections.abc import Callable
 
+import torch
+
 from manyhands import units
 from manyhands.parallel.world import World
 from manyhands.training.step.captured import CapturedStep, Log
@@ -81,6 +83,9 @@ class AutoCompile:
 
     def _seconds_per_step(self) -> float:
         """Collective. How long steps took since the last call, on the slowest rank."""
+        if self._world.device.type == "cuda":
+            # The host is ahead of the GPU, after a switch by many steps.
+            torch.cuda.synchronize(self._world.device)
         (steps, then), now = self._since, time.monotonic()
         self._since = (self._num_steps, now)
         return max(self._world.gather((now - then) / (self._num_steps - steps)))

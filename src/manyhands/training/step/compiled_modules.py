@@ -24,11 +24,19 @@ INDUCTOR: dict[str, Any] = {
 
 
 class CompiledModules:
-    """The modules that a network declares in `compile_units`, or all of it."""
+    """The modules that a network declares in `compile_units`, or one class of them."""
 
-    def __init__(self, network: nn.Module, optimizer: Optimizer | None = None) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        optimizer: Optimizer | None = None,
+        only: type[nn.Module] | None = None,
+    ) -> None:
         self._network = network
         self._optimizer = optimizer
+        self._modules = [
+            module for module in modules_of(network) if only is None or type(module) is only
+        ]
 
     @contextmanager
     def compiled(self) -> Iterator[object]:
@@ -39,8 +47,7 @@ class CompiledModules:
         # Takes long to import, and most runs never need it.
         from torch._inductor import config as inductor
 
-        modules = modules_of(self._network)
-        for module in modules:
+        for module in self._modules:
             module.compile(dynamic=False)
         try:
             with (
@@ -50,7 +57,7 @@ class CompiledModules:
             ):
                 yield read
         finally:
-            for module in modules:
+            for module in self._modules:
                 module._compiled_call_impl = None
 
 
@@ -82,6 +89,11 @@ def stepping_by_kernel(optimizer: Optimizer | None) -> Iterator[object]:
         yield steps
     finally:
         del vars(optimizer)["step"]
+
+
+def classes_of(network: nn.Module) -> list[type[nn.Module]]:
+    """The classes of the modules that are compiled, each once."""
+    return list(dict.fromkeys(type(module) for module in modules_of(network)))
 
 
 def modules_of(network: nn.Module) -> list[nn.Module]:

@@ -57,6 +57,8 @@ class TrialRequest:
     verdicts: Verdicts
     """Where the verdict goes."""
     key: str
+    only: int | None = None
+    """Which class of modules to compile into the cache, without any comparison; None tries all."""
 
 
 class Trial:
@@ -136,11 +138,8 @@ class Trial:
         log = self.verdicts.log_path(self._key)
         host = torch.device("cpu")
         request = replace(request, inputs=request.inputs.mapped(lambda each: each.to(host)))
-        gpu = self._work.world.device.index or 0
-        command = [sys.executable, "-m", PROGRAM]
         began = time.monotonic()
-        num_threads = max(1, min(MAX_COMPILE_THREADS, num_cores() // 4))
-        self._process = start_in_background(command, log, gpu, num_threads)
+        self._process = start_trial(log, self._work.world.device.index or 0)
         if self._is_closed:
             self._process.kill()
         # The run needs the compiler when it switches; importing it now keeps that short.
@@ -159,6 +158,12 @@ class Trial:
         if OUT_OF_MEMORY not in last:
             # Memory may be free another time; any other fault will come again.
             self.verdicts.write(self._key, self._failure)
+
+
+def start_trial(log: Path, gpu: int, num_processes: int = 1) -> subprocess.Popen[bytes]:
+    """Start a process that reads a request, one of several at a time."""
+    num_threads = min(MAX_COMPILE_THREADS, num_cores() // 4) // num_processes
+    return start_in_background([sys.executable, "-m", PROGRAM], log, gpu, max(1, num_threads))
 
 
 def trial_config(config: TrainConfig, precision: str) -> TrainConfig:

@@ -1,8 +1,8 @@
 """The process that tries a compiled step for a run: `python -m`, with a request as its input.
 
 It builds the same learner with fresh weights, captures the step as a plain CUDA graph and as one of
-compiled modules, compares each with eager steps, times both, and writes a verdict. Kernels that it
-compiled stay in the cache that it shares with the run.
+compiled modules, compares each with eager steps, times both, and writes a verdict. Meanwhile
+further processes compile one class of modules each. All share a cache of kernels with the run.
 """
 
 import pickle
@@ -19,6 +19,7 @@ from manyhands.launch.background import settle_in_background
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from manyhands.policies.policy import Policy
     from manyhands.training.learner import Learner
@@ -33,14 +34,18 @@ MAX_LOSS_DIFFERENCE = 0.1
 NUM_BLOCKS = 5
 """Blocks of steps that are timed; their median counts."""
 BLOCK_S = 0.4
+FRAGMENTATION = 1.15
+"""How much more memory an allocator takes than tensors need."""
 
 
 def main() -> None:
     """Read a request, try the compiled step, store the verdict."""
     settle_in_background()
     request: TrialRequest = pickle.load(sys.stdin.buffer)
-    verdict = try_compiled(request)
-    request.verdicts.write(request.key, verdict)
+    if request.only is not None:
+        compile_class(request, request.only)
+    else:
+        request.verdicts.write(request.key, try_compiled(request))
 
 
 def try_compiled(request: "TrialRequest") -> "Verdict":
@@ -55,9 +60,11 @@ def try_compiled(request: "TrialRequest") -> "Verdict":
         report("built the learner")
         modules = CompiledModules(work.policy.network, learner.optimizer)
         rehearsal = Rehearsal(learner, request)
-        expected = rehearsal.losses(EagerStep(work.compute))
-        graph_ms, _ = rehearsal.measured(CapturedStep(work, faults.append), expected)
-        report(f"captured a CUDA graph: {graph_ms:.2f} ms per step")
+        with compiling_in_parallel(request, work.policy.network):
+            expected = rehearsal.losses(EagerStep(work.compute))
+            graph_ms, _ = rehearsal.measured(CapturedStep(work, faults.append), expected)
+            report(f"captured a CUDA graph: {graph_ms:.2f} ms per step")
+        report("compiled all modules")
         compiled = CapturedStep(work, faults.append, modules)
         compiled_ms, num_bytes = rehearsal.measured(compiled, expected)
         faults += rehearsal.faults
@@ -71,6 +78,43 @@ def try_compiled(request: "TrialRequest") -> "Verdict":
         trial_s=time.monotonic() - began,
         num_bytes=num_bytes,
     )
+
+
+@contextmanager
+def compiling_in_parallel(request: "TrialRequest", network: "nn.Module") -> Iterator[None]:
+    """Let every class of modules be compiled by a process of its own, where memory allows it."""
+    import torch
+
+    from manyhands.training.step.compiled_modules import classes_of
+    from manyhands.training.step.trial import start_trial
+
+    number = len(classes_of(network))
+    log = request.verdicts.log_path(request.key)
+    if number < 2 or torch.cuda.mem_get_info()[0] < number * request.max_bytes:
+        yield
+        return
+    logs = [log.with_suffix(f".{only}.log") for only in range(number)]
+    processes = [start_trial(each, 0, number) for each in logs]
+    for only, process in enumerate(processes):
+        assert process.stdin is not None
+        process.stdin.write(pickle.dumps(replace(request, only=only)))
+        process.stdin.close()
+    yield
+    for process in processes:
+        # One that failed leaves its work to this process, which will tell why.
+        process.wait()
+
+
+def compile_class(request: "TrialRequest", only: int) -> None:
+    """Compile one class of modules, and leave its kernels in the cache."""
+    from manyhands.training.step.compiled_modules import CompiledModules, classes_of
+
+    with learner_of(request) as learner:
+        network = learner.policy.network
+        inputs = request.inputs.mapped(lambda each: each.to(learner.policy.device))
+        learner.begin_step(0)
+        with CompiledModules(network, only=classes_of(network)[only]).compiled():
+            learner.work.compute(inputs)
 
 
 def report(event: str) -> None:
@@ -98,6 +142,7 @@ class Rehearsal:
         """Milliseconds that a step takes, and bytes that it needs beside weights and optimizer."""
         import torch
 
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         held = torch.cuda.memory_allocated()
         self._before.restore()
@@ -114,7 +159,7 @@ class Rehearsal:
         blocks = [
             self._milliseconds(step, round(1e3 * BLOCK_S / once_ms) + 1) for _ in range(NUM_BLOCKS)
         ]
-        num_bytes = torch.cuda.max_memory_reserved() - held
+        num_bytes = round(FRAGMENTATION * (torch.cuda.max_memory_allocated() - held))
         step.release()
         return median(blocks), num_bytes
 
