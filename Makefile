@@ -36,7 +36,7 @@ test: style
 	@$(MAKE) --no-print-directory --jobs=2 types suite
 
 suite: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 
 gpu-test: $(READY)
 	$(BIN)/pytest -m gpu

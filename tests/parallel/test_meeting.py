@@ -13,7 +13,8 @@ from manyhands.parallel.meeting import is_of_a_lost_peer, met, open_store
 from manyhands.parallel.watch import NoWatch
 from manyhands.stop import StopSignal
 
-SOON = timedelta(seconds=1)
+SOON = timedelta(seconds=10)
+"""Long enough for a store to start on a busy machine."""
 
 
 def place(port: int, rank: int = 0, num_ranks: int = 2) -> Launcher:
