@@ -15,6 +15,7 @@ from manyhands.launch.workers import run_workers
 from manyhands.parallel.world import (
     Seat,
     accumulation_of,
+    indexed,
     joined_world,
     refuse_shared_gpus,
 )
@@ -97,6 +98,21 @@ def test_a_gpu_that_is_not_there_is_refused():
     config = TrainConfig(policy=ActConfig(device="cuda"))
     with pytest.raises(EnvironmentFault, match="no GPU is visible"), joined_world(config):
         pass
+
+
+def test_a_gpu_has_an_index_and_the_cpu_has_none(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert indexed(torch.device("cuda")) == torch.device("cuda", 1)
+    assert indexed(torch.device("cuda", 2)) == torch.device("cuda", 2)
+    assert indexed(torch.device("cpu")) == torch.device("cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_the_device_of_a_single_process_has_an_index():
+    with joined_world(TrainConfig(policy=ActConfig(device="cuda"))) as world:
+        assert world.device == torch.device("cuda", torch.cuda.current_device())
+        torch.cuda.set_device(world.device)
 
 
 def test_two_ranks_on_one_gpu_are_refused_by_name():

@@ -57,7 +57,7 @@ class World:
         self.size: int = accelerator.num_processes
         self.num_local_ranks = launcher.num_local_ranks
         self.local_rank = launcher.local_rank
-        self.device: torch.device = accelerator.device
+        self.device = indexed(accelerator.device)
         self.precision: str = accelerator.mixed_precision
         self.kind: str = accelerator.distributed_type.value
         self.watch = meeting.watch
@@ -236,6 +236,17 @@ def accumulation_of(config: TrainConfig) -> int:
     """Micro-batches per update, asked by flag or else by the launcher."""
     asked = config.accelerator.gradient_accumulation.steps
     return asked if asked > 1 else read_launcher(os.environ).accumulation or 1
+
+
+def indexed(device: torch.device) -> torch.device:
+    """The same device with its index, where it has one.
+
+    Accelerate gives a single process "cuda": the current device, which is another one in another
+    thread or process, and which torch.cuda.set_device rejects.
+    """
+    if device.type != "cuda" or device.index is not None:
+        return device
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 def num_visible_gpus() -> int:

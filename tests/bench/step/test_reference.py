@@ -2,12 +2,15 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from manyhands.bench.step.reference import (
     LEROBOT,
     features_in,
+    make_request,
     precisions_of,
     reference_rows,
     task_of,
@@ -17,6 +20,7 @@ from manyhands.config.act import ActConfig
 from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.lerobot_format.policy import read_config
+from manyhands.parallel.world import World
 
 FAKES = {
     "configs/policies.py": """
@@ -73,6 +77,34 @@ def test_the_other_program_makes_as_many_updates_of_the_same_batch(open_subject,
         (row,) = reference_rows(python, subject, bench, world)
     assert (row.mode, row.precision) == (LEROBOT, "no")
     assert row.median_ms > 0 and row.setup_s > 0 and row.peak_memory_gib > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_both_precisions_are_measured_on_a_gpu(open_subject, python):
+    with open_subject("--policy.device=cuda") as (bench, subject, world):
+        rows = reference_rows(python, subject, bench, world)
+    assert {row.precision for row in rows} == {"no", "bf16"}
+
+
+def test_the_requested_gpu_has_an_index(open_subject, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    properties = SimpleNamespace(uuid="uuid", name="H200")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    # What Accelerate gives a single process on a GPU.
+    accelerator = SimpleNamespace(
+        device=torch.device("cuda"),
+        process_index=0,
+        num_processes=1,
+        mixed_precision="bf16",
+        distributed_type=SimpleNamespace(value="NO"),
+    )
+    launcher = SimpleNamespace(num_local_ranks=1, local_rank=0)
+    meeting = SimpleNamespace(watch=None, stop=None, timeout=None, host_group=None)
+    with open_subject() as (bench, subject, on_cpu):
+        on_gpu = World(accelerator, launcher, on_cpu.strategy, meeting)
+        assert make_request("folder", subject, bench, on_gpu).device == "cuda:1"
+        assert make_request("folder", subject, bench, on_cpu).device == "cpu"
 
 
 def test_policies_that_read_are_told_as_much_as_they_can_read():

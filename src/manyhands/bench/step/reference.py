@@ -32,6 +32,7 @@ class ReferenceRequest:
     folder: str
     """Where the policy's configuration and processors are, in LeRobot's own form."""
     device: str
+    """With an index if it is a GPU: torch.cuda.set_device needs one."""
     precision: str
     shapes: Shapes
     """Type and shape of every tensor of a batch."""
@@ -45,24 +46,31 @@ def reference_rows(
     python: Path, subject: Subject, bench: BenchStepConfig, world: World
 ) -> list[Row]:
     """LeRobot's speed in the precision of a run, and on a GPU in the other one too."""
-    assert subject.config.policy is not None
     precisions = precisions_of(world, subject.config.dtype)
     with tempfile.TemporaryDirectory() as folder:
         write_reference_policy(Path(folder), subject, world.device.type)
-        request = ReferenceRequest(
-            folder=folder,
-            device=str(world.device),
-            precision=world.precision,
-            shapes=features_in(subject.recorded, subject.config.policy),
-            task=task_of(subject.config.policy),
-            num_steps=bench.num_steps,
-            warm_up=bench.warm_up,
-        )
+        request = make_request(folder, subject, bench, world)
         num_samples = subject.share.samples_per_step
         return [
             reference_row(python, replace(request, precision=precision), num_samples)
             for precision in precisions
         ]
+
+
+def make_request(
+    folder: str, subject: Subject, bench: BenchStepConfig, world: World
+) -> ReferenceRequest:
+    """The request for the policy in a folder, in the precision of a run."""
+    assert subject.config.policy is not None
+    return ReferenceRequest(
+        folder=folder,
+        device=str(world.device),
+        precision=world.precision,
+        shapes=features_in(subject.recorded, subject.config.policy),
+        task=task_of(subject.config.policy),
+        num_steps=bench.num_steps,
+        warm_up=bench.warm_up,
+    )
 
 
 def precisions_of(world: World, dtype: str) -> list[str]:
