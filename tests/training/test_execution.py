@@ -31,7 +31,7 @@ EXACT = ("--cudnn_deterministic=true", "--accelerator.mixed_precision=no")
 def test_one_operation_at_a_time_is_what_it_says():
     measures = Measures({}, torch.tensor(1.0), torch.tensor(False))
     eager = Eager(lambda inputs: measures)
-    assert eager(Inputs({}, {}, {}), 5) is measures and eager.mode == "eager"
+    assert eager(Inputs({}, {}), 5) is measures and eager.mode == "eager"
 
 
 @contextmanager

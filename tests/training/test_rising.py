@@ -11,7 +11,7 @@ from manyhands.training import rising
 from manyhands.training.rising import Rising, is_compiling
 from manyhands.training.update import Inputs, Measures
 
-INPUTS = Inputs({"x": torch.ones(1)}, {}, {})
+INPUTS = Inputs({"x": torch.ones(1)}, {})
 MEASURES = Measures({}, torch.tensor(0.0), torch.tensor(False))
 
 
