@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 Batch = dict[str, Any]
@@ -31,6 +31,30 @@ class LossTerm(NamedTuple):
 LossTerms = dict[str, LossTerm]
 
 
+class DrawSource(Protocol):
+    """Random numbers for the samples of a batch; each call draws new ones, one row per sample."""
+
+    @property
+    def num_samples(self) -> int:
+        """Samples to draw for."""
+
+    @property
+    def common(self) -> "DrawSource":
+        """A source of one row, the same for all samples of the global batch."""
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal numbers (samples, *shape)."""
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Numbers (samples, *shape) in [0, 1)."""
+
+    def integers(self, high: int, *shape: int) -> Tensor:
+        """Integers (samples, *shape) in [0, high)."""
+
+    def beta(self, alpha: float) -> Tensor:
+        """Numbers (samples,) of the distribution Beta(alpha, 1), alpha a multiple of 0.5."""
+
+
 class Network(Protocol):
     """What a policy's `nn.Module` offers; inputs are normalized, tensor names are LeRobot's."""
 
@@ -39,8 +63,8 @@ class Network(Protocol):
     def entry_counts(self, batch: Batch) -> dict[str, Tensor]:
         """How many entries each term of the loss sums; depends on the batch alone."""
 
-    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
-        """The random numbers one training forward needs, drawn in LeRobot's order."""
+    def draw(self, source: DrawSource) -> dict[str, Tensor]:
+        """The random numbers of one training forward, one row per sample, in LeRobot's order."""
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
         """A normalized action chunk (samples, steps, action)."""

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from manyhands import load_policy
+from manyhands.draws.generator import GeneratorSource
 from manyhands.policies.loss import loss_of
 from manyhands.policies.policy import Policy
 from manyhands.types import Batch
@@ -130,7 +131,7 @@ def our_gradients(policy: Policy, prepared: dict[str, Tensor]) -> dict[str, Tens
     network: Any = policy.network
     with double_precision(network):
         torch.manual_seed(SEED)
-        terms = network(inputs, network.draw(len(inputs["action"])))
+        terms = network(inputs, network.draw(GeneratorSource(len(inputs["action"]))))
         loss, _ = loss_of(terms, network.entry_counts(inputs))
         loss.backward()
     gradients = {name: each.grad for name, each in network.named_parameters()}

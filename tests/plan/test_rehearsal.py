@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from manyhands.draws.generator import GeneratorSource
 from manyhands.plan.likeness import AsOnGpu
 from manyhands.plan.live import LiveBytes
 from manyhands.plan.memory import bytes_of
@@ -24,7 +25,7 @@ def really_taken(policy, conduct):
     held = live.now
     with likeness, live:
         batch = made_up_batch(policy.config, conduct.num_samples, torch.device("cpu"))
-        draws = network.draw(conduct.num_samples)
+        draws = network.draw(GeneratorSource(conduct.num_samples))
         inputs = policy.prepare(batch)
         counts = network.entry_counts(inputs)
         with likeness.autocast():

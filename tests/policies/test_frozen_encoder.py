@@ -9,6 +9,7 @@ import torch
 from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.draws.generator import GeneratorSource
 from manyhands.errors import ConfigError
 from manyhands.policies.build import build_policy
 from manyhands.policies.frozen_encoder import FrozenEncoder, weights_digest
@@ -59,7 +60,7 @@ def batch_of(policy) -> dict[str, object]:
 @pytest.mark.parametrize("changes", [{}, {"empty_cameras": 1}, {"load_vlm_weights": True}], ids=str)
 def test_the_loss_of_tokens_is_that_of_images(policy, changes):
     own = policy(**changes)
-    batch, draws = batch_of(own), own.network.draw(3)
+    batch, draws = batch_of(own), own.network.draw(GeneratorSource(3))
     encoded = FrozenEncoder(own).with_tokens(batch)
     assert encoded.keys() & set(CAMERAS) == set()
     expected, _ = own.training_loss(batch, draws)

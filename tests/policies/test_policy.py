@@ -7,6 +7,7 @@ from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from manyhands.draws.generator import GeneratorSource
 from manyhands.errors import UserError
 from manyhands.policies.build import build_policy
 from manyhands.policies.load import load_policy
@@ -158,7 +159,9 @@ def test_in_double_precision_nothing_is_rounded(golden, kind):
     policy = build_policy(config, stats={}).to("cpu", torch.float64).train()
     batch = golden.batch_of(config)
     with _Rounding() as rounding:
-        loss, _ = policy.training_loss(batch, policy.network.draw(len(batch["action"])))
+        loss, _ = policy.training_loss(
+            batch, policy.network.draw(GeneratorSource(len(batch["action"])))
+        )
         loss.backward()
     assert loss.dtype == torch.float64
     assert {weight.grad.dtype for weight in policy.network.parameters()} == {torch.float64}

@@ -71,7 +71,7 @@ def test_the_measured_loss_is_the_policys_own(command, tmp_path):
         assert result.grad_norm > 0
 
 
-def test_ranks_cut_the_same_draws(command, tmp_path):
+def test_ranks_draw_for_their_samples_what_one_process_draws(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, _):
         whole = learner.draws(5)["latent_noise"]
         for rank in range(2):

@@ -6,8 +6,8 @@ from manyhands.training.update import Inputs
 
 
 def test_all_tensors_are_changed_and_none_changes_its_place():
-    inputs = Inputs({"a": torch.ones(2)}, {}, {"b": torch.zeros(1), "c": torch.ones(1)})
+    inputs = Inputs({"a": torch.ones(2)}, {"b": torch.zeros(1), "c": torch.ones(1)})
     more = inputs.mapped(lambda value: value + 1)
-    assert more.batch["a"].tolist() == [2, 2] and more.augmentation == {}
-    assert [*more.draws] == ["b", "c"] and more.draws["c"] == 2
+    assert more.batch["a"].tolist() == [2, 2]
+    assert [*more.keys] == ["b", "c"] and more.keys["c"] == 2
     assert inputs.batch["a"].tolist() == [1, 1]

@@ -4,9 +4,9 @@ from math import prod
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from manyhands.types import Batch, Draws, LossTerm, LossTerms
+from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 from mlp_policy.config import MlpConfig
 
 
@@ -41,7 +41,7 @@ class MlpNetwork(nn.Module):
         num_steps = (~batch["action_is_pad"]).sum(dtype=torch.float32)
         return {"mse_loss": num_steps * batch["action"].shape[-1]}
 
-    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
+    def draw(self, source: DrawSource) -> dict[str, Tensor]:
         """Random numbers of a training step; this policy needs none."""
         return {}
 

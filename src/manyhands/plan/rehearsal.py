@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 
+from manyhands.draws.generator import GeneratorSource
 from manyhands.plan.likeness import LOW, AsOnGpu
 from manyhands.plan.live import LiveBytes
 from manyhands.policies.loss import loss_of
@@ -58,7 +59,7 @@ class Rehearsals:
             held = live.now
             with likeness, live, gradients([*weights.values()], conduct):
                 batch = made_up_batch(policy.config, conduct.num_samples, CPU)
-                draws = policy.cast(network.draw(conduct.num_samples))
+                draws = policy.cast(network.draw(GeneratorSource(conduct.num_samples)))
                 inputs = policy.prepare(batch)
                 counts = network.entry_counts(inputs)
                 with likeness.autocast():

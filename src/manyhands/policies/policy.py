@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.config.policy import PolicyConfig
+from manyhands.draws.generator import GeneratorSource
 from manyhands.errors import UserError
 from manyhands.lerobot_format.adapters import Settings, saved_tensors
 from manyhands.lerobot_format.names import LANGUAGE_TOKENS
@@ -74,7 +75,8 @@ class Policy:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of a raw batch in the network's current mode, and its terms by name."""
         prepared = self.prepare(self._renamed(batch))
-        drawn = self._network.draw(len(prepared["action"])) | dict(draws or {})
+        source = GeneratorSource(len(prepared["action"]), device=self.device)
+        drawn = self._network.draw(source) | dict(draws or {})
         terms = self._network(prepared, self._on_device(self.cast(drawn)))
         return loss_of(terms, self._network.entry_counts(prepared))
 

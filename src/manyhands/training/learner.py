@@ -1,11 +1,11 @@
 """One optimizer update, exact over any number of ranks.
 
 The loss is the mean over the valid entries of the global batch: entries are counted over all ranks
-before the forward pass, and each rank adds its part. Random draws are made for the global batch and
-cut, so that sample k gets the same noise wherever it is computed.
+before the forward pass, and each rank adds its part. Random draws are a function of the step and of
+the sample's position in the global batch, so that a sample gets the same noise on any rank.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +18,7 @@ from manyhands.checkpoint.snapshot import Position, Snapshot
 from manyhands.config.train import TrainConfig
 from manyhands.data.augment.augmentation import augmentation_of
 from manyhands.data.loading.stream import Share
+from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.errors import UserError
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
 from manyhands.parallel.shards import held_part
@@ -35,7 +36,7 @@ from manyhands.training.schedule import Schedule, schedule_factor
 from manyhands.training.step.captured import StepWork
 from manyhands.training.step.mode import build_step
 from manyhands.training.step.state_backup import Tensors
-from manyhands.training.update import Inputs, Measures
+from manyhands.training.update import Inputs, Measures, TensorsByName
 from manyhands.types import Batch, Engine, Network
 
 
@@ -87,7 +88,7 @@ class Learner:
         # A recorded update has inputs of one shape, on all ranks alike.
         batch = self.policy.tokenized(batch, at_full_length=self.policy.device.type == "cuda")
         tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor)}
-        inputs = Inputs(tensors, self.augmentation_draws(step), self.draws(step))
+        inputs = Inputs(tensors, self._keys(step))
         return self._step(inputs, self.config.num_steps - step - 1)
 
     def begin_step(self, step: int) -> None:
@@ -98,11 +99,11 @@ class Learner:
 
     def _compute(self, given: Inputs) -> Measures:
         """What the device does in an update; the host does not look at any value."""
-        inputs = self.policy.prepare(self._augmentation(given.batch, given.augmentation))
-        counts = self._global_counts(inputs)
+        batch = self._prepared(given)
+        counts = self._global_counts(batch["inputs"])
         self._buffers.keep()
         measured: list[dict[str, Tensor]] = []
-        for part in self._engine.micro_batches({"inputs": inputs, "draws": given.draws}):
+        for part in self._engine.micro_batches(batch):
             loss, means = loss_of(self._network(part["inputs"], part["draws"]), counts)
             # DDP averages gradients over ranks; the gradient of the global mean is their sum. That
             # of a loss which is not finite may be finite: times zero, the loss spoils it for all.
@@ -130,21 +131,33 @@ class Learner:
         totals = self._world.sum(torch.stack(list(counts.values())))
         return dict(zip(counts, totals.unbind(), strict=True))
 
+    def _prepared(self, given: Inputs) -> Batch:
+        """What the network reads: this rank's samples, augmented and normalized, and its draws."""
+        seen = self._augmentation(given.batch, self._augmentation_draws(given.keys))
+        return {"inputs": self.policy.prepare(seen), "draws": self._draws(given.keys)}
+
     def draws(self, step: int) -> dict[str, Tensor]:
-        """This rank's part of the random numbers that the global batch of an update uses."""
-        return self.policy.cast(self._own_part("draws", step, self._bare_network.draw))
+        """The random numbers that the network reads for this rank's samples in a step."""
+        return self._draws(self._keys(step))
 
     def augmentation_draws(self, step: int) -> dict[str, Tensor]:
-        """This rank's part of the random numbers that transform the images of the global batch."""
-        return self._own_part("augment", step, self._augmentation.draw)
+        """The random numbers that transform the images of this rank's samples in a step."""
+        return self._augmentation_draws(self._keys(step))
 
-    def _own_part(
-        self, stream: str, step: int, draw: Callable[[int, torch.Generator], dict[str, Tensor]]
-    ) -> dict[str, Tensor]:
-        generator = torch.Generator().manual_seed(derive_seed(self.config.seed, stream, step))
-        draws = draw(self.share.samples_per_step, generator)
+    def _draws(self, keys: TensorsByName) -> dict[str, Tensor]:
+        return self.policy.cast(self._bare_network.draw(self._source(keys["draws"])))
+
+    def _augmentation_draws(self, keys: TensorsByName) -> dict[str, Tensor]:
+        return self._augmentation.draw(self._source(keys["augment"]))
+
+    def _source(self, key: Tensor) -> CounterSource:
         own = self.share.own
-        return {name: sent(value[own], self.policy.device) for name, value in draws.items()}
+        return CounterSource(key, torch.arange(own.start, own.stop, device=key.device))
+
+    def _keys(self, step: int) -> TensorsByName:
+        """The keys of a step's draws by stream, on their way to the device."""
+        keys = {name: derive_key(self.config.seed, name, step) for name in ("draws", "augment")}
+        return {name: sent(key, self.policy.device) for name, key in keys.items()}
 
     @property
     def mode(self) -> str:

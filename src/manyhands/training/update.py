@@ -13,10 +13,8 @@ class Inputs(NamedTuple):
 
     batch: TensorsByName
     """Raw values of this rank's samples."""
-    augmentation: TensorsByName
-    """Draws that transform images."""
-    draws: TensorsByName
-    """Draws that the network's loss depends on."""
+    keys: TensorsByName
+    """Key of every stream of random draws."""
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
         """The inputs with every tensor changed."""
@@ -27,7 +25,7 @@ class Inputs(NamedTuple):
     @property
     def groups(self) -> tuple[TensorsByName, ...]:
         """The inputs by what they are for."""
-        return self.batch, self.augmentation, self.draws
+        return self.batch, self.keys
 
 
 class Measures(NamedTuple):

@@ -1,7 +1,7 @@
 """The loss on held-out samples: the same number at any number of ranks, and training unchanged.
 
-Samples are cut into chunks of a fixed size, each with random draws of its own. Ranks take turns at
-chunks; their sums are added up in the order of the chunks, whoever made them.
+Samples are cut into chunks of a fixed size, and each sample has random draws of its own. Ranks take
+turns at chunks; their sums are added up in the order of the chunks, whoever made them.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from torch import Tensor
 from manyhands.data.dataset import Dataset
 from manyhands.data.loading.stream import SampleStream
 from manyhands.data.mixture import Mixture
+from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.lerobot_format import names
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import World
 from manyhands.policies.policy import Policy, evaluating
-from manyhands.rng import derive_seed
 from manyhands.training.due import Due
 from manyhands.training.ema import Weights
 from manyhands.types import Batch, LossTerms, Network
 
 HELD_OUT_LOSS = "held_out_loss"
 CHUNK = 32
-"""Samples measured at a time; another number would change the draws, hence the loss."""
+"""Samples measured at a time."""
 
 POLL_EVERY = 4
 """Chunks between two questions among ranks about a request to stop."""
@@ -78,27 +78,23 @@ class HeldOut:
             for turn, (chunk, batch) in enumerate(zip(chunks, batches, strict=True)):
                 if turn % POLL_EVERY == 0 and self._world.is_stopping():
                     return []
-                seed = derive_seed(self._seed, "held out", chunk)
-                sums = self._sums(batch, seed, weights)
+                sums = self._sums(batch, chunk * CHUNK, weights)
                 own[chunk] = Measured(len(batch[names.ACTION]), sums)
         parts = self._world.gather(own)
         return [parts[chunk % len(parts)][chunk] for chunk in sorted(set().union(*parts))]
 
-    def _sums(self, batch: Batch, seed: int, weights: Weights) -> dict[str, Sums]:
-        network = cast(Network, self._policy.network)
+    def _sums(self, batch: Batch, first: int, weights: Weights) -> dict[str, Sums]:
+        network, device = cast(Network, self._policy.network), self._policy.device
         inputs = self._policy.prepare(batch)
-        generator = torch.Generator().manual_seed(seed)
-        draws = self._policy.cast(network.draw(CHUNK, generator))
-        own = {
-            name: value[: len(inputs[names.ACTION])].to(self._policy.device)
-            for name, value in draws.items()
-        }
+        positions = torch.arange(first, first + len(inputs[names.ACTION]), device=device)
+        key = derive_key(self._seed, "held out").to(device)
+        draws = self._policy.cast(network.draw(CounterSource(key, positions)))
         counts = network.entry_counts(inputs)
         sums = {}
         for ending, in_place in weights.items():
             # Autocast remembers weights in low precision until it is left.
             with in_place(), self._world.accelerator.autocast():
-                sums[ending] = _read(network(inputs, own), counts)
+                sums[ending] = _read(network(inputs, draws), counts)
         return sums
 
 

@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.data.augment.plan import Plan
+from manyhands.draws.counter import CounterSource, derive_key
 
 NUM_SAMPLES = 200_000
 
 
 def places_of(plan: Plan, num_samples: int = NUM_SAMPLES) -> torch.Tensor:
-    return plan.places(num_samples, torch.Generator().manual_seed(0))
+    return plan.places(CounterSource(derive_key(0, "plan"), torch.arange(num_samples)))
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=7))

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from manyhands.draws.counter import CounterSource, derive_key
+from manyhands.draws.generator import GeneratorSource
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.loss import loss_of
 from manyhands.types import Batch
@@ -38,12 +40,17 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def source_on(device: str) -> CounterSource:
+    """What a step draws from, for three samples."""
+    return CounterSource(derive_key(0, "draws").to(device), torch.arange(3, device=device))
+
+
 def training_loss(
     network: ActNetwork, batch: Batch, seed: int = 1234
 ) -> tuple[Tensor, list[float]]:
     network.train()
     torch.manual_seed(seed)
-    terms = network(batch, network.draw(len(batch["action"])))
+    terms = network(batch, network.draw(GeneratorSource(len(batch["action"]))))
     loss, means = loss_of(terms, network.entry_counts(batch))
     return loss, [loss.item(), *(mean.item() for mean in means.values())]
 
@@ -133,7 +140,7 @@ def test_the_backbone_group_is_empty_without_cameras(golden):
 def test_terms_of_parts_add_up_to_the_terms_of_the_whole_batch(golden):
     config = golden.act_config()
     network, batch = golden.fill(ActNetwork(config)), golden.batch_of(config)
-    draws = network.draw(3, torch.Generator().manual_seed(0))
+    draws = network.draw(GeneratorSource(3, torch.Generator().manual_seed(0)))
     whole = network(batch, draws)
     parts = [
         network(
@@ -166,10 +173,12 @@ def test_padded_actions_do_not_reach_the_loss(golden):
 
 def test_draws_depend_on_their_generator_alone(golden):
     network = ActNetwork(golden.act_config())
-    first, again = (network.draw(5, torch.Generator().manual_seed(7)) for _ in range(2))
+    first, again = (
+        network.draw(GeneratorSource(5, torch.Generator().manual_seed(7))) for _ in range(2)
+    )
     assert first["latent_noise"].shape == (5, 8)
     assert torch.equal(first["latent_noise"], again["latent_noise"])
-    assert ActNetwork(golden.act_config(use_vae=False)).draw(5) == {}
+    assert ActNetwork(golden.act_config(use_vae=False)).draw(GeneratorSource(5)) == {}
 
 
 def test_prediction_ignores_the_actions_and_the_mode_of_the_latent(golden):
@@ -197,7 +206,8 @@ def test_an_update_reads_no_value_from_the_device(golden):
     with torch.device("meta"):
         network = ActNetwork(config)
     batch = {name: value.to("meta") for name, value in golden.batch_of(config).items()}
-    loss, _ = loss_of(network(batch, network.draw(3)), network.entry_counts(batch))
+    draws = network.draw(source_on("meta"))
+    loss, _ = loss_of(network(batch, draws), network.entry_counts(batch))
     loss.backward()
     assert all(gradient is not None for gradient in gradients(network))
 
@@ -206,8 +216,8 @@ def test_an_update_reads_no_value_from_the_device(golden):
 def test_an_update_waits_for_nothing(golden, no_host_synchronization, use_vae):
     config = golden.act_config(cameras=use_vae, use_vae=use_vae, dropout=0.1)
     network, batch = ActNetwork(config), golden.batch_of(config)
-    draws = network.draw(3)
     with no_host_synchronization():
+        draws = network.draw(source_on("cpu"))
         loss, _ = loss_of(network(batch, draws), network.entry_counts(batch))
         loss.backward()
     assert all(gradient is not None for gradient in gradients(network))
@@ -216,7 +226,7 @@ def test_an_update_waits_for_nothing(golden, no_host_synchronization, use_vae):
 def test_counts_are_known_before_the_forward_pass(golden):
     config = golden.act_config()
     network, batch = ActNetwork(config), golden.batch_of(config)
-    terms = network(batch, network.draw(3))
+    terms = network(batch, network.draw(GeneratorSource(3)))
     counts = network.entry_counts(batch)
     assert list(counts) == list(terms)
     assert counts == {"l1_loss": 4 * (8 + 7 + 6), "kld_loss": 3}

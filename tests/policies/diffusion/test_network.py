@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.draws.counter import CounterSource, derive_key
+from manyhands.draws.generator import GeneratorSource
 from manyhands.launch.workers import run_workers
 from manyhands.policies.build import build_policy
 from manyhands.policies.diffusion.network import DiffusionNetwork
@@ -71,9 +73,14 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def source_on(device: str) -> CounterSource:
+    """What a step draws from, for three samples."""
+    return CounterSource(derive_key(0, "draws").to(device), torch.arange(3, device=device))
+
+
 def loss_after_seed(network: DiffusionNetwork, batch: Batch, seed: int = 1234) -> Tensor:
     torch.manual_seed(seed)
-    return loss_of_draws(network, batch, network.draw(len(batch["action"])))
+    return loss_of_draws(network, batch, network.draw(GeneratorSource(len(batch["action"]))))
 
 
 def loss_of_draws(network: DiffusionNetwork, batch: Batch, draws: dict[str, Tensor]) -> Tensor:
@@ -195,7 +202,9 @@ SEEING = CROPPING | {"crop_shape": None}
 
 def test_draws_depend_on_their_generator_alone(golden):
     network = DiffusionNetwork(golden.diffusion_config(**CROPPING))
-    first, again = (network.draw(5, torch.Generator().manual_seed(7)) for _ in range(2))
+    first, again = (
+        network.draw(GeneratorSource(5, torch.Generator().manual_seed(7))) for _ in range(2)
+    )
     assert {name: (*value.shape,) for name, value in first.items()} == {
         "crop": (5, 2, 2),
         "noise": (5, 16, 4),
@@ -208,7 +217,7 @@ def test_draws_depend_on_their_generator_alone(golden):
 def test_an_encoder_crops_all_samples_alike_and_within_the_image(golden):
     network = DiffusionNetwork(golden.diffusion_config(**CROPPING))
     random = torch.Generator().manual_seed(0)
-    corners = torch.stack([network.draw(4, random)["crop"] for _ in range(300)])
+    corners = torch.stack([network.draw(GeneratorSource(4, random))["crop"] for _ in range(300)])
     assert (corners == corners[:, :1]).all()
     assert corners[..., 0].unique().tolist() == [*range(3)]
     assert corners[..., 1].unique().tolist() == [*range(5)]
@@ -230,18 +239,18 @@ def test_an_encoder_crops_all_samples_alike_and_within_the_image(golden):
 def test_corners_are_drawn_only_where_they_matter(golden, changes, expected):
     with torch.device("meta"):
         network = DiffusionNetwork(golden.diffusion_config(**(CROPPING | changes)))
-    assert ("crop" in network.draw(2, torch.Generator())) == expected
-    assert "crop" not in network.eval().draw(2, torch.Generator())
+    assert ("crop" in network.draw(GeneratorSource(2, torch.Generator()))) == expected
+    assert "crop" not in network.eval().draw(GeneratorSource(2, torch.Generator()))
 
 
 def test_without_cameras_there_is_nothing_to_crop(golden):
     network = DiffusionNetwork(golden.diffusion_config(crop_shape=(4, 4), crop_is_random=True))
-    assert list(network.draw(2, torch.Generator())) == ["noise", "timesteps"]
+    assert list(network.draw(GeneratorSource(2, torch.Generator()))) == ["noise", "timesteps"]
 
 
 def test_every_timestep_is_drawn(golden):
     network = DiffusionNetwork(golden.diffusion_config(num_train_timesteps=7))
-    timesteps = network.draw(500, torch.Generator().manual_seed(0))["timesteps"]
+    timesteps = network.draw(GeneratorSource(500, torch.Generator().manual_seed(0)))["timesteps"]
     assert timesteps.dtype == torch.int64
     assert timesteps.unique().tolist() == [*range(7)]
 
@@ -249,7 +258,7 @@ def test_every_timestep_is_drawn(golden):
 def test_evaluation_crops_the_center_whatever_is_drawn(golden):
     config = golden.diffusion_config(**CROPPING)
     network, batch = DiffusionNetwork(config), golden.batch_of(config)
-    draws = network.draw(3, torch.Generator().manual_seed(0))
+    draws = network.draw(GeneratorSource(3, torch.Generator().manual_seed(0)))
     other = {**draws, "crop": torch.zeros_like(draws["crop"])}
     with torch.no_grad():
         seen = [loss_of_draws(network.eval(), batch, each).item() for each in (draws, other)]
@@ -263,7 +272,7 @@ def test_padding_counts_only_where_it_is_asked_for(golden):
         config = golden.diffusion_config(do_mask_loss_for_padding=masked, prediction_type="sample")
         network, batch = golden.fill(DiffusionNetwork(config)), golden.batch_of(config)
         assert network.entry_counts(batch) == {"mse_loss": num_values}
-        draws = network.draw(3, torch.Generator().manual_seed(0))
+        draws = network.draw(GeneratorSource(3, torch.Generator().manual_seed(0)))
         # The true actions reach the network only through noisy ones, of which nothing is left.
         network.signal_amounts.zero_()
         before = network(batch, draws)["mse_loss"].total
@@ -282,7 +291,7 @@ def test_a_batch_of_padding_alone_costs_nothing(golden):
 def test_terms_of_parts_add_up_to_the_terms_of_the_whole_batch(golden):
     config = golden.diffusion_config(do_mask_loss_for_padding=True)
     network, batch = golden.fill(DiffusionNetwork(config)), golden.batch_of(config)
-    draws = network.draw(3, torch.Generator().manual_seed(0))
+    draws = network.draw(GeneratorSource(3, torch.Generator().manual_seed(0)))
     parts = [
         network(
             {name: value[part] for name, value in batch.items()},
@@ -324,7 +333,8 @@ def test_an_update_reads_no_value_and_reaches_every_parameter(golden, changes):
     with torch.device("meta"):
         network = DiffusionNetwork(config)
     batch = {name: value.to("meta") for name, value in golden.batch_of(config).items()}
-    loss_after_seed(network, batch).backward()
+    draws = network.draw(source_on("meta"))
+    loss_of_draws(network, batch, draws).backward()
     assert all(gradient is not None for gradient in gradients(network))
 
 
@@ -340,8 +350,8 @@ def test_all_parameters_are_trained_alike(golden):
 def test_an_update_waits_for_nothing(golden, no_host_synchronization, changes):
     config = golden.diffusion_config(**changes)
     network, batch = DiffusionNetwork(config), golden.batch_of(config)
-    draws = network.draw(3)
     with no_host_synchronization():
+        draws = network.draw(source_on("cpu"))
         loss_of_draws(network, batch, draws).backward()
     assert all(gradient is not None for gradient in gradients(network))
 
@@ -420,7 +430,7 @@ def test_ranks_with_parts_of_a_batch_are_one_process_with_all_of_it(golden, tmp_
     config = golden.diffusion_config(**changes)
     torch.manual_seed(0)
     network, batch = DiffusionNetwork(config), golden.batch_of(config)
-    draws = network.draw(3, torch.Generator().manual_seed(0))
+    draws = network.draw(GeneratorSource(3, torch.Generator().manual_seed(0)))
     state = {name: value.clone() for name, value in network.state_dict().items()}
     counts = network.entry_counts(batch)
     case = {"config": config, "state": state, "batch": batch, "draws": draws, "counts": counts}
@@ -440,7 +450,7 @@ def test_single_precision_is_close_to_double(golden):
     config = golden.diffusion_config(**SEEING, use_group_norm=True)
     torch.manual_seed(0)
     network, batch = DiffusionNetwork(config), golden.batch_of(config)
-    draws = network.draw(3, torch.Generator().manual_seed(0))
+    draws = network.draw(GeneratorSource(3, torch.Generator().manual_seed(0)))
     single = loss_of_draws(network, batch, draws)
     wide = {
         name: value.double() if value.is_floating_point() else value

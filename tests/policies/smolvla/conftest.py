@@ -14,6 +14,7 @@ from torch import nn
 
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.draws.generator import GeneratorSource
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
 from manyhands.types import Batch
 
@@ -78,7 +79,7 @@ def tiny(tiny_vlm: Path) -> SimpleNamespace:
         return made
 
     def draws(name: str = "draws") -> dict[str, torch.Tensor]:
-        return network().draw(3, generator(name))
+        return network().draw(GeneratorSource(3, generator(name)))
 
     return SimpleNamespace(
         config=config, network=network, batch=batch_of, draws=draws, cameras=CAMERAS

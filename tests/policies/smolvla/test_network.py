@@ -5,6 +5,7 @@ import torch
 from torch.distributions import Beta
 
 from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.draws.generator import GeneratorSource
 from manyhands.policies.loss import loss_of
 from manyhands.policies.smolvla.aloha import adapted_action, adapted_state, restored_action
 
@@ -28,7 +29,7 @@ def loss(network, batch, draws):
 def test_unseeded_draws_are_lerobots_in_its_order(tiny):
     network = tiny.network()
     torch.manual_seed(7)
-    draws = network.draw(4)
+    draws = network.draw(GeneratorSource(4))
     torch.manual_seed(7)
     noise, share = torch.randn(4, 5, 6), Beta(torch.tensor(1.5), torch.tensor(1.0)).sample((4,))
     assert torch.equal(draws["noise"], noise)
@@ -37,7 +38,9 @@ def test_unseeded_draws_are_lerobots_in_its_order(tiny):
 
 def test_draws_depend_on_their_generator_alone(tiny):
     network = tiny.network()
-    first, second = (network.draw(4, torch.Generator().manual_seed(1)) for _ in range(2))
+    first, second = (
+        network.draw(GeneratorSource(4, torch.Generator().manual_seed(1))) for _ in range(2)
+    )
     assert all(torch.equal(first[name], second[name]) for name in ("noise", "time"))
     assert ((first["time"] > 0) & (first["time"] <= 1)).all()
 
@@ -170,7 +173,7 @@ def test_an_aloha_robot_is_taken_for_one_of_pis(tiny):
     joints, actions = torch.rand(3, 14), torch.rand(3, 5, 14)
     raw = tiny.batch() | {"observation.state": joints, "action": actions}
     given = {"observation.state": adapted_state(joints), "action": adapted_action(actions)}
-    draws = plain.draw(3)
+    draws = plain.draw(GeneratorSource(3))
     assert torch.equal(loss(adapted, raw, draws), loss(plain, raw | given, draws))
     start = {"sampling_noise": draws["noise"]}
     with torch.no_grad():

@@ -13,7 +13,7 @@ from manyhands.training.step.auto_compile import NUM_SETTLING, AutoCompile
 from manyhands.training.step.verdict import MAX_UNFINISHED, Verdict
 from manyhands.training.update import Inputs, Measures
 
-INPUTS = Inputs({"x": torch.ones(1)}, {}, {})
+INPUTS = Inputs({"x": torch.ones(1)}, {})
 MEASURES = Measures({}, torch.tensor(0.0), torch.tensor(False))
 FASTER = Verdict(is_faster=True, reason="1.0 ms instead of 4.0 ms per step", num_bytes=100)
 DIED = Verdict(is_faster=False, reason="its trial was killed by signal 6")

@@ -31,7 +31,7 @@ EXACT = ("--cudnn_deterministic=true", "--accelerator.mixed_precision=no")
 def test_an_eager_step_computes_what_it_is_given():
     measures = Measures({}, torch.tensor(1.0), torch.tensor(False))
     eager = EagerStep(lambda inputs: measures)
-    assert eager(Inputs({}, {}, {}), 5) is measures and eager.mode == "eager"
+    assert eager(Inputs({}, {}), 5) is measures and eager.mode == "eager"
 
 
 @contextmanager

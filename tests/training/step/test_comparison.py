@@ -11,7 +11,7 @@ from manyhands.training.step.comparison import Comparison
 from manyhands.training.step.state_backup import StateBackup
 from manyhands.training.update import Inputs, Measures
 
-INPUTS = Inputs({"x": torch.linspace(-1, 1, 24).view(4, 6)}, {}, {})
+INPUTS = Inputs({"x": torch.linspace(-1, 1, 24).view(4, 6)}, {})
 Change = Callable[[nn.Module], None]
 
 

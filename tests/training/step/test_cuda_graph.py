@@ -8,13 +8,13 @@ from manyhands.training.update import Inputs, Measures
 
 
 def inputs_of(value: float, size: int = 2, device: str = "cpu") -> Inputs:
-    return Inputs({"x": torch.full((size,), value, device=device)}, {}, {})
+    return Inputs({"x": torch.full((size,), value, device=device)}, {})
 
 
 def test_a_recording_holds_for_inputs_of_the_same_shapes_and_types():
     assert signature_of(inputs_of(1.0)) == signature_of(inputs_of(2.0))
     assert signature_of(inputs_of(1.0)) != signature_of(inputs_of(1.0, size=3))
-    other = Inputs({"x": torch.ones(2).double()}, {}, {})
+    other = Inputs({"x": torch.ones(2).double()}, {})
     assert signature_of(inputs_of(1.0)) != signature_of(other)
 
 

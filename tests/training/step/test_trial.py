@@ -18,7 +18,7 @@ from manyhands.training.step.trial import Trial, facts_of
 from manyhands.training.step.verdict import Verdict
 from manyhands.training.update import Inputs
 
-INPUTS = Inputs({"x": torch.ones(2, 3)}, {}, {})
+INPUTS = Inputs({"x": torch.ones(2, 3)}, {})
 
 
 def learner_for(argv: list[str]) -> Learner:
@@ -64,7 +64,7 @@ def test_the_verdict_of_a_trial_is_kept_for_later_runs(started, tmp_path, monkey
     assert run(started) == Verdict(is_faster=True, reason="torch.Size([2, 3])")
     again = Trial(started._config, started._work)
     assert again.verdict(INPUTS) == run(started)
-    other = Inputs({"x": torch.ones(2, 4)}, {}, {})
+    other = Inputs({"x": torch.ones(2, 4)}, {})
     assert Trial(started._config, started._work).verdict(other) is None
 
 

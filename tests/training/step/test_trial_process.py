@@ -20,7 +20,7 @@ from manyhands.training.step.trial import Trial
 from manyhands.training.step.trial_process import policy_of
 from manyhands.training.update import Inputs
 
-INPUTS = Inputs({"x": torch.ones(2, 3)}, {}, {})
+INPUTS = Inputs({"x": torch.ones(2, 3)}, {})
 ON_A_GPU = ("--policy.device=cuda", "--steps=10000000", "--save_freq=10000000")
 AT_ONCE = "--step.compile_min_left_s=0"
 

@@ -7,7 +7,7 @@ not depend on what was drawn, so that nothing ever waits for the device.
 from collections.abc import Mapping
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.transforms import FLAG, ImageTransformsConfig
@@ -15,7 +15,7 @@ from manyhands.data.augment.plan import Plan
 from manyhands.data.augment.ranges import spread
 from manyhands.data.augment.transform import transform_of
 from manyhands.errors import ConfigError
-from manyhands.types import Batch, Draws
+from manyhands.types import Batch, Draws, DrawSource
 
 NUM_COLORS = 3
 
@@ -36,14 +36,12 @@ class Augmentation:
         )
         self._sizes = [len(entries), *(each.num_uniforms for each in self._transforms)]
 
-    def draw(self, num_samples: int, generator: Generator) -> dict[str, Tensor]:
+    def draw(self, source: DrawSource) -> dict[str, Tensor]:
         """By camera and sample, the places of all entries and what each needs to be random."""
-        return {camera: self._draw(num_samples, generator) for camera in self.cameras}
+        return {camera: self._draw(source) for camera in self.cameras}
 
-    def _draw(self, num_samples: int, generator: Generator) -> Tensor:
-        places = self._plan.places(num_samples, generator)
-        uniforms = torch.rand(num_samples, sum(self._sizes[1:]), generator=generator)
-        return torch.cat([places, uniforms], dim=1)
+    def _draw(self, source: DrawSource) -> Tensor:
+        return torch.cat([self._plan.places(source), source.uniform(sum(self._sizes[1:]))], dim=1)
 
     def __call__(self, batch: Batch, draws: Draws) -> Batch:
         """The batch with its cameras as floats from 0 to 1 on the draws' device, transformed.
@@ -66,7 +64,7 @@ class Augmentation:
 class NoAugmentation:
     """Leaves batches as they are."""
 
-    def draw(self, num_samples: int, generator: Generator) -> dict[str, Tensor]:
+    def draw(self, source: DrawSource) -> dict[str, Tensor]:
         """No numbers."""
         return {}
 

@@ -1,7 +1,7 @@
 """Sensor noise that depends on the sample's draw and on nothing else.
 
-Drawing a number per pixel for the global batch would take longer than the update. Instead each
-pixel hashes its index with its sample's seed: any rank finds the same noise on its device.
+A sample draws one seed, and each pixel hashes its index with that seed: any rank finds the same
+noise on its device.
 """
 
 from dataclasses import dataclass

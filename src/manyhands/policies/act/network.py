@@ -7,13 +7,13 @@ normal; in evaluation and in use it is zero.
 from typing import Any, ClassVar
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from manyhands.config.act import ActConfig
 from manyhands.policies.act.model import ActModel
 from manyhands.policies.act.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
 from manyhands.policies.vision.resnet import ResNet
-from manyhands.types import Batch, Draws, LossTerm, LossTerms
+from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 
 
 class ActNetwork(nn.Module):
@@ -51,13 +51,11 @@ class ActNetwork(nn.Module):
             counts["kld_loss"] = torch.full_like(counts["l1_loss"], len(action))
         return counts
 
-    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
-        """The latent's noise, on the generator's device or else on the network's own."""
+    def draw(self, source: DrawSource) -> dict[str, Tensor]:
+        """The latent's noise."""
         if not self._config.use_vae:
             return {}
-        device = generator.device if generator else self.model.action_head.weight.device
-        shape = (num_samples, self._config.latent_dim)
-        return {"latent_noise": torch.randn(shape, generator=generator, device=device)}
+        return {"latent_noise": source.normal(self._config.latent_dim)}
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
         """The chunk (samples, steps, action) for a zero latent; nothing is drawn."""

@@ -7,7 +7,7 @@ there before. Acting starts from noise alone and takes it away step by step.
 from typing import Any, ClassVar
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.policy import visual_features
@@ -16,7 +16,7 @@ from manyhands.policies.diffusion.model import DiffusionModel
 from manyhands.policies.diffusion.sampler import Sampler
 from manyhands.policies.diffusion.schedule import alpha_bars
 from manyhands.policies.diffusion.unet import ResidualBlock, UNet
-from manyhands.types import Batch, Draws, LossTerm, LossTerms
+from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 
 
 class DiffusionNetwork(nn.Module):
@@ -67,22 +67,13 @@ class DiffusionNetwork(nn.Module):
             return {"mse_loss": (~is_pad).sum(dtype=action.dtype) * action.shape[-1]}
         return {"mse_loss": action.new_full((), action.numel())}
 
-    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
-        """Crops, which an encoder has in common for all samples, then noise, then timesteps.
-
-        On the generator's device; without one on the network's own, the crops by the CPU's.
-        """
-        device = generator.device if generator else self.denoising_timesteps.device
+    def draw(self, source: DrawSource) -> dict[str, Tensor]:
+        """Crops, which an encoder has in common for all samples, then noise, then timesteps."""
         draws = {}
         if self._crops_at_random:
-            corners = [self._draw_corner(room, generator) for room in self._crop_rooms]
-            draws["crop"] = torch.stack(corners).repeat(num_samples, 1, 1).to(device)
-        draws["noise"] = torch.randn(
-            self._action_shape(num_samples), generator=generator, device=device
-        )
-        draws["timesteps"] = torch.randint(
-            self._config.num_train_timesteps, (num_samples,), generator=generator, device=device
-        )
+            draws["crop"] = self._draw_corners(source.common).expand(source.num_samples, -1, -1)
+        draws["noise"] = source.normal(*self._action_shape)
+        draws["timesteps"] = source.integers(self._config.num_train_timesteps)
         return draws
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
@@ -94,7 +85,7 @@ class DiffusionNetwork(nn.Module):
         denoise = self.diffusion.denoiser(self.denoising_timesteps, observation)
         start = draws.get("sampling_noise")
         if start is None:
-            shape = self._action_shape(len(observation["observation.state"]))
+            shape = (len(observation["observation.state"]), *self._action_shape)
             start = torch.randn(
                 shape, device=self.noise_amounts.device, dtype=self.noise_amounts.dtype
             )
@@ -110,14 +101,16 @@ class DiffusionNetwork(nn.Module):
     def _crops_at_random(self) -> bool:
         return self.training and bool(self._crop_rooms)
 
-    def _action_shape(self, num_samples: int) -> tuple[int, ...]:
-        return (num_samples, self._config.horizon, *self._config.output_features["action"].shape)
+    @property
+    def _action_shape(self) -> tuple[int, ...]:
+        return (self._config.horizon, *self._config.output_features["action"].shape)
 
-    def _draw_corner(self, room: tuple[int, int], generator: Generator | None) -> Tensor:
-        device = generator.device if generator else "cpu"
-        return torch.cat(
-            [torch.randint(most + 1, (1,), generator=generator, device=device) for most in room]
-        )
+    def _draw_corners(self, source: DrawSource) -> Tensor:
+        """The top left of every encoder's crop (encoders, 2), from a source of one row."""
+        corners = [
+            torch.cat([source.integers(most + 1) for most in room]) for room in self._crop_rooms
+        ]
+        return torch.stack(corners)
 
 
 def _crop_rooms(config: DiffusionConfig) -> list[tuple[int, int]]:

@@ -7,13 +7,13 @@ from noise alone and goes that way in a few straight steps.
 from typing import Any, ClassVar
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from manyhands.config.smolvla import STATE, SmolVLAConfig
 from manyhands.policies.smolvla.aloha import adapted_action, restored_action
 from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLayer
 from manyhands.policies.smolvla.model import SmolVLAModel, filled_up
-from manyhands.types import Batch, Draws, LossTerm, LossTerms
+from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 
 _TIME_SHAPE = 1.5
 """Of the Beta distribution that times are drawn from; its other shape is 1."""
@@ -53,20 +53,10 @@ class SmolVLANetwork(nn.Module):
         action, is_pad = batch["action"], batch["action_is_pad"]
         return {"mse_loss": (~is_pad).sum(dtype=action.dtype) * self._action_dim}
 
-    def draw(self, num_samples: int, generator: Generator | None = None) -> dict[str, Tensor]:
-        """Noise, then times.
-
-        On the generator's device; without one on the network's own, the times by the CPU's.
-        """
-        device = generator.device if generator else self._device
-        shape = self._noise_shape(num_samples)
-        noise = torch.randn(shape, generator=generator, device=device)
-        place = generator.device if generator else torch.device("cpu")
-        shares = torch.ones(num_samples, 2, device=place)
-        shares[:, 0] = _TIME_SHAPE
-        # The first of two shares is a draw of the Beta distribution.
-        first = torch._sample_dirichlet(shares, generator)[:, 0]
-        return {"noise": noise, "time": (first * (1 - _MIN_TIME) + _MIN_TIME).to(device)}
+    def draw(self, source: DrawSource) -> dict[str, Tensor]:
+        """Noise, then times."""
+        noise = source.normal(*self._noise_shape)
+        return {"noise": noise, "time": source.beta(_TIME_SHAPE) * (1 - _MIN_TIME) + _MIN_TIME}
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
         """The chunk (samples, steps, action) that follows an observation.
@@ -76,7 +66,7 @@ class SmolVLANetwork(nn.Module):
         actions = draws.get("sampling_noise")
         if actions is None:
             state = observation[STATE]
-            shape = self._noise_shape(len(state))
+            shape = (len(state), *self._noise_shape)
             actions = torch.randn(shape, device=state.device, dtype=state.dtype)
         memory, num_steps = self.model.memory(observation), self._config.num_steps
         for number in range(num_steps):
@@ -102,8 +92,5 @@ class SmolVLANetwork(nn.Module):
         return [{"params": list(self.parameters())}]
 
     @property
-    def _device(self) -> torch.device:
-        return self.model.action_out_proj.weight.device
-
-    def _noise_shape(self, num_samples: int) -> tuple[int, int, int]:
-        return num_samples, self._config.chunk_size, self._config.max_action_dim
+    def _noise_shape(self) -> tuple[int, int]:
+        return self._config.chunk_size, self._config.max_action_dim

@@ -1,0 +1,1 @@
+"""Sources of random numbers: by sample and step, or torch's own generator."""
