@@ -85,9 +85,14 @@ class World:
         if self.is_stopping():
             raise Stopped
 
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """Whether this rank was asked to stop."""
+        return self._stop.requested
+
     def is_stopping(self) -> bool:
         """Collective. Whether any rank was asked to stop."""
-        return self.any(self._stop.requested)
+        return self.any(self.is_asked_to_stop)
 
     def any(self, flag: bool) -> bool:
         """Collective. Whether any rank says yes."""

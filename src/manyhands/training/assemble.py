@@ -39,13 +39,14 @@ from manyhands.training.remarks import Remarks
 from manyhands.training.rollback import secure_return
 from manyhands.training.room import told_if_full
 from manyhands.training.run import Run
+from manyhands.training.stop_poll import StopPoll
 from manyhands.training.validate import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
 from manyhands.training.vision_tokens import with_vision_tokens
 from manyhands.types import Stats
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-POLL_EVERY = {"cpu": 1, "cuda": 10}
-"""Updates between questions about stopping: asking takes as long as a tenth of a GPU's update."""
+JUDGE_EVERY = {"cpu": 1, "cuda": 10}
+"""Steps between two looks for non-finite ones; on a GPU the host has to wait for it each time."""
 
 
 def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
@@ -63,7 +64,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     start, resuming = checkpoints.restore(learner)
     data = with_vision_tokens(data, learner.policy, config, world)
     stream = replace(stream, source=data.source)
-    clock, due = Clock(world.watch.begin), Due.from_config(config, POLL_EVERY[world.device.type])
+    clock, due = Clock(world.watch.begin), Due.from_config(config, JUDGE_EVERY[world.device.type])
     held_out = held_out_of(config, data, learner.policy, world)
     journal = journal_of(config, run_dir, start, world)
     run = Run(
@@ -83,6 +84,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         guard=guard_of(config, stream, world, journal),
         remarks=Remarks(journal),
         due=due,
+        stop_poll=StopPoll(world),
     )
     world.once_per_machine(lambda: data.kept.read_ahead_meanwhile(max_ram_of(config)))
     journal.introduce(facts_of(run, data), banner_of(run, data) + notes + data.notes + resuming)
