@@ -190,11 +190,9 @@ def joined_world(
     backend = backend or ("gloo" if device.type == "cpu" else "nccl")
     with met(launcher, backend, config.timeout_s, stop or StopSignal()) as meeting:
         accelerator = _accelerator(config, device, precision)
-        try:
-            yield World(accelerator, launcher, strategy, meeting)
-        finally:
-            accelerator.free_memory()
-            accelerator.state._reset_state(reset_partial_state=True)
+        meeting.at_end(lambda: accelerator.state._reset_state(reset_partial_state=True))
+        meeting.at_end(accelerator.free_memory)
+        yield World(accelerator, launcher, strategy, meeting)
 
 
 def _accelerator(config: TrainConfig, device: torch.device, precision: str) -> Accelerator:
