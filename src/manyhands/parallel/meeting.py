@@ -15,6 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from manyhands.config.launcher import Launcher
 from manyhands.errors import Diverged, EnvironmentFault, RankLost, Stopped, UserError
+from manyhands.parallel.exchange import collectives_of_this_thread
 from manyhands.parallel.watch import PERIOD_S, NoWatch, Watch
 from manyhands.stop import StopSignal
 
@@ -57,7 +58,7 @@ class Meeting:
 def met(launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal) -> Iterator[Meeting]:
     """Meet the other ranks that a launcher started, and leave them in any case."""
     timeout = timedelta(seconds=timeout_s + MARGIN_S)
-    with ExitStack() as teardown:
+    with ExitStack() as teardown, collectives_of_this_thread():
         if not launcher.started_ranks:
             yield Meeting(NoWatch(), None, timeout, stop, teardown)
             return

@@ -23,7 +23,7 @@ from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.config.parallelism import DdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault, Stopped, UserError
-from manyhands.parallel.exchange import num_ranks, sum_over_ranks
+from manyhands.parallel.exchange import check_thread, num_ranks, sum_over_ranks
 from manyhands.parallel.meeting import Meeting, met
 from manyhands.parallel.precision import precision_of, refuse_unfit
 from manyhands.parallel.strategy import Strategy, strategy_of
@@ -100,6 +100,7 @@ class World:
 
     def gather(self, value: T) -> list[T]:
         """Collective. What every rank says, by rank."""
+        check_thread()
         if self._host_group is None:
             return [value]
         values: list[Any] = [None] * self.size
@@ -108,6 +109,7 @@ class World:
 
     def share(self, value: T) -> T:
         """Collective. What the main rank says."""
+        check_thread()
         if self._host_group is None:
             return value
         values = [value]
@@ -160,6 +162,7 @@ class World:
 
     def sum(self, values: Tensor) -> Tensor:
         """Collective. The element-wise sum over ranks, on the device."""
+        check_thread()
         return sum_over_ranks(values) if num_ranks() > 1 else values
 
     def let_go(self) -> None:

@@ -53,9 +53,8 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     """Collective. Everything a run needs, restored to where it stands."""
     data, config = open_training_data(config, world.once)
     share = share_of(config, world.rank, world.size)
-    config = settled(
-        config, resumed_position(config), data.order.num_samples, share.samples_per_step
-    )
+    position, num_samples = resumed_position(config), data.order.num_samples
+    config = settled(config, position, num_samples, share.samples_per_step)
     loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
     stream = SampleStream(data.source, data.order, share, loading, world.device)
     learner, notes = fitting_learner(config, data.stats, world, stream)
@@ -109,8 +108,10 @@ def learner_of(
     config: TrainConfig, stats: Stats, world: World, share: Share
 ) -> tuple[Learner, list[str]]:
     """A learner with a policy of its own, and what must be said of that."""
-    with waking(world.device), told_if_full(share, world):
-        policy, notes = make_policy(config, stats, world.device)
+    with told_if_full(share, world):
+        # Until DDP is built: nothing else may use a GPU while ranks communicate by it.
+        with waking(world.device):
+            policy, notes = make_policy(config, stats, world.device)
         return learner_with(policy, config, world, share), notes
 
 
