@@ -13,7 +13,7 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 # Tests start hundreds of processes, each of which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite gpu-test exactness launch-test soak interop slurm-test lint style types clean
+.PHONY: demo test suite gpu-test multi-gpu-test exactness launch-test soak interop slurm-test lint style types clean
 
 RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
@@ -40,6 +40,11 @@ suite: $(READY)
 
 gpu-test: $(READY)
 	$(BIN)/pytest -m gpu
+
+# Every strategy and step mode on two or more GPUs of this machine, failures included. Prints a table and
+# writes multi_gpu.json with the GPUs, versions and topology, to attach to a bug report.
+multi-gpu-test: $(READY)
+	$(BIN)/pytest tests/multi_gpu -m multi_gpu
 
 # Losses of all strategies, of all policies, at 1 to 4 processes; fifteen minutes on two cores.
 exactness: $(READY)

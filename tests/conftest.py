@@ -44,6 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Options that make tests longer."""
     told = "damaged datasets to read and check; thousands before a release"
     parser.addoption("--num-damages", type=int, default=300, help=told)
+    told = "where results on several GPUs go"
+    parser.addoption("--multi-gpu-json", default="multi_gpu.json", help=told)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ class UserError(Exception):
     exit_code = 2
     rank: int | None = None
     """The rank that speaks for all; None where all may have met the same mistake."""
+    is_reported = False
+    """Whether the user has seen it."""
 
 
 class ConfigError(UserError):
@@ -48,6 +50,8 @@ class Diverged(Exception):
     exit_code = 3
     rank: int | None = None
     """The rank that speaks for all."""
+    is_reported = False
+    """Whether the user has seen it."""
 
 
 class Answered(Exception):

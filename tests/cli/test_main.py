@@ -56,6 +56,19 @@ def test_the_rank_that_speaks_for_all_does_so_at_once(monkeypatch, capsys):
     assert capsys.readouterr().err == "manyhands rank 1: bad\n"
 
 
+def test_a_main_rank_that_speaks_for_all_is_named_too(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "0")
+    error = UserError("bad")
+    error.rank = 0
+
+    def command(_arguments):
+        raise error
+
+    assert guarded(command, []) == 2
+    assert capsys.readouterr().err == "manyhands rank 0: bad\n"
+    assert error.is_reported
+
+
 def test_a_rank_that_lost_another_leaves_in_silence(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
 

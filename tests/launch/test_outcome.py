@@ -23,6 +23,9 @@ from manyhands.stop import SIGNALS
         ([3, LOST], 3, [Death(0, 3)]),
         ([LOST, 0], 1, [Death(1, 0)]),
         ([LOST, LOST], 1, []),
+        ([-signal.SIGABRT, 2], 2, [Death(1, 2)]),
+        ([-signal.SIGABRT, 1], 1, [Death(1, 1)]),
+        ([-signal.SIGABRT, LOST], 134, [Death(0, -6)]),
     ],
 )
 def test_the_code_that_explains_most_is_that_of_the_whole(codes, code, deaths):
@@ -43,6 +46,7 @@ def test_no_failure_looks_like_success(codes):
 
 def test_ranks_that_were_dragged_down_explain_nothing():
     assert not is_explained([None, LOST, STOPPED])
+    assert not is_explained([None, -signal.SIGABRT])
     assert is_explained([None, LOST, 1])
 
 

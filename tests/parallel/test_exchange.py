@@ -1,13 +1,30 @@
 """Tensors that ranks exchange within a pass."""
 
+import _thread
 import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 
+from manyhands.config.act import ActConfig
+from manyhands.config.parallelism import DdpConfig
+from manyhands.config.train import TrainConfig
 from manyhands.launch.workers import run_workers
-from manyhands.parallel.exchange import apart, is_apart, num_ranks
+from manyhands.parallel.engine import engine_of
+from manyhands.parallel.exchange import (
+    apart,
+    check_thread,
+    is_apart,
+    num_ranks,
+    stack_over_ranks,
+    sum_over_ranks,
+)
+from manyhands.parallel.world import World, joined_world
 
 EXCHANGE = """
 import sys, torch
@@ -23,6 +40,60 @@ said.append(torch.tensor(num_ranks()))
 torch.save(said, f"{sys.argv[1]}/{dist.get_rank()}.pt")
 dist.destroy_process_group()
 """
+
+
+def in_thread(work: Callable[[], object]) -> object:
+    """What work returns in a thread of its own; raises what it raises."""
+    with ThreadPoolExecutor(1, thread_name_prefix="saving") as threads:
+        return threads.submit(work).result()
+
+
+COLLECTIVES: dict[str, Callable[[World], object]] = {
+    "gather": lambda world: world.gather(1),
+    "any": lambda world: world.any(True),
+    "share": lambda world: world.share(1),
+    "sum": lambda world: world.sum(torch.ones(1)),
+    "once": lambda world: world.once(lambda: 1),
+    "is_stopping": lambda world: world.is_stopping(),
+    "step": lambda world: [*engine_of(world, 1, DdpConfig()).micro_batches({})],
+    "stack_over_ranks": lambda _: stack_over_ranks(torch.ones(1)),
+    "sum_over_ranks": lambda _: sum_over_ranks(torch.ones(1)),
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_a_collective_belongs_to_the_thread_that_joined(name):
+    with (
+        joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world,
+        pytest.raises(RuntimeError, match="thread 'saving_0' called a collective, which belongs"),
+    ):
+        in_thread(lambda: COLLECTIVES[name](world))
+
+
+def test_a_run_may_live_in_any_thread():
+    def run() -> list[int]:
+        with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
+            with pytest.raises(RuntimeError, match="belongs to 'saving_0'"):
+                in_thread(lambda: world.gather(1))
+            return world.gather(1)
+
+    assert in_thread(run) == [1]
+    check_thread()
+
+
+def test_threads_of_autograd_are_those_of_whoever_waits_for_them():
+    called = []
+
+    def alien() -> None:
+        check_thread()
+        called.append(threading.current_thread())
+
+    # Python knows threads that it did not make as dummies.
+    _thread.start_new_thread(alien, ())
+    deadline = time.monotonic() + 10
+    while not called and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert called and called[0] is not threading.main_thread()
 
 
 def test_one_process_is_one_rank():

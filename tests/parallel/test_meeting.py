@@ -77,6 +77,32 @@ def test_without_a_launcher_nobody_is_met():
         assert isinstance(meeting.watch, NoWatch)
 
 
+def test_teardown_comes_after_the_run_last_given_first_and_hides_no_error():
+    done = []
+
+    def fail() -> None:
+        done.append("fails")
+        raise RuntimeError("CUDA error: unspecified launch failure")
+
+    with (
+        pytest.raises(KeyError, match="the run's own"),
+        met(Launcher(), "gloo", 10, StopSignal()) as meeting,
+    ):
+        meeting.at_end(lambda: done.append("last"))
+        meeting.at_end(fail)
+        done.append("run")
+        raise KeyError("the run's own")
+    assert done == ["run", "fails", "last"]
+
+
+def test_what_fails_after_a_good_run_is_an_error():
+    def fail() -> None:
+        raise RuntimeError("CUDA error")
+
+    with pytest.raises(RuntimeError), met(Launcher(), "gloo", 10, StopSignal()) as meeting:
+        meeting.at_end(fail)
+
+
 @pytest.mark.parametrize(
     ("error", "is_lost"),
     [

@@ -31,17 +31,18 @@ def watches() -> Iterator[list[Watch]]:
 
 
 def test_the_first_rank_to_end_a_run_speaks_for_all(watches):
-    assert watches[1].claim("rank 1 failed", 1)
-    assert not watches[0].claim("rank 0 failed", 1)
+    assert watches[1].claim(ValueError("in rank 1"))
+    assert not watches[0].claim(ValueError("in rank 0"))
 
 
 def test_a_loss_is_told_once_whichever_thread_finds_out(watches):
     claims = []
-    thread = threading.Thread(target=lambda: claims.append(watches[0].claim("lost", 1)))
+    lost = ValueError("lost")
+    thread = threading.Thread(target=lambda: claims.append(watches[0].claim(lost)))
     thread.start()
     thread.join()
     assert claims == [True]
-    assert not watches[0].claim("lost", 1)
+    assert not watches[0].claim(lost)
 
 
 def test_the_main_rank_leaves_last(watches):
@@ -72,7 +73,7 @@ def test_ranks_wait_until_something_is_said(watches):
 
 def test_whoever_waits_hears_that_the_run_is_over(watches):
     watches[1].start()
-    watches[0].claim("rank 0 failed", 1)
+    watches[0].claim(ValueError("in rank 0"))
     with pytest.raises(RankLost):
         watches[1].wait_for("never said")
     watches[1].leave()

@@ -149,7 +149,7 @@ def greedy(tmp_path: Path, tiny_dataset: Path, monkeypatch: pytest.MonkeyPatch) 
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: greedy\nVersion: 1.0\n")
     (package / "entry_points.txt").write_text(POINTS)
     example = Path(__file__).resolve().parents[2] / "examples" / "mlp_policy"
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{example}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{example}", prepend=os.pathsep)
     flags = [f"--dataset.root={tiny_dataset}", "--policy.type=greedy", "--policy.device=cpu"]
     return [*flags, "--num_workers=0", "--steps=4", "--log_freq=1", "--ema.enable=true"]
 

@@ -1,5 +1,7 @@
 """From a config to the parts of a run."""
 
+from contextlib import contextmanager
+
 import pytest
 import torch
 
@@ -9,7 +11,9 @@ from manyhands.config.resolve import read_train_config
 from manyhands.errors import WeightsUnavailable
 from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
-from manyhands.training.assemble import fresh_policy, make_policy
+from manyhands.training import assemble as assembling
+from manyhands.training.arithmetic import share_of
+from manyhands.training.assemble import fresh_policy, learner_of, make_policy
 from manyhands.training.data import alone, open_training_data
 from manyhands.training.start import run_training
 
@@ -45,6 +49,29 @@ def test_default_pretrained_backbone_weights_are_done_without_offline_and_aloud(
 def test_pretrained_backbone_weights_asked_for_by_name_are_refused_offline(offline):
     with pytest.raises(WeightsUnavailable, match="resnet34"):
         fresh_policy(camera_policy("ResNet34_Weights.IMAGENET1K_V1"), {}, {})
+
+
+def test_no_other_thread_uses_a_gpu_once_ranks_communicate_by_it(
+    command, tmp_path, tiny_dataset, monkeypatch
+):
+    happened = []
+
+    @contextmanager
+    def warm_up(_device):
+        yield
+        happened.append("warm")
+
+    def engine_of(*arguments):
+        happened.append("engine")
+        return make_engine(*arguments)
+
+    make_engine = assembling.engine_of
+    monkeypatch.setattr(assembling, "waking", warm_up)
+    monkeypatch.setattr(assembling, "engine_of", engine_of)
+    data, config = open_training_data(read_train_config(command.argv(tmp_path / "run")), alone)
+    with joined_world(config) as world:
+        learner_of(config, data.stats, world, share_of(config, 0, 1))
+    assert happened == ["warm", "engine"]
 
 
 def test_training_starts_from_the_weights_of_policy_path(command, tmp_path, tiny_dataset):

@@ -27,17 +27,14 @@ def test_nothing_is_saved_when_saving_is_off():
     assert not off.save(3, stopping=True)
 
 
-def test_ranks_ask_about_stopping_now_and_then():
-    assert steps(Due(30, 1, 1, poll_every=10).poll, 30) == [10, 20, 30]
-
-
-def test_ranks_ask_about_stopping_where_that_may_have_cut_a_measurement_short():
-    assert steps(Due(20, 1, 1, validate_every=8, poll_every=10).poll, 20) == [8, 10, 16, 20]
-
-
 def test_updates_are_judged_before_anything_is_told_or_kept_of_them():
-    due = Due(32, log_every=16, save_every=7, validate_every=9, poll_every=10)
+    due = Due(32, log_every=16, save_every=7, validate_every=9, judge_every=10)
     assert steps(due.judge, 32) == [1, 7, 9, 10, 14, 16, 18, 20, 21, 27, 28, 30, 32]
+
+
+def test_steps_are_judged_before_a_run_stops():
+    due = Due(32, log_every=16, save_every=0, judge_every=10)
+    assert due.judge(7, stopping=True) and not due.judge(7)
 
 
 def test_periods_come_from_the_config():

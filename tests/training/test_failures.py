@@ -5,17 +5,22 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 BIN = Path(sys.executable).parent
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "mlp_policy"
 DEADLINE_S = 210
+END_S = 60
 STEPS = ("--steps=1000000", "--log_freq=2", "--save_freq=0", "--batch_size=2")
 
 FAULTY = """
-import os
+import ctypes, os, time
+import accelerate.accelerator
+import torch
 from mlp_policy.config import MlpConfig
 from mlp_policy.network import MlpNetwork
 from manyhands.errors import DatasetError
@@ -27,9 +32,24 @@ class FaultyNetwork(MlpNetwork):
     calls = 0
     def entry_counts(self, batch):
         self.calls += 1
-        if os.environ["RANK"] == "1" and self.calls == 3:
-            raise {error}("planted in rank 1")
+        if self.calls == 3:
+            {fault}
         return super().entry_counts(batch)
+
+def fail(rank):
+    if os.environ["RANK"] == rank:
+        raise {error}("planted in rank 1")
+
+def hang(*_):
+    # In a call that hears no signal and does not return, as a collective of NCCL.
+    lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(256)
+    lock(mutex), lock(mutex)
+
+def run_out_of_memory(rank):
+    if os.environ["RANK"] != rank:
+        hang()
+    accelerate.accelerator.release_memory = hang  # Teardown calls it.
+    torch.empty(1 << 46)
 """
 POINTS = "[manyhands.policies]\nfaulty = faulty:FaultyConfig\n"
 POINTS += "[manyhands.networks]\nfaulty = faulty:FaultyNetwork\n"
@@ -76,15 +96,16 @@ def test_a_rank_whose_data_hangs_is_named_with_its_stack(start_job, tmp_path):
 
 @pytest.fixture
 def faulty(tmp_path: Path):
-    """Makes a policy of another package, whose rank 1 fails in its third update."""
+    """Makes a policy of another package that does something in its third step."""
 
-    def plant(error: str) -> str:
-        (tmp_path / "faulty.py").write_text(FAULTY.format(error=error))
+    def plant(error: str, fault: str = "fail('1')") -> str:
+        (tmp_path / "faulty.py").write_text(FAULTY.format(error=error, fault=fault))
         info = tmp_path / "faulty-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(POINTS)
-        return f"{tmp_path}{os.pathsep}{EXAMPLE}"
+        paths = [str(tmp_path), str(EXAMPLE), os.environ.get("PYTHONPATH", "")]
+        return os.pathsep.join(filter(None, paths))
 
     return plant
 
@@ -117,6 +138,46 @@ def test_a_rank_that_fails_shows_its_traceback_first(faulty, tiny_dataset, tmp_p
     assert printed.count("Traceback") == 1, printed
     place = printed.index("ValueError: planted in rank 1")
     assert printed.index("rank 1 ended with exit code 1; what it said is above") > place
+
+
+def processes_of(run_dir: Path) -> list[psutil.Process]:
+    """What is left of a run, by the folder in its command line."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if f"--output_dir={run_dir}" in (process.info["cmdline"] or [])
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_rank_out_of_memory_ends_all_that_hang_though_it_cannot_tear_down(
+    faulty, tiny_dataset, tmp_path, rank
+):
+    path = faulty("ValueError", f"run_out_of_memory('{rank}')")
+    launcher = [OWN[0], "--launch.num_processes=3"]
+    code, printed = faulty_run(launcher, path, tiny_dataset, tmp_path / "run")
+    assert code == 2, printed
+    told = f"rank {rank}: an update does not fit into the memory of cpu"
+    assert printed.count(told) == 1 == printed.count("an update does not fit"), printed
+    assert "Traceback" not in printed
+    assert processes_of(tmp_path / "run") == []
+    # The last row is that of the step before.
+    assert time.time() - (tmp_path / "run" / "metrics.jsonl").stat().st_mtime < END_S
+
+
+@pytest.mark.launchers
+@pytest.mark.process
+def test_under_torchrun_a_rank_out_of_memory_reports_before_the_others_leave(
+    faulty, tiny_dataset, tmp_path
+):
+    path = faulty("ValueError", "run_out_of_memory('1')")
+    code, printed = faulty_run(TORCHRUN, path, tiny_dataset, tmp_path / "run")
+    assert code == 1, printed
+    before, _, after = printed.partition("torch/distributed/elastic")
+    assert before.count("rank 1: an update does not fit into the memory") == 1, printed
+    assert "exitcode  : 2" in after, printed
+    assert processes_of(tmp_path / "run") == []
 
 
 @pytest.mark.launchers

@@ -20,7 +20,7 @@ from manyhands.training.start import run_training
 
 DEADLINE_S = 120
 AVERAGE = "pretrained_model_ema/model.safetensors"
-STEPS = ("--steps=120", "--batch_size=4", "--log_freq=1", "--save_freq=20", "--audit")
+STEPS = ("--steps=240", "--batch_size=4", "--log_freq=1", "--save_freq=20", "--audit")
 STEPS += ("--ema.enable=true",)
 
 
@@ -73,7 +73,7 @@ def test_a_run_asked_to_stop_saves_leaves_with_75_and_continues_exactly(
     command.train(whole, *STEPS)
     assert start_and_signal(command.argv(parts, *STEPS), parts, 30, signal.SIGTERM) == 75
     assert json.loads((parts / "run.json").read_text())["ending"] == "stopped"
-    assert 30 <= last_checkpoint(parts) < 120
+    assert 30 <= last_checkpoint(parts) < 240
     command.run([sys.executable, "-m", "manyhands", "train", f"--resume={parts}"])
     assert_same_run(whole, parts, metrics, weights)
 

@@ -12,6 +12,8 @@ from manyhands.config.resolve import read_train_config
 from manyhands.lerobot_format.checkpoint import read_progress
 from manyhands.observe.rows import read_rows
 from manyhands.parallel.world import joined_world
+from manyhands.training import assemble as assembling
+from manyhands.training import stop_poll
 from manyhands.training.assemble import assemble
 from manyhands.training.loop import train
 from manyhands.training.start import run_training
@@ -84,6 +86,22 @@ def test_a_run_without_a_checkpoint_goes_back_to_its_start(command, bad_data, tm
     assert "to the checkpoint of step 0" in (tmp_path / "run" / "log.txt").read_text()
     checkpoints = tmp_path / "run" / "checkpoints"
     assert sorted(path.name for path in checkpoints.iterdir()) == ["000000", "000008", "last"]
+
+
+@pytest.mark.parametrize("judge_every", [3, 4])
+def test_samples_are_skipped_by_the_number_of_steps_and_never_by_the_time(
+    command, bad_data, tmp_path, monkeypatch, judge_every
+):
+    monkeypatch.setitem(assembling.JUDGE_EVERY, "cpu", judge_every)
+    flags = (*STEPS, "--log_freq=100", "--save_freq=0", "--steps=7")
+    for period_s in (0.0, 1e9):
+        monkeypatch.setattr(stop_poll, "PERIOD_S", period_s)
+        run_dir = tmp_path / str(period_s)
+        argv = [f"--dataset.root={bad_data}", *command.argv(run_dir, *flags)[1:]]
+        run_training(read_train_config(argv))
+        last = read_progress(run_dir / "checkpoints" / "last" / "training_state")
+        # Step 6 is bad. It is judged after 6 or 7 steps, the last one of a run.
+        assert last.samples == 4 * (7 + (6 if judge_every == 3 else 7))
 
 
 def test_others_save_no_start(command, tmp_path):

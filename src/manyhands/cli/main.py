@@ -116,14 +116,17 @@ def guarded(command: Command, arguments: Sequence[str]) -> int:
         return 130
 
 
-def tell(error: Exception) -> None:
-    """Print a mistake once, by the rank that speaks for all.
+def tell(error: UserError | Diverged | RankLost) -> None:
+    """Print a mistake once, by the rank that speaks for all, which is named.
 
     Before ranks have met, other ranks than the main one speak only if they outlive it.
     """
-    rank = os.environ.get("RANK", "0")
-    if rank != "0" and getattr(error, "rank", None) is None and str(error):
+    rank, speaker = os.environ.get("RANK", "0"), getattr(error, "rank", None)
+    if rank != "0" and speaker is None and str(error):
         time.sleep(LAST_WORD_S)
-    speaker = "manyhands" if rank == "0" else f"manyhands rank {rank}"
+    if not isinstance(error, RankLost):
+        error.is_reported = True
+    is_alone = rank == "0" and speaker is None
+    name = "manyhands" if is_alone else f"manyhands rank {rank}"
     for line in str(error).splitlines():
-        print(f"{speaker}: {line}", file=sys.stderr)
+        print(f"{name}: {line}", file=sys.stderr)

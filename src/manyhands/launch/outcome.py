@@ -9,6 +9,8 @@ from manyhands.stop import SIGNALS
 
 STOPPED = Stopped.exit_code
 LOST = RankLost.exit_code
+ABORTED = -signal.SIGABRT
+"""How NCCL ends a rank whose peer is gone, which a fault of its own may do as well."""
 INTERRUPTED = 128 + signal.SIGINT
 UNHEARD = tuple(-number for number in SIGNALS)
 """Exit codes of workers that were asked to stop before they listened."""
@@ -57,8 +59,8 @@ def failed_ranks(codes: Codes) -> dict[int, int]:
 
 
 def is_explained(codes: Codes) -> bool:
-    """Whether one rank failed by itself, and not because another did."""
-    return any(code != LOST for code in failed_ranks(codes).values())
+    """Whether one rank failed by itself, and surely not because another did."""
+    return any(code not in (LOST, ABORTED) for code in failed_ranks(codes).values())
 
 
 def outcome_of(codes: Codes) -> Outcome:
@@ -67,7 +69,8 @@ def outcome_of(codes: Codes) -> Outcome:
     if not failed:
         return Outcome(STOPPED if any(codes) else 0)
     # A rank that fails by itself says why, or is spoken for; those it drags down have no say.
-    own = [Death(rank, code) for rank, code in failed.items() if code != LOST]
+    own = [Death(rank, code) for rank, code in failed.items() if code not in (LOST, ABORTED)]
+    own = own or [Death(rank, code) for rank, code in failed.items() if code == ABORTED]
     early = [Death(rank, code) for rank, code in enumerate(codes) if code in (0, STOPPED)]
     code = max((death.code for death in own), key=lambda code: (code > 1, code < 0), default=1)
     return Outcome(128 - code if code < 0 else code, own or early)

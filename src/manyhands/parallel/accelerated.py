@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import Optimizer
 
 from manyhands.parallel.buckets import settle_buckets
-from manyhands.parallel.exchange import is_apart
+from manyhands.parallel.exchange import check_thread, is_apart
 from manyhands.parallel.slices import even_slice
 from manyhands.parallel.stepping import gradients_of, step_within
 from manyhands.parallel.streams import aside
@@ -57,6 +57,7 @@ class AcceleratedEngine:
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
         """The parts of this rank's batch; gradients are shared when the last one is done."""
+        check_thread()
         for number in range(1, self._num_micro_batches + 1):
             is_shared = number == self._num_micro_batches and not is_apart()
             # The consumer's forward and backward run while this generator is suspended in here.

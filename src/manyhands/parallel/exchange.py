@@ -1,8 +1,10 @@
 """Tensors that travel between ranks within a forward or a backward pass; nothing is tracked."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -11,6 +13,35 @@ _GATHER = "all_gather_single" if hasattr(dist, "all_gather_single") else "all_ga
 
 
 _is_apart = False
+_owner: threading.Thread | None = None
+
+
+@contextmanager
+def collectives_of_this_thread() -> Iterator[None]:
+    """Let no other thread of this process call a collective for a while."""
+    global _owner
+    before, _owner = _owner, threading.current_thread()
+    try:
+        yield
+    finally:
+        _owner = before
+
+
+def check_thread() -> None:
+    """Raise if this thread may not call a collective.
+
+    Ranks match collectives by their order, which two threads do not have: each rank would wait for
+    another one. Autograd runs backward passes of a GPU in threads of its own while the owner waits;
+    those are not made by Python.
+    """
+    if torch.compiler.is_compiling():
+        return
+    thread, owner = threading.current_thread(), _owner or threading.main_thread()
+    if thread is not owner and not isinstance(thread, threading._DummyThread):
+        raise RuntimeError(
+            f"the thread {thread.name!r} called a collective, which belongs to {owner.name!r}: "
+            "ranks would wait for each other. Use World.watch.channel in a background thread"
+        )
 
 
 @contextmanager
@@ -44,6 +75,7 @@ def stack_over_ranks(row: Tensor) -> Tensor:
     """
     if _is_apart:
         return row.expand(num_ranks(), -1).contiguous()
+    check_thread()
     rows = row.new_empty(num_ranks(), len(row))
     getattr(dist, _GATHER)(rows.view(-1), row)
     return rows
@@ -51,6 +83,7 @@ def stack_over_ranks(row: Tensor) -> Tensor:
 
 def sum_over_ranks(value: Tensor) -> Tensor:
     """Collective. The sum of all ranks' tensors, which have one shape; the own one if apart."""
+    check_thread()
     total = value.clone()
     if not _is_apart:
         dist.all_reduce(total)

@@ -4,8 +4,8 @@ However a rank leaves, the others learn of it and leave too; the group is torn d
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,7 +15,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from manyhands.config.launcher import Launcher
 from manyhands.errors import Diverged, EnvironmentFault, RankLost, Stopped, UserError
-from manyhands.parallel.watch import NoWatch, Watch
+from manyhands.parallel.exchange import collectives_of_this_thread
+from manyhands.parallel.watch import PERIOD_S, NoWatch, Watch
 from manyhands.stop import StopSignal
 
 MARGIN_S = 60.0
@@ -43,30 +44,51 @@ class Meeting:
     """How long the transport waits."""
     stop: StopSignal
     """Requests that reached this rank."""
+    teardown: ExitStack
+
+    def at_end(self, work: Callable[[], object]) -> None:
+        """Have something done when the ranks part, before what was given earlier.
+
+        The others know by then how this rank ended: whatever is done may hang.
+        """
+        self.teardown.push(_undoing(work))
 
 
 @contextmanager
 def met(launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal) -> Iterator[Meeting]:
     """Meet the other ranks that a launcher started, and leave them in any case."""
     timeout = timedelta(seconds=timeout_s + MARGIN_S)
-    if not launcher.started_ranks:
-        yield Meeting(NoWatch(), None, timeout, stop)
-        return
-    rank, num_ranks = launcher.rank, launcher.num_ranks
-    store = open_store(launcher, timeout)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=num_ranks, timeout=timeout)
-    try:
+    with ExitStack() as teardown, collectives_of_this_thread():
+        if not launcher.started_ranks:
+            yield Meeting(NoWatch(), None, timeout, stop, teardown)
+            return
+        rank, num_ranks = launcher.rank, launcher.num_ranks
+        store = open_store(launcher, timeout)
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=num_ranks, timeout=timeout
+        )
+        teardown.push(_undoing(dist.destroy_process_group))
         if num_ranks == 1:
-            yield Meeting(NoWatch(), None, timeout, stop)
+            yield Meeting(NoWatch(), None, timeout, stop, teardown)
             return
         watch_store = PrefixStore("watch", store)
         # Our own launcher sees how a rank ends, and says so.
         watch = Watch(watch_store, rank, num_ranks, timeout_s, not launcher.is_ours)
         watch.stop = stop
         with _watched(watch):
-            yield Meeting(watch, dist.new_group(backend="gloo", timeout=timeout), timeout, stop)
-    finally:
-        dist.destroy_process_group()
+            host_group = dist.new_group(backend="gloo", timeout=timeout)
+            yield Meeting(watch, host_group, timeout, stop, teardown)
+
+
+def _undoing(work: Callable[[], object]) -> Callable[..., None]:
+    """An exit that does something, and never hides the error that ended a run behind its own."""
+
+    def leave(kind: type[BaseException] | None, *_: object) -> None:
+        # After an error of CUDA or NCCL every further call may fail.
+        with nullcontext() if kind is None else suppress(RuntimeError):
+            work()
+
+    return leave
 
 
 def open_store(launcher: Launcher, timeout: timedelta) -> Store:
@@ -118,9 +140,10 @@ def _watched(watch: Watch) -> Iterator[None]:
         yield
         watch.leave()
     except (UserError, Diverged) as error:
-        if not watch.claim(f"rank {watch.rank}: {error}", error.exit_code):
+        if not watch.claim(error):
             raise RankLost from error
         error.rank = watch.rank
+        _let_others_know(watch)
         raise
     except Stopped:
         watch.leave_stopped()
@@ -138,10 +161,17 @@ def _watched(watch: Watch) -> Iterator[None]:
             watch.leave_lost(str(error).splitlines()[0])
             time.sleep(LINGER_S)
             raise RankLost from error
-        watch.claim(f"rank {watch.rank} failed: {type(error).__name__}: {error}", exit_code=1)
+        if watch.claim(error):
+            _let_others_know(watch)
         raise
     finally:
         watch.retire()
+
+
+def _let_others_know(watch: Watch) -> None:
+    """Keep the store, which may end with the main rank, until the others have looked at it."""
+    if watch.rank == 0:
+        time.sleep(PERIOD_S)
 
 
 def is_of_a_lost_peer(error: BaseException) -> bool:

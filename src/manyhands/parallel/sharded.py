@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 
 from manyhands.errors import ConfigError
 from manyhands.parallel.accelerated import part_of
-from manyhands.parallel.exchange import is_apart
+from manyhands.parallel.exchange import check_thread, is_apart
 from manyhands.parallel.solitary import keep_apart
 from manyhands.parallel.stepping import gradients_of, step_within
 from manyhands.parallel.strategy import Strategy
@@ -86,6 +86,7 @@ class ShardedEngine:
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
         """The parts of this rank's batch; gradients are shared when the last one is done."""
         assert self._root is not None
+        check_thread()
         for number in range(self._num_micro_batches):
             self._root.set_requires_gradient_sync(number == self._num_micro_batches - 1)
             yield part_of(batch, number, self._num_micro_batches)

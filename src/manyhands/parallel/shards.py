@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from manyhands.parallel.copies import HostCopies
+from manyhands.parallel.exchange import check_thread
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
@@ -39,6 +40,7 @@ def whole(value: Tensor) -> Tensor:
     """Collective where it is a shard. The tensor that all ranks together hold."""
     if not is_shard(value):
         return value
+    check_thread()
     # Shards that are kept in the host's memory travel between devices all the same.
     here = value.to(value.device_mesh.device_type)
     assert is_shard(here)

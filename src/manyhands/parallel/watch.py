@@ -6,7 +6,6 @@ collective cannot do that by itself.
 """
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from torch._C._distributed_c10d import PrefixStore, Store
 
 from manyhands.errors import RankLost, Stopped
 from manyhands.parallel.channel import Channel, OwnChannel
+from manyhands.parallel.exits import leave_now, report, speak
 from manyhands.parallel.hang import Place, hang_told, read_place, write_stacks
 from manyhands.parallel.peers import is_gone, machine_identity
 from manyhands.stop import StopSignal
@@ -27,6 +27,8 @@ from manyhands.stop import StopSignal
 PERIOD_S = 0.5
 GRACE_S = 4.0
 """How long the main thread may take to leave by itself once the run is over."""
+TEARDOWN_S = 3.0
+"""The same for the rank that ended it: it reports why before the others are gone."""
 REPORT_S = 5.0
 """How long ranks may take to say where they are once one of them is late."""
 RETIRE_S = 2.0
@@ -61,6 +63,7 @@ class Watch:
         self._is_patient = False
         self._is_stopped = False
         self._exit_code = RankLost.exit_code
+        self._error: BaseException | None = None
         self._ended = threading.Event()
         self._over = threading.Event()
         self._is_retired = False
@@ -136,10 +139,14 @@ class Watch:
             self._is_stopped = self._is_stopped or self._main_store.check([STOPPED])
         return self._is_stopped
 
-    def claim(self, told: str, exit_code: int) -> bool:
+    def claim(self, error: BaseException) -> bool:
         """End the run; whether this rank is the first to do so, and speaks for all."""
-        self._exit_code = exit_code
-        return self._claim(told, self._main_store)
+        self._exit_code = getattr(error, "exit_code", 1)
+        told = f"rank {self.rank} failed: {type(error).__name__}: {error}"
+        is_first = self._claim(told, self._main_store)
+        if is_first:
+            self._error = error
+        return is_first
 
     def leave_lost(self, told: str) -> None:
         """Leave a run in which an exchange failed: the first to find out says which rank is gone.
@@ -192,7 +199,7 @@ class Watch:
                 self._end(f"rank 0 was lost, which rank {self.rank} can no longer reach")
         self._looks_no_more.set()
         if self._is_retired:
-            self._leave_soon()
+            self._leave_soon(GRACE_S if self._error is None else TEARDOWN_S)
 
     def _look(self) -> None:
         if self._look_for_a_stop():
@@ -230,16 +237,21 @@ class Watch:
         self._tell(told, self._store)
         self._leave_soon()
 
-    def _leave_soon(self) -> None:
+    def _leave_soon(self, grace_s: float = GRACE_S) -> None:
         """Let the main thread leave, or leave without it if it hangs."""
         self._over.set()
-        if not self._ended.wait(GRACE_S):
-            leave_now(self._exit_code)
+        if self._ended.wait(grace_s):
+            return
+        if self._error is not None:
+            report(self._error, self.rank)
+        leave_now(self._exit_code)
 
     def _report(self) -> None:
         """Show where every rank is, and leave."""
         self._store.set(LATE, "1")
-        write_stacks(self.hang_dir, self.rank)
+        # A full disk must not keep this thread from ending the process.
+        with suppress(OSError):
+            write_stacks(self.hang_dir, self.rank)
         self._store.set(f"late/{self.rank}", self._place.told())
         deadline = time.monotonic() + REPORT_S
         answers = [f"late/{rank}" for rank in range(self._num_ranks)]
@@ -285,16 +297,3 @@ class NoWatch:
     def channel(self, name: str) -> OwnChannel:
         """A way to talk to oneself."""
         return OwnChannel()
-
-
-def speak(told: str) -> None:
-    """Tell why a run ends."""
-    for line in told.splitlines():
-        print(f"manyhands: {line}", file=sys.stderr)
-    sys.stderr.flush()
-
-
-def leave_now(code: int) -> None:
-    """End this process whatever its threads do."""
-    sys.stdout.flush()
-    os._exit(code)

@@ -23,7 +23,7 @@ from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.config.parallelism import DdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault, Stopped, UserError
-from manyhands.parallel.exchange import num_ranks, sum_over_ranks
+from manyhands.parallel.exchange import check_thread, num_ranks, sum_over_ranks
 from manyhands.parallel.meeting import Meeting, met
 from manyhands.parallel.precision import precision_of, refuse_unfit
 from manyhands.parallel.strategy import Strategy, strategy_of
@@ -85,9 +85,14 @@ class World:
         if self.is_stopping():
             raise Stopped
 
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """Whether this rank was asked to stop."""
+        return self._stop.requested
+
     def is_stopping(self) -> bool:
         """Collective. Whether any rank was asked to stop."""
-        return self.any(self._stop.requested)
+        return self.any(self.is_asked_to_stop)
 
     def any(self, flag: bool) -> bool:
         """Collective. Whether any rank says yes."""
@@ -95,6 +100,7 @@ class World:
 
     def gather(self, value: T) -> list[T]:
         """Collective. What every rank says, by rank."""
+        check_thread()
         if self._host_group is None:
             return [value]
         values: list[Any] = [None] * self.size
@@ -103,6 +109,7 @@ class World:
 
     def share(self, value: T) -> T:
         """Collective. What the main rank says."""
+        check_thread()
         if self._host_group is None:
             return value
         values = [value]
@@ -155,6 +162,7 @@ class World:
 
     def sum(self, values: Tensor) -> Tensor:
         """Collective. The element-wise sum over ranks, on the device."""
+        check_thread()
         return sum_over_ranks(values) if num_ranks() > 1 else values
 
     def let_go(self) -> None:
@@ -185,11 +193,9 @@ def joined_world(
     backend = backend or ("gloo" if device.type == "cpu" else "nccl")
     with met(launcher, backend, config.timeout_s, stop or StopSignal()) as meeting:
         accelerator = _accelerator(config, device, precision)
-        try:
-            yield World(accelerator, launcher, strategy, meeting)
-        finally:
-            accelerator.free_memory()
-            accelerator.state._reset_state(reset_partial_state=True)
+        meeting.at_end(lambda: accelerator.state._reset_state(reset_partial_state=True))
+        meeting.at_end(accelerator.free_memory)
+        yield World(accelerator, launcher, strategy, meeting)
 
 
 def _accelerator(config: TrainConfig, device: torch.device, precision: str) -> Accelerator:

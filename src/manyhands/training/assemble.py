@@ -39,22 +39,22 @@ from manyhands.training.remarks import Remarks
 from manyhands.training.rollback import secure_return
 from manyhands.training.room import told_if_full
 from manyhands.training.run import Run
+from manyhands.training.stop_poll import StopPoll
 from manyhands.training.validate import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
 from manyhands.training.vision_tokens import with_vision_tokens
 from manyhands.types import Stats
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-POLL_EVERY = {"cpu": 1, "cuda": 10}
-"""Updates between questions about stopping: asking takes as long as a tenth of a GPU's update."""
+JUDGE_EVERY = {"cpu": 1, "cuda": 10}
+"""Steps between two looks for non-finite ones; on a GPU the host has to wait for it each time."""
 
 
 def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     """Collective. Everything a run needs, restored to where it stands."""
     data, config = open_training_data(config, world.once)
     share = share_of(config, world.rank, world.size)
-    config = settled(
-        config, resumed_position(config), data.order.num_samples, share.samples_per_step
-    )
+    position, num_samples = resumed_position(config), data.order.num_samples
+    config = settled(config, position, num_samples, share.samples_per_step)
     loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
     stream = SampleStream(data.source, data.order, share, loading, world.device)
     learner, notes = fitting_learner(config, data.stats, world, stream)
@@ -63,7 +63,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     start, resuming = checkpoints.restore(learner)
     data = with_vision_tokens(data, learner.policy, config, world)
     stream = replace(stream, source=data.source)
-    clock, due = Clock(world.watch.begin), Due.from_config(config, POLL_EVERY[world.device.type])
+    clock, due = Clock(world.watch.begin), Due.from_config(config, JUDGE_EVERY[world.device.type])
     held_out = held_out_of(config, data, learner.policy, world)
     journal = journal_of(config, run_dir, start, world)
     run = Run(
@@ -83,6 +83,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         guard=guard_of(config, stream, world, journal),
         remarks=Remarks(journal),
         due=due,
+        stop_poll=StopPoll(world),
     )
     world.once_per_machine(lambda: data.kept.read_ahead_meanwhile(max_ram_of(config)))
     journal.introduce(facts_of(run, data), banner_of(run, data) + notes + data.notes + resuming)
@@ -107,8 +108,10 @@ def learner_of(
     config: TrainConfig, stats: Stats, world: World, share: Share
 ) -> tuple[Learner, list[str]]:
     """A learner with a policy of its own, and what must be said of that."""
-    with waking(world.device), told_if_full(share, world):
-        policy, notes = make_policy(config, stats, world.device)
+    with told_if_full(share, world):
+        # Until DDP is built: nothing else may use a GPU while ranks communicate by it.
+        with waking(world.device):
+            policy, notes = make_policy(config, stats, world.device)
         return learner_with(policy, config, world, share), notes
 
 

@@ -16,14 +16,14 @@ class Due:
     saves: bool = True
     validate_every: int = 0
     """Zero measures no held-out loss."""
-    poll_every: int = 1
-    """Updates between two questions among ranks about a request to stop."""
+    judge_every: int = 1
+    """Steps between two looks for non-finite ones, each of which waits for the device."""
 
     @classmethod
-    def from_config(cls, config: TrainConfig, poll_every: int = 1) -> "Due":
+    def from_config(cls, config: TrainConfig, judge_every: int = 1) -> "Due":
         """The periods a config asks for."""
         periods = (config.num_steps, config.log_freq, config.save_freq)
-        return cls(*periods, config.save_checkpoint, config.eval_steps, poll_every)
+        return cls(*periods, config.save_checkpoint, config.eval_steps, judge_every)
 
     def log(self, step: int) -> bool:
         """Whether metrics are due after this update."""
@@ -37,16 +37,14 @@ class Due:
         """Whether the held-out loss is due after this update."""
         return self.validate_every > 0 and self._falls(step, self.validate_every)
 
-    def poll(self, step: int) -> bool:
-        """Whether ranks ask each other after this update about a request to stop.
+    def judge(self, step: int, stopping: bool = False) -> bool:
+        """Whether steps so far are judged: by their number, and before they are told or saved.
 
-        They do where one may have cut a measurement short, so that a checkpoint waits for it.
+        Never by the time: a rollback skips all samples up to where it is judged, and a resumed run
+        has to skip the same.
         """
-        return step % self.poll_every == 0 or self.validate(step)
-
-    def judge(self, step: int) -> bool:
-        """Whether updates so far are judged: at every poll, and before they are told or saved."""
-        return self.poll(step) or self.log(step) or self.save(step)
+        is_used = self.log(step) or self.save(step) or self.validate(step) or stopping
+        return is_used or step % self.judge_every == 0
 
     def _falls(self, step: int, every: int) -> bool:
         return step == self.num_steps or (every > 0 and step % every == 0)

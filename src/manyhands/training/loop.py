@@ -33,9 +33,11 @@ def train(run: Run) -> Ending:
             run.audit.note(position.step, batch)
             run.journal.advance(position.step)
             held_out = run.validator.losses_after(position.step)
-            stopping = run.due.poll(position.step) and run.world.is_stopping()
+            # A request that cut the measurement short stops the run here: a resume measures again.
+            stopping = run.stop_poll.after_step(must_ask=run.due.validate(position.step))
             saving = run.due.save(position.step, stopping)
-            if run.due.judge(position.step) and run.guard.must_return(run.learner, saving):
+            judging = run.due.judge(position.step, stopping)
+            if judging and run.guard.must_return(run.learner, saving):
                 position = roll_back(run, position)
                 continue
             if run.due.log(position.step) or saving or held_out:

@@ -15,10 +15,10 @@ SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 """What allocators and libraries say that do not raise an error of its own for it."""
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Whether an error tells that memory was asked for in vain."""
     told = any(sign in str(error) for sign in SIGNS)
-    return isinstance(error, torch.OutOfMemoryError) or told
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or told
 
 
 @contextmanager
@@ -26,10 +26,11 @@ def told_if_full(share: Share, world: World) -> Iterator[None]:
     """Tell users what to change when a device has no room for an update."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        raise UserError(shortage(share, world, str(error).splitlines()[0])) from error
+        told = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(shortage(share, world, told)) from error
 
 
 def shortage(share: Share, world: World, told: str) -> str:
@@ -70,7 +71,11 @@ def memory_told(device: torch.device) -> str:
             f"of {units.num_bytes(memory.total)} this process has {units.num_bytes(own)}, and "
             f"{units.num_bytes(memory.available)} are free"
         )
-    free, total = torch.cuda.mem_get_info(device)
+    try:
+        free, total = torch.cuda.mem_get_info(device)
+    except RuntimeError:
+        # Some errors leave a GPU that answers nothing any more.
+        return "how much is free cannot be read"
     peak = torch.cuda.max_memory_allocated(device)
     return (
         f"of {units.num_bytes(total)} this process had {units.num_bytes(peak)} at most, and "

@@ -18,6 +18,7 @@ from manyhands.training.guard import Guard
 from manyhands.training.learner import Learner
 from manyhands.training.meter import Meter
 from manyhands.training.remarks import Remarks
+from manyhands.training.stop_poll import StopPoll
 from manyhands.training.validate import NoValidator, Validator
 from manyhands.types import Batch
 
@@ -50,3 +51,4 @@ class Run:
     guard: Guard
     remarks: Remarks
     due: Due
+    stop_poll: StopPoll

@@ -21,14 +21,12 @@ from manyhands.parallel.world import World
 from manyhands.policies.policy import Policy, evaluating
 from manyhands.training.due import Due
 from manyhands.training.ema import Weights
+from manyhands.training.stop_poll import StopPoll
 from manyhands.types import Batch, LossTerms, Network
 
 HELD_OUT_LOSS = "held_out_loss"
 CHUNK = 32
 """Samples measured at a time."""
-
-POLL_EVERY = 4
-"""Chunks between two questions among ranks about a request to stop."""
 
 Sums = dict[str, tuple[float, float, float]]
 """Total, number of entries and weight of every term of the loss."""
@@ -73,10 +71,11 @@ class HeldOut:
         chunks = chunks_of(len(self._rows), self._world.rank, self._world.size)
         rows = [self._rows[chunk * CHUNK : (chunk + 1) * CHUNK] for chunk in chunks]
         own: dict[int, Measured] = {}
+        stop_poll = StopPoll(self._world)
         with evaluating(self._policy.network):
             batches = self._stream.batches_over(np.concatenate(rows), CHUNK)
-            for turn, (chunk, batch) in enumerate(zip(chunks, batches, strict=True)):
-                if turn % POLL_EVERY == 0 and self._world.is_stopping():
+            for chunk, batch in zip(chunks, batches, strict=True):
+                if stop_poll.after_step():
                     return []
                 sums = self._sums(batch, chunk * CHUNK, weights)
                 own[chunk] = Measured(len(batch[names.ACTION]), sums)
