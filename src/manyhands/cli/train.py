@@ -1,5 +1,6 @@
 """`manyhands train`: one process per GPU, or the ones a launcher already started."""
 
+import sys
 from collections.abc import Sequence
 
 from manyhands.config.files import to_yaml
@@ -38,3 +39,8 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
         # All is saved; Python would wait for a thread that nobody needs, and abort.
         leave_now(ending.exit_code)
     return ending.exit_code
+
+
+if __name__ == "__main__":
+    print("manyhands: not a script; run: python -m manyhands train FLAGS", file=sys.stderr)
+    sys.exit(2)
