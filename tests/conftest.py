@@ -53,7 +53,7 @@ def shared() -> Path:
     """The folder of reference files beside the repository; tests that need it skip without it."""
     folder = Path(__file__).resolve().parents[2] / "shared"
     if not folder.is_dir():
-        pytest.skip("reference files are not beside the repository")
+        pytest.skip(f"needs the reference files of LeRobot in {folder}, which is missing")
     return folder
 
 

@@ -35,7 +35,7 @@ def test_the_script_is_written_and_how_to_submit_it_is_told(folder, capsys):
     assert (
         f"    {shlex.quote(sys.executable)} -m manyhands train\n    --dataset.root=data\n" in text
     )
-    assert "readlink runs/act/checkpoints/last" in text and "    --resume=auto\n" in text
+    assert "readlink -- runs/act/checkpoints/last" in text and "    --resume=auto\n" in text
     assert "#SBATCH --job-name=act\n" in text
     assert "#     manyhands launch slurm --nodes=2 --gpus_per_node=4" in text
     subprocess.run(["bash", "-n", str(script)], check=True)
@@ -83,6 +83,39 @@ def test_mistakes_are_told_and_nothing_is_written(folder, arguments, told, capsy
     assert launch(*arguments) == 2
     assert told in capsys.readouterr().err
     assert not [*folder.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("own", "flags", "told"),
+    [
+        ([], ["--job_name=a\ntouch b"], "--job_name"),
+        ([], ["--job_name", "a\ntouch b"], "--job_name"),
+        ([], ["--output_dir=runs/a\ntouch b"], "--output_dir"),
+        ([], ["--policy.device=cpu\r"], "--policy.device"),
+        (["--partition=gpu\n#SBATCH --nodes=9"], [], "--partition"),
+        (["--qos=a\vb"], [], "--qos"),
+        (["--env.A=1\ntouch b"], [], "--env.A"),
+        (['--options=["--exclusive\\ntouch b"]'], [], "--options"),
+        (['--script="a\\nb"'], [], "--script"),
+    ],
+)
+def test_a_value_that_would_add_a_line_is_refused_with_its_flag(folder, own, flags, told, capsys):
+    assert launch(*own, "--", *TRAIN, *flags) == 2
+    assert told in capsys.readouterr().err
+    assert not [*folder.iterdir()]
+
+
+def test_the_job_name_of_a_config_file_is_checked_as_well(folder, capsys):
+    (folder / "run.yaml").write_text('job_name: "a\\ntouch b"\n')
+    assert launch("--", *TRAIN, "--config=run.yaml") == 2
+    assert r"--job_name: 'a\ntouch b' would break a line" in capsys.readouterr().err
+
+
+def test_a_working_folder_that_would_add_a_line_is_refused(folder, capsys, monkeypatch):
+    (folder / "a\ntouch b").mkdir()
+    monkeypatch.chdir(folder / "a\ntouch b")
+    assert launch("--", *TRAIN) == 2
+    assert "working directory: " in capsys.readouterr().err
 
 
 def test_only_slurm_is_known(capsys):

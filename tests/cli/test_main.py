@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import manyhands
 from manyhands.cli.main import guarded, main, unknown_command
 from manyhands.errors import Diverged, RankLost, Stopped, UserError
 
@@ -26,6 +27,27 @@ def test_help_is_an_answer_not_a_mistake():
     done = run("--help")
     assert done.returncode == 0
     assert "manyhands demo" in done.stdout
+
+
+SOURCE = Path(manyhands.__file__).parent
+
+
+def run_script(file: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(file), *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_main_file_as_a_script_is_the_command():
+    done = run_script(SOURCE / "__main__.py", "train", "--stepps=3")
+    assert done.returncode == 2
+    assert "unknown flag --stepps; did you mean --steps?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_no_script_says_what_to_run():
+    done = run_script(SOURCE / "cli" / "train.py", "--policy.type=act")
+    assert done.returncode == 2
+    assert done.stderr == "manyhands: not a script; run: python -m manyhands train FLAGS\n"
 
 
 def test_an_unknown_command_is_named_with_the_nearest(capsys):

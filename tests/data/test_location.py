@@ -1,5 +1,7 @@
 """Finding datasets."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -84,9 +86,62 @@ def test_the_nearest_name_of_the_shared_folder_wins():
     assert default_home({"MANYHANDS_HOME": "frames"}) == Path.cwd() / "frames"
 
 
-def test_a_home_that_cannot_be_written_to_is_replaced(monkeypatch, tmp_path):
+@pytest.fixture
+def fallback(monkeypatch, tmp_path):
+    """The folder that takes the place of a home which cannot be written to."""
     monkeypatch.delenv("MANYHANDS_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert shared_home() == tmp_path / "manyhands"
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    assert shared_home().name.startswith("manyhands-")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path / f"manyhands-{os.getuid()}"
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def test_a_home_that_cannot_be_written_to_is_replaced(fallback, capsys):
+    assert shared_home() == fallback
+    assert mode_of(fallback) == 0o700
+    fallback.chmod(0o755)
+    assert shared_home() == fallback
+    assert mode_of(fallback) == 0o700
+    assert capsys.readouterr().err == ""
+
+
+def make_link(fallback: Path) -> None:
+    (fallback.parent / "theirs").mkdir()
+    fallback.symlink_to("theirs")
+
+
+def make_dangling_link(fallback: Path) -> None:
+    fallback.symlink_to("nowhere")
+
+
+def make_open_folder(fallback: Path) -> None:
+    fallback.mkdir()
+    fallback.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    "occupy",
+    [make_link, make_dangling_link, make_open_folder, Path.touch],
+    ids=lambda f: f.__name__,
+)
+def test_a_fallback_that_others_control_is_not_used(fallback, occupy, capsys):
+    occupy(fallback)
+    home = shared_home()
+    assert home.name.startswith("manyhands-") and home != fallback
+    assert mode_of(home) == 0o700
+    assert shared_home() == home
+    assert os.environ["MANYHANDS_HOME"] == str(home)
+    (told,) = capsys.readouterr().err.splitlines()
+    assert str(fallback) in told and "MANYHANDS_HOME=DIR" in told
+
+
+def test_a_fallback_of_another_owner_is_not_used(fallback, monkeypatch):
+    monkeypatch.setattr("os.getuid", lambda: 12_345)
+    theirs = fallback.with_name("manyhands-12345")
+    theirs.mkdir(mode=0o700)
+    assert shared_home() != theirs

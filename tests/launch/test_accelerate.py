@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from manyhands.config.launcher import read_launcher
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.accelerate import accelerate_command, read_command, variables_of
 
@@ -50,6 +51,28 @@ def test_accumulation_is_passed_on():
     command = read_command(["accelerate", "launch", "--gradient_accumulation_steps=4", "train"])
     assert command is not None
     assert variables_of(command, has_ranks=True) == {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "file", "expected"),
+    [
+        ([], "", None),
+        ([], "mixed_precision: 'no'", "no"),
+        ([], "mixed_precision: no", "no"),
+        ([], "mixed_precision: bf16", None),
+        (["--mixed_precision=no"], "", "no"),
+        (["--mixed-precision", "no"], "mixed_precision: bf16", "no"),
+        (["--mixed_precision=bf16"], "mixed_precision: 'no'", None),
+    ],
+)
+def test_the_word_no_is_told_from_no_word(tmp_path, flags, file, expected):
+    (tmp_path / "c.yaml").write_text(f"num_processes: 1\n{file}\n")
+    words = ["accelerate", "launch", f"--config_file={tmp_path / 'c.yaml'}", *flags, "train"]
+    command = read_command(words)
+    assert command is not None
+    # accelerate sets its own variable either way.
+    environ = {"ACCELERATE_MIXED_PRECISION": "no"} | variables_of(command, has_ranks=True)
+    assert read_launcher(environ).mixed_precision == expected
 
 
 @pytest.mark.parametrize(

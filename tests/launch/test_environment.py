@@ -40,6 +40,33 @@ def test_a_task_of_srun_becomes_a_rank():
     assert current_launcher() == launcher
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, None),
+        ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, "lo"),
+        ({"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, None),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, None),
+        (
+            {
+                "RANK": "0",
+                "WORLD_SIZE": "2",
+                "LOCAL_WORLD_SIZE": "2",
+                "GLOO_SOCKET_IFNAME": "eth0",
+            },
+            "eth0",
+        ),
+    ],
+)
+def test_ranks_of_one_machine_talk_over_its_loopback_device(variables, expected, monkeypatch):
+    monkeypatch.setattr("socket.if_nameindex", lambda: [(1, "lo"), (2, "eth0")])
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GLOO_SOCKET_IFNAME"):
+        os.environ.pop(name, None)
+    os.environ.update(variables)
+    current_launcher()
+    assert os.environ.get("GLOO_SOCKET_IFNAME") == expected
+
+
 def test_gpus_are_counted_among_the_visible_ones():
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     assert (visible_gpus([0, 2]), num_set_visible()) == (["0", "2"], None)

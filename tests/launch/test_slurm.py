@@ -1,6 +1,7 @@
 """The script says what the flags say, whatever they hold, and shells agree on it."""
 
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyhands.config.slurm import SlurmConfig
+from manyhands.errors import ConfigError
 from manyhands.launch.slurm import Job, sbatch_script
 
 printable = st.text(st.characters(exclude_categories=("C", "Z")) | st.just(" "))
@@ -169,6 +171,53 @@ def test_flags_and_names_reach_the_program_as_they_are(tmp_path_factory, flags, 
     done = node.run(config, own_job(flags=flags, run_dir=Path(f"runs/{name}"), written_by=flags))
     assert done.returncode == 0, done.stderr
     assert node.flags == [*flags, "--resume=auto"]
+
+
+HOSTILE = '$(touch a)`touch b`\'; touch c; "$(touch d)" # \\ @SETUP@'
+
+
+def test_no_value_is_run_as_a_command(node):
+    config = SlurmConfig(job_name=HOSTILE, env={"A": HOSTILE}, options=[f"--comment={HOSTILE}"])
+    flags = [f"--job_name={HOSTILE}", HOSTILE, "-x", "[0]=y", "~"]
+    run = own_job(flags=flags, name=HOSTILE, run_dir=Path(f"-{HOSTILE}"), written_by=flags)
+    done = node.run(config, run)
+    assert done.returncode == 0, done.stderr
+    assert node.flags == [*flags, "--resume=auto"]
+    assert not [name for name in "abcd" if (node.folder / name).exists()]
+
+
+def commands_of(script: str) -> list[list[str]]:
+    """The words of each line, those of comments excluded and those for sbatch included."""
+    return [
+        shlex.split(line, comments=not line.startswith("#SBATCH")) for line in script.split("\n")
+    ]
+
+
+fragments = st.sampled_from(
+    ["\n", "\r", "'", '"', "$(touch a)", "`touch a`", "#", "\\", ";", "@SETUP@"]
+)
+texts = st.lists(st.text(max_size=4) | fragments, max_size=4).map("".join)
+
+
+@given(value=texts)
+def test_no_value_adds_a_line_or_a_word(value):
+    def script(value: str) -> str:
+        names = dict.fromkeys(("partition", "account", "qos"), f"x{value}")
+        own = {"env": {"A": value}, "options": [f"--x={value}"], "script": Path(f"x{value}")}
+        config = SlurmConfig(**names, **own)
+        flags = [f"--job_name={value}", f"x{value}"]
+        paths = {"run_dir": Path(f"x{value}"), "folder": Path(f"/{value}")}
+        return sbatch_script(config, job(flags=flags, name=f"x{value}", written_by=flags, **paths))
+
+    try:
+        written = script(value)
+    except ConfigError:
+        assert not value.isprintable()
+        return
+    plain = [[word.replace("MARK", value) for word in line] for line in commands_of(script("MARK"))]
+    assert [[*map(os.path.normpath, line)] for line in commands_of(written)] == [
+        [*map(os.path.normpath, line)] for line in plain
+    ]
 
 
 def test_processes_meet_at_the_first_node(node):

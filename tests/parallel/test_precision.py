@@ -9,7 +9,7 @@ from manyhands.config.act import ActConfig
 from manyhands.config.launcher import Launcher
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import EnvironmentFault
-from manyhands.parallel.precision import precision_of, refuse_unfit
+from manyhands.parallel.precision import precision_of, preferred_precision, refuse_unfit
 
 CPU = torch.device("cpu")
 
@@ -22,6 +22,8 @@ CPU = torch.device("cpu")
         ("no", "bf16", True, "no"),
         ("fp16", "bf16", False, "fp16"),
         (None, None, True, "bf16"),
+        (None, "no", True, "no"),
+        ("bf16", "no", False, "bf16"),
     ],
 )
 def test_precision_is_the_flags_else_the_launchers_else_the_policys(
@@ -31,6 +33,15 @@ def test_precision_is_the_flags_else_the_launchers_else_the_policys(
         policy=ActConfig(use_amp=use_amp), accelerator=AcceleratorConfig(mixed_precision=flag)
     )
     assert precision_of(config, Launcher(mixed_precision=launcher)) == expected
+
+
+@pytest.mark.parametrize(
+    ("launcher", "use_amp", "expected"),
+    [(None, False, "bf16"), ("no", False, "no"), ("no", True, "no"), ("fp16", True, "fp16")],
+)
+def test_the_launchers_word_stands_on_a_gpu_as_well(launcher, use_amp, expected):
+    config = TrainConfig(policy=ActConfig(use_amp=use_amp))
+    assert preferred_precision(config, Launcher(mixed_precision=launcher), True) == expected
 
 
 def test_a_cpu_and_double_precision_are_not_asked_too_much():

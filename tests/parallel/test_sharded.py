@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from torch import nn
 
 from manyhands.config.act import ActConfig
 from manyhands.config.diffusion import DiffusionConfig
 from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.fsdp_variables import read_sharding
 from manyhands.config.parallelism import FsdpConfig
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import ConfigError
@@ -26,6 +28,7 @@ from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import joined_world
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.diffusion.network import DiffusionNetwork
+from manyhands.policies.networks import OWN
 
 FEATURES = {
     "input_features": {
@@ -120,6 +123,19 @@ def test_lerobots_names_of_layers_are_known(act, diffusion):
     assert len(units_of(act, ["ACTEncoderLayer", "ACTDecoderLayer"])) == 9
     names = ["DiffusionConditionalResidualBlock1d", "DiffusionRgbEncoder"]
     assert units_of(diffusion, names) == units_of(diffusion, None)
+
+
+def test_the_sharding_file_we_ship_fits_every_policy(act, diffusion):
+    file = Path(__file__).resolve().parents[2] / "configs" / "fsdp.yaml"
+    settings = yaml.safe_load(file.read_text())["fsdp_config"]
+    # As accelerate names its variables.
+    environ = {
+        name.upper().replace("_LAYER_CLS_", "_CLS_"): str(value) for name, value in settings.items()
+    }
+    names = read_sharding(environ, num_local_ranks=2).fsdp.wrap_modules
+    for network in (act, diffusion):
+        assert units_of(network, names) == units_of(network, None) != []
+    assert all(network.shard_units for network in OWN.values())
 
 
 def test_inner_units_come_first():

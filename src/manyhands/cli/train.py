@@ -1,5 +1,6 @@
 """`manyhands train`: one process per GPU, or the ones a launcher already started."""
 
+import sys
 from collections.abc import Sequence
 
 from manyhands.config.files import to_yaml
@@ -32,3 +33,8 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
         return train_in_workers(config, launcher, arguments, stop)
     ending = train_here(config, launcher, ["manyhands", "train", *arguments], stop)
     return ending.exit_code
+
+
+if __name__ == "__main__":
+    print("manyhands: not a script; run: python -m manyhands train FLAGS", file=sys.stderr)
+    sys.exit(2)

@@ -13,6 +13,7 @@ from manyhands.config.optim import (
 )
 from manyhands.config.parallelism import CHECKPOINT_FORMATS
 from manyhands.config.policy import BackbonePolicyConfig, PolicyConfig
+from manyhands.config.size_limits import size_faults
 from manyhands.config.train import BUDGETS, CacheConfig, DatasetConfig, TrainConfig
 from manyhands.config.vision_tokens import vision_token_faults
 from manyhands.units import parse_bytes
@@ -201,7 +202,8 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
     policy = config.policy
     if policy is None:
         return
-    yield from policy.faults()
+    # Sizes first: with absurd ones, other checks would not end.
+    yield from size_faults(policy) or policy.faults()
     if policy.push_to_hub:
         yield from _publishing_faults(config, policy.repo_id)
     yield from _backbone_faults(config, policy)

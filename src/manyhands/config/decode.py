@@ -24,8 +24,10 @@ def decode(hint: Any, raw: Any, name: str = "") -> Any:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """`; did you mean ...?` with the most alike name, or nothing when none is alike."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else ""
+    # Without dashes, which make all flags alike.
+    known = {each.lstrip("-"): each for each in names}
+    found = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=0.6)
+    return f"; did you mean {known[found[0]]}?" if found else ""
 
 
 def unknown(name: str, names: Iterable[str]) -> str:

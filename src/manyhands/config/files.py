@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from manyhands.config.documents import read_document
 from manyhands.config.folders import CHECKPOINTS, LAST, PRETRAINED, TRAINING_STATE
 from manyhands.config.lerobot_train import from_lerobot, is_lerobots, without_wishes
 from manyhands.config.schema import Tree, encode
@@ -108,8 +109,8 @@ def _download_policy_file(repo_id: str, revision: str | None) -> Path:
 
 def _read_tree(path: Path, flag: str) -> Tree:
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        tree = read_document(path)
+    except (OSError, ValueError) as error:
         reason = str(error).replace("\n", " ")
         raise ConfigError([f"{flag}: {path} cannot be read: {reason}"]) from None
     if not isinstance(tree, dict):

@@ -27,6 +27,8 @@ DETAILS = ("FSDP_", "PARALLELISM_CONFIG_", "MEGATRON_LM_")
 ASKS_NOTHING = ("", "0", "no", "none", "false", "off", "default")
 LISTENING = "MANYHANDS_LISTENING"
 """Set by our own launcher: the number of an inherited socket on the main rank, else zero."""
+FULL_PRECISION = "MANYHANDS_FULL_PRECISION"
+"""Set where accelerate was told `no`: its own variable says so too when it was told nothing."""
 TRUE = ("1", "true", "yes", "on")
 
 
@@ -51,6 +53,7 @@ class Launcher:
     """How often torchrun has started these ranks again; it keeps their store."""
     use_cpu: bool = False
     mixed_precision: str | None = None
+    """What a person told the launcher, `no` included; None where nothing was said."""
     accumulation: int | None = None
     parallelism: ParallelismConfig | None = None
     """Degrees the launcher asks for; a shared copy of the weights among all is dp_shard=-1."""
@@ -70,7 +73,6 @@ def read_launcher(environ: Mapping[str, str]) -> Launcher:
     refuse_all(_wishes(environ))
     num_ranks = _count(environ, "WORLD_SIZE", 1)
     num_local_ranks = _count(environ, "LOCAL_WORLD_SIZE", num_ranks)
-    precision = environ.get("ACCELERATE_MIXED_PRECISION")
     accumulation = _count(environ, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", 1)
     shards = _is_on(environ, "ACCELERATE_USE_FSDP")
     sharding = read_sharding(environ, num_local_ranks) if shards else None
@@ -86,12 +88,19 @@ def read_launcher(environ: Mapping[str, str]) -> Launcher:
         is_ours=LISTENING in environ,
         attempt=_count(environ, "TORCHELASTIC_RESTART_COUNT", 0),
         use_cpu=_is_on(environ, "ACCELERATE_USE_CPU"),
-        mixed_precision=precision if precision not in ("no", "") else None,
+        mixed_precision=_precision(environ),
         accumulation=accumulation if accumulation > 1 else None,
         parallelism=sharding.parallelism if sharding else None,
         fsdp=sharding.fsdp if sharding else None,
         checkpoint_format=sharding.checkpoint_format if sharding else None,
     )
+
+
+def _precision(environ: Mapping[str, str]) -> str | None:
+    told = environ.get("ACCELERATE_MIXED_PRECISION", "")
+    if told not in ("no", ""):
+        return told
+    return "no" if _is_on(environ, FULL_PRECISION) else None
 
 
 def _wishes(environ: Mapping[str, str]) -> list[str]:

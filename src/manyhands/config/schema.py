@@ -16,7 +16,8 @@ import yaml
 from draccus.cfgparsing import parse_string
 from draccus.utils import DecodingError
 
-from manyhands.config.decode import nearest, unknown
+from manyhands.config.advice import advice_for
+from manyhands.config.decode import unknown
 from manyhands.config.optim import (
     OPTIMIZER_TYPES,
     SCHEDULER_TYPES,
@@ -177,7 +178,7 @@ class Decoder:
         if f"--{name}" in self._flags:
             self.faults.append(f"--{name} does not belong to the type that is chosen")
             return
-        self.faults.append(f"unknown flag --{name}{nearest(f'--{name}', self._flags)}")
+        self.faults.append(f"unknown flag --{name}{advice_for(name, self._flags)}")
 
     def _value(self, hint: Any, raw: Any, name: str) -> Any:
         inner = plain_type(hint)

@@ -10,6 +10,7 @@ MEMORY = re.compile(r"\d+[KMGT]?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_SIGNAL_S = 65_535
 """The largest number that sbatch takes."""
+BREAKS_A_LINE = "would break a line of the script; use printable characters only"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +95,18 @@ class SlurmConfig:
         for option in self.options:
             if not option.startswith("-"):
                 yield f"--options: {option} is not an option of sbatch; write --name=value"
-        named = ("partition", "account", "qos", "job_name")
-        texts = [getattr(self, name) or "" for name in named]
-        for text in [*texts, *self.env.values(), *self.options, *self.setup, str(self.script)]:
+        for flag, text in self._texts():
             if not text.isprintable():
-                yield f"{text!r} would break a line of the script"
+                yield f"{flag}={text!r} {BREAKS_A_LINE}"
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """Texts that stand in the script, each with the flag that gave it."""
+        for name in ("partition", "account", "qos", "job_name"):
+            yield f"--{name}", getattr(self, name) or ""
+        yield from ((f"--env.{name}", value) for name, value in self.env.items())
+        yield from (("--options", option) for option in self.options)
+        yield from (("--setup", line) for line in self.setup)
+        yield "--script", str(self.script)
 
 
 def seconds_of(limit: str) -> int | None:

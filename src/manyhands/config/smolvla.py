@@ -20,6 +20,7 @@ ATTENTION_MODES = ("cross_attn", "self_attn")
 PADDINGS = ("longest", "max_length")
 
 _EMPTY_SHAPE = (3, 480, 640)
+MAX_EMPTY_CAMERAS = 64
 
 
 def _images_as_they_are() -> dict[str, NormalizationMode]:
@@ -222,7 +223,10 @@ class SmolVLAConfig(PolicyConfig):
         return super().feature_faults() + faults
 
     def _empty_names(self) -> list[str]:
-        return [EMPTY_CAMERA.format(number) for number in range(self.empty_cameras)]
+        return [
+            EMPTY_CAMERA.format(number)
+            for number in range(min(self.empty_cameras, MAX_EMPTY_CAMERAS))
+        ]
 
     def _count_rules(self) -> list[tuple[bool, str]]:
         counts = ("chunk_size", "max_state_dim", "max_action_dim", "tokenizer_max_length")

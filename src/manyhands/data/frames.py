@@ -18,6 +18,10 @@ from manyhands.lerobot_format.tables import read_columns, read_footer
 _MEMORY_TYPES = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
 
 
+MANY_FRAMES = 10_000_000
+"""Where metadata claims more in one file, that is checked before arrays of numbers are made."""
+
+
 class FrameFile(NamedTuple):
     """A data file with chosen episodes."""
 
@@ -36,6 +40,16 @@ def chosen_files(source: Source) -> Iterator[FrameFile]:
         yield FrameFile(source.root / files.paths[file], frames)
 
 
+def check_frame_counts(source: Source) -> None:
+    """Refuse metadata that claims more frames than its data files have, before counting them."""
+    files, lengths = source.meta.episodes.data_files, source.meta.episodes.lengths
+    claimed = np.zeros(len(files.paths), np.int64)
+    np.add.at(claimed, files.of_episode, lengths)
+    for file in np.flatnonzero(claimed > MANY_FRAMES):
+        path = source.root / files.paths[file]
+        _check_count(path, read_footer(path).num_rows, int(claimed[file]))
+
+
 def column_names(file: FrameFile) -> list[str]:
     """The columns a file has."""
     columns: list[str] = read_footer(file.path, [names.INDEX]).schema.to_arrow_schema().names
@@ -44,6 +58,8 @@ def column_names(file: FrameFile) -> list[str]:
 
 def read_frames(file: FrameFile, keys: list[str]) -> pa.Table:
     """Columns of a file, which must number its frames as the metadata does."""
+    # Before reading: rows that repeat a value take no space in a file, and much in memory.
+    _check_count(file.path, read_footer(file.path).num_rows, len(file.frames))
     table = read_columns(file.path, keys)
     check_numbering(file, table)
     return table
@@ -52,16 +68,20 @@ def read_frames(file: FrameFile, keys: list[str]) -> pa.Table:
 def check_numbering(file: FrameFile, table: pa.Table) -> None:
     """Refuse a file whose rows are not the frames it must hold."""
     expected = file.frames
-    if table.num_rows != len(expected):
-        raise DatasetError(
-            f"{file.path} holds {table.num_rows} frames, but the metadata says {len(expected)}; "
-            "copy or download the dataset again"
-        )
+    _check_count(file.path, table.num_rows, len(expected))
     numbers = table[names.INDEX].to_numpy()
     if numbers.dtype.kind not in "iuf" or not np.array_equal(numbers, expected):
         raise DatasetError(
             f"{file.path}: the column {names.INDEX} must count from {expected[0]} to "
             f"{expected[-1]}, as the metadata says"
+        )
+
+
+def _check_count(path: Path, found: int, expected: int) -> None:
+    if found != expected:
+        raise DatasetError(
+            f"{path} holds {found} frames, but the metadata says {expected}; "
+            "copy or download the dataset again"
         )
 
 

@@ -1,8 +1,13 @@
 """Where a dataset lies on this machine, fetched from the Hub if it must be."""
 
+import atexit
 import os
+import shutil
+import stat
+import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +18,7 @@ from manyhands.config.hub import HUB_FAULTS, snapshot, why
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
+PRIVATE = 0o700
 _REMEDY = "name the folder of a dataset with --dataset.root=DIR"
 
 
@@ -63,7 +69,43 @@ def shared_home() -> Path:
     if os.environ.get("MANYHANDS_HOME") or os.access(nearest, os.W_OK):
         return home
     # A home that cannot be written to is common in containers; what is kept can be made again.
-    return Path(tempfile.gettempdir()) / f"manyhands-{os.getuid()}"
+    fallback = Path(tempfile.gettempdir()) / f"manyhands-{os.getuid()}"
+    return fallback if make_private(fallback) else _home_of_one_run(fallback)
+
+
+def make_private(folder: Path) -> bool:
+    """Create a folder that only this user can enter; False if the path is not this user's."""
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=PRIVATE)
+        found = folder.lstat()
+        is_writable_by_others = bool(stat.S_IMODE(found.st_mode) & 0o022)
+        # Compiled kernels are run as they lie: what others could have written is not trusted.
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or is_writable_by_others:
+            return False
+        folder.chmod(PRIVATE)
+    except OSError:
+        return False
+    return True
+
+
+def _home_of_one_run(refused: Path) -> Path:
+    """A new private folder, removed when this process ends; its child processes share it."""
+    folder = Path(tempfile.mkdtemp(prefix="manyhands-"))
+    os.environ["MANYHANDS_HOME"] = str(folder)
+    atexit.register(_remove, folder, os.getpid())
+    print(
+        f"manyhands: {refused} is not a folder that only this user can write to; using {folder} "
+        "for this run only. Remove it, or set MANYHANDS_HOME=DIR to keep caches between runs",
+        file=sys.stderr,
+    )
+    return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    # A forked child process inherits what its parent does at exit.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _download(repo_id: str, revision: str | None, cache: Path) -> Path:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from manyhands.atomic import whole_directory
 from manyhands.data.frames import (
     FrameFile,
+    check_frame_counts,
     chosen_files,
     column_names,
     memory_type,
@@ -56,6 +57,7 @@ class FrameTable:
 
 def open_table(source: Source, home: Path) -> FrameTable:
     """The table of the files that hold chosen episodes; built if it is not there or damaged."""
+    check_frame_counts(source)
     folder = home / TABLES_FOLDER / _key(source)
     table = _read(folder)
     if table is not None:

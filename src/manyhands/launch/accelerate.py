@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import yaml
 
+from manyhands.config.documents import read_document
+from manyhands.config.launcher import FULL_PRECISION
 from manyhands.errors import EnvironmentFault
 
 DEFAULT_CONFIG = Path("accelerate", "default_config.yaml")
@@ -74,7 +75,11 @@ def variables_of(command: AccelerateCommand, has_ranks: bool) -> dict[str, str]:
     if not has_ranks:
         _refuse_what_one_process_drops(command)
     steps = command.count("gradient_accumulation_steps")
-    return {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS": str(steps)} if steps else {}
+    variables = {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS": str(steps)} if steps else {}
+    # YAML reads a bare `no` as false.
+    if (command.value("mixed_precision") or "").lower() in ("no", "false"):
+        variables[FULL_PRECISION] = "true"
+    return variables
 
 
 def _refuse_what_one_process_drops(command: AccelerateCommand) -> None:
@@ -115,7 +120,7 @@ def _value_of(arguments: list[str], name: str) -> str | None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        stored = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
+        stored = read_document(path)
+    except (OSError, ValueError):
         return {}
     return stored if isinstance(stored, dict) else {}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ KERNELS = "TORCHINDUCTOR_CACHE_DIR"
 """Tells torch's compiler where to cache kernels."""
 RESTARTS = "MANYHANDS_RESTARTS"
 """Set by our own launcher: why processes were started again, so far."""
+LOOPBACK_DEVICES = ("lo", "lo0")
+"""As Linux and macOS call it."""
 
 
 def current_launcher() -> Launcher:
@@ -25,7 +28,23 @@ def current_launcher() -> Launcher:
     command = accelerate_command()
     if command is not None:
         os.environ.update(variables_of(command, has_ranks="RANK" in os.environ))
-    return read_launcher(os.environ)
+    launcher = read_launcher(os.environ)
+    _keep_on_loopback(launcher)
+    return launcher
+
+
+def _keep_on_loopback(launcher: Launcher) -> None:
+    """Have gloo talk over the loopback device where all ranks are known to be on this machine.
+
+    By default gloo takes the address of the host name, which may be wrong, slow or seen by others.
+    """
+    # Not every launcher says how many ranks are here.
+    are_counted = launcher.started_ranks and "LOCAL_WORLD_SIZE" in os.environ
+    if not are_counted or launcher.num_local_ranks != launcher.num_ranks:
+        return
+    devices = [name for _, name in socket.if_nameindex() if name in LOOPBACK_DEVICES]
+    if devices:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", devices[0])
 
 
 def visible_gpus(gpu_ids: list[int]) -> list[str]:

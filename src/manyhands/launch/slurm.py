@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands.config.slurm import SlurmConfig
+from manyhands.config.slurm import BREAKS_A_LINE, SlurmConfig
+from manyhands.errors import ConfigError
 
 TEMPLATE = Path(__file__).with_name("train.sbatch")
 MARK = re.compile("@([A-Z_]+)@")
@@ -36,9 +37,29 @@ class Job:
     written_by: Sequence[str]
     """The command that asked for the script."""
 
+    def faults(self) -> list[str]:
+        """Texts that cannot stand in the script, each with the flag that gave it."""
+        return [
+            f"{flag}: {text!r} {BREAKS_A_LINE}"
+            for flag, text in self._texts()
+            if not text.isprintable()
+        ]
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        yield "--output_dir", str(self.run_dir)
+        yield "--job_name", self.name
+        yield "working directory", str(self.folder)
+        yield "command", shlex.join(self.program)
+        # A value may follow its flag as a word of its own.
+        for before, word in zip(["", *self.flags], self.flags, strict=False):
+            yield "training flags", word if word.startswith("--") else f"{before} {word}"
+
 
 def sbatch_script(config: SlurmConfig, job: Job) -> str:
     """The text of a script that can be submitted again and again until the run has finished."""
+    faults = [*config.faults(), *job.faults()]
+    if faults:
+        raise ConfigError(faults)
     values = {
         "SUBMIT": shlex.join(["sbatch", str(config.script)]),
         "WRITTEN_BY": one_line(shlex.join(job.written_by)),

@@ -12,6 +12,9 @@ from torch import Tensor
 from manyhands.atomic import whole_file
 from manyhands.errors import CheckpointError, UserError
 
+MAX_TEXT_BYTES = 1 << 28
+"""Bytes of a JSON file; parsed, it takes many times as much."""
+
 
 def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:
     """The text of a file."""
@@ -19,6 +22,8 @@ def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:
         # Reading a pipe or a device would wait for ever.
         if path.exists() and not path.is_file():
             raise fault(f"{path} is no file; copy or download its folder again")
+        if path.stat().st_size > MAX_TEXT_BYTES:
+            raise ValueError(f"it has more than {MAX_TEXT_BYTES:,} bytes")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise fault(f"{path} is missing; copy or download its folder again") from None

@@ -13,6 +13,7 @@ from manyhands.config.lerobot_train import without_wishes
 from manyhands.config.policies import POLICY_TYPES, unknown_type
 from manyhands.config.policy import PolicyConfig
 from manyhands.config.schema import encode
+from manyhands.config.size_limits import size_faults
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.adapters import (
     ADAPTER_CONFIG_FILE,
@@ -47,6 +48,9 @@ def read_config(folder: Path) -> PolicyConfig:
         config: PolicyConfig = decode(POLICY_TYPES[kind], without_wishes(document))
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from None
+    faults = size_faults(config)
+    if faults:
+        raise CheckpointError(f"{path}: {'; '.join(faults)}")
     return config
 
 

@@ -10,12 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from manyhands.config.size_limits import memory_of_machine
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.files import parse_json, read_json
 
 WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 """How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
 
+_LEAST_BYTES = 4
+"""Bytes of a value in memory, at least; truth values, which are smaller, are rare."""
 _FAULTS = (pa.ArrowException, OSError, ValueError)
 
 
@@ -95,6 +98,7 @@ def check_is_file(path: Path) -> None:
 def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
     """The named columns of a parquet file."""
     footer = read_footer(path, columns)
+    _check_memory(path, footer, columns)
     try:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
             # Asked for `a`, the library reads `a.b` too.
@@ -121,6 +125,17 @@ def read_row_groups(
     except _FAULTS as error:
         raise damaged(path, error) from None
     return table
+
+
+def _check_memory(path: Path, footer: pq.FileMetaData, columns: Collection[str]) -> None:
+    """Refuse columns that memory cannot hold: a repeated value takes no space in a file."""
+    leaves = [footer.schema.column(number) for number in range(footer.num_columns)]
+    wanted = [number for number, leaf in enumerate(leaves) if leaf.path.split(".")[0] in columns]
+    wanted += [number for number, leaf in enumerate(leaves) if leaf.path in columns]
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    num_values = sum(group.column(number).num_values for group in groups for number in {*wanted})
+    if num_values * _LEAST_BYTES > memory_of_machine():
+        raise damaged(path, f"it declares {num_values} values, more than memory can hold")
 
 
 def _check_whole(table: pa.Table, num_rows: int) -> None:

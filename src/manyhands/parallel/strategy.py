@@ -172,6 +172,6 @@ def _precision_faults(strategy: Strategy, precision: str) -> list[str]:
     if not (strategy.is_sharded and precision == "fp16"):
         return []
     return [
-        "--accelerator.mixed_precision=fp16 has no loss scaler for sharded weights; use bf16, "
+        "fp16 has no loss scaler for sharded weights; use --accelerator.mixed_precision=bf16, "
         "which needs none, or leave out --parallelism.dp_shard"
     ]

@@ -8,6 +8,7 @@ from torch import nn
 from manyhands.config.features import NormalizationMode
 from manyhands.config.language import LanguageConfig
 from manyhands.config.policy import PolicyConfig
+from manyhands.config.size_limits import size_faults
 from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.lerobot_format.processor import Processors, Scaling, Tokenizing
@@ -44,7 +45,7 @@ def build_policy(
 
 def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
     """A policy with fresh weights around processors that are already there."""
-    faults = config.faults() + config.feature_faults()
+    faults = size_faults(config) or config.faults() + config.feature_faults()
     if faults:
         raise ConfigError(faults)
     network = network_maker(config.type)(config)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from manyhands import units
+from manyhands.config.advice import longer_warmup, push_notes
 from manyhands.config.changes import changes_since
 from manyhands.config.resolve import job_name_of
 from manyhands.config.schema import encode
@@ -50,6 +51,7 @@ def banner_of(run: Run, data: TrainingData) -> list[str]:
         f"Precision: {precision_in_use(world, run.learner.policy.dtype)}{unasked(config, world)}",
         f"Step mode: {STEP_MODES[run.learner.mode]}",
         *rates_told(config, share),
+        *push_notes(config),
         *(f"  rank {seat.rank} -> {seat.host} {seat.device} ({seat.name})" for seat in world.seats),
     ]
 
@@ -157,7 +159,7 @@ def rates_told(config: TrainConfig, share: Share) -> list[str]:
     if factor > 1 and share.samples_per_step < SMALL_BATCH:
         lines.append(
             f"NOTE: batches below {SMALL_BATCH} may need no larger rate: if training is unsteady, "
-            "try --scaling.lr=none or a longer --scheduler.num_warmup_steps"
+            f"try --scaling.lr=none or a longer warm-up by {longer_warmup(config)}"
         )
     return lines
 

@@ -26,6 +26,11 @@ def test_memory_is_used_only_where_it_is_ours(tmp_path, monkeypatch):
     monkeypatch.setattr(root, "_SHARED_MEMORY", tmp_path)
     home = ram_home()
     assert home == tmp_path / f"manyhands-{os.getuid()}"
+    assert home.stat().st_mode & 0o777 == 0o700
+    home.rmdir()
+    home.symlink_to(tmp_path / "elsewhere")
+    assert ram_home() is None
+    home.unlink()
     (tmp_path / "elsewhere").mkdir()
     home.symlink_to(tmp_path / "elsewhere")
     assert ram_home() is None

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import psutil
 
+from manyhands.data.location import make_private
+
 _SHARED_MEMORY = Path("/dev/shm")
 _LOCAL_FILE_SYSTEMS = {
     *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs"),
@@ -20,8 +22,7 @@ def ram_home() -> Path | None:
         return None
     home = _SHARED_MEMORY / f"manyhands-{os.getuid()}"
     # Everybody may write there: another user could have taken the name.
-    is_ours = not home.exists() or (home.stat().st_uid == os.getuid() and not home.is_symlink())
-    return home if is_ours else None
+    return home if make_private(home) else None
 
 
 def stores_folder(home: Path) -> Path:
