@@ -50,18 +50,18 @@ gpu-test: $(READY)
 # Hand-written kernels under a memory checker. Torch's allocator would hide accesses beyond a tensor
 # inside its blocks, so every tensor gets an allocation of its own. Torch reports API errors itself.
 COMPUTE_SANITIZER ?= compute-sanitizer
+KERNEL_TESTS := tests/policies/vision tests/training/test_adam_kernels.py -m kernels --hypothesis-profile=few
 gpu-memcheck: $(READY)
 	PYTORCH_NO_CUDA_MEMORY_CACHING=1 $(COMPUTE_SANITIZER) --tool=memcheck --padding=1024 \
 		--error-exitcode=9 --report-api-errors=no --target-processes=application-only \
-		$(BIN)/python -m pytest -m kernels --hypothesis-profile=few
+		$(BIN)/python -m pytest $(KERNEL_TESTS)
 
 # The same kernels in Triton's interpreter, which needs no GPU.
 TRITON := $(VENV)/triton
 $(TRITON): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target=$@ triton
 kernel-test: $(TRITON)
-	PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/pytest -m kernels \
-		--hypothesis-profile=few
+	PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/pytest $(KERNEL_TESTS)
 
 # Losses of all strategies, of all policies, at 1 to 4 processes; fifteen minutes on two cores.
 exactness: $(READY)

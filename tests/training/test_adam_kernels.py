@@ -150,6 +150,8 @@ def test_steps_are_exact_for_weights_of_any_shape_order_and_group(
         drawn = torch.randn(weight.shape, generator=generator).to(device)
         weight.grad = torch.empty_like(weight).copy_(drawn)
     optimizer.step()
+    for number, weight in enumerate(weights):
+        optimizer.state[weight]["step"] += 3 * number  # As after a change of what is trained.
     assert_steps_are_exact(optimizer, weights, scale, 2)
 
 
@@ -231,6 +233,22 @@ def test_an_optimizer_state_in_another_order_is_rejected(device):
     optimizer, weights = started(optim.AdamW, device)
     state = optimizer.state[weights[-1]]
     state["exp_avg_sq"] = state["exp_avg_sq"].contiguous()
+    tell(optimizer, None, is_bad=False)
+    with pytest.raises(RuntimeError, match="another memory layout"):
+        AdamSteps(optimizer)()
+
+
+def test_gaps_in_memory_are_rejected_even_if_all_tensors_have_them(device):
+    from manyhands.training.adam_kernels import AdamSteps
+
+    def gapped():
+        return torch.ones(4, 8, device=device)[:, :5]
+
+    weight = nn.Parameter(gapped())
+    weight.grad = gapped()
+    optimizer = built(optim.AdamW, [weight])
+    optimizer.step()
+    optimizer.state[weight] |= {"exp_avg": gapped(), "exp_avg_sq": gapped()}
     tell(optimizer, None, is_bad=False)
     with pytest.raises(RuntimeError, match="another memory layout"):
         AdamSteps(optimizer)()
