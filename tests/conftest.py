@@ -46,6 +46,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Options that make tests longer."""
     told = "damaged datasets to read and check; thousands before a release"
     parser.addoption("--num-damages", type=int, default=300, help=told)
+    told = "run the matrix of training steps on a CPU, to see that every case can be built"
+    parser.addoption("--steps-on-cpu", action="store_true", help=told)
 
 
 @pytest.fixture(scope="session")
