@@ -13,7 +13,8 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 # Tests start hundreds of processes, each of which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite gpu-test multi-gpu-test exactness launch-test soak interop slurm-test lint style types clean
+.PHONY: demo test suite gpu-test multi-gpu-test gpu-memcheck kernel-test exactness launch-test soak interop
+.PHONY: slurm-test lint style types clean
 
 RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
@@ -38,8 +39,29 @@ test: style
 suite: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 
+# Compiling is the CPU's work, so several processes share a GPU. Tests that measure memory or time run
+# alone, after them. A fault of the GPU kills its process; the report names the test, and the run ends.
+NUM_GPU_RUNNERS ?= $(shell echo $$(( $$(nproc) < 6 ? $$(nproc) : 6 )))
 gpu-test: $(READY)
-	$(BIN)/pytest -m gpu
+	OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=2 $(BIN)/pytest -m 'gpu and not gpu_serial' \
+		--numprocesses=$(NUM_GPU_RUNNERS) --dist=worksteal --max-worker-restart=0
+	$(BIN)/pytest -m 'gpu and gpu_serial'
+
+# Hand-written kernels under a memory checker. Torch's allocator would hide accesses beyond a tensor
+# inside its blocks, so every tensor gets an allocation of its own. Torch reports API errors itself.
+COMPUTE_SANITIZER ?= compute-sanitizer
+KERNEL_TESTS := tests/policies/vision tests/training/test_adam_kernels.py -m kernels --hypothesis-profile=few
+gpu-memcheck: $(READY)
+	PYTORCH_NO_CUDA_MEMORY_CACHING=1 $(COMPUTE_SANITIZER) --tool=memcheck --padding=1024 \
+		--error-exitcode=9 --report-api-errors=no --target-processes=application-only \
+		$(BIN)/python -m pytest $(KERNEL_TESTS)
+
+# The same kernels in Triton's interpreter, which needs no GPU.
+TRITON := $(VENV)/triton
+$(TRITON): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target=$@ triton
+kernel-test: $(TRITON)
+	PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/pytest $(KERNEL_TESTS)
 
 # Every strategy and step mode on two or more GPUs of this machine, failures included. Prints a table and
 # writes multi_gpu.json with the GPUs, versions and topology, to attach to a bug report.

@@ -27,6 +27,8 @@ DEADLINE_S = 200
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("manyhands", deadline=None)
+# For tools that slow everything down; chosen by --hypothesis-profile.
+settings.register_profile("few", parent=settings.get_profile("manyhands"), max_examples=12)
 settings.load_profile("manyhands")
 
 TINY_ACT = (*POLICIES["act"], "--policy.device=cpu", "--num_workers=0")
@@ -46,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--num-damages", type=int, default=300, help=told)
     told = "where results on several GPUs go"
     parser.addoption("--multi-gpu-json", default="multi_gpu.json", help=told)
+    told = "run the matrix of training steps on a CPU, to see that every case can be built"
+    parser.addoption("--steps-on-cpu", action="store_true", help=told)
 
 
 @pytest.fixture(scope="session")
@@ -249,6 +253,31 @@ def no_host_synchronization() -> Any:
     """Makes operations fail that wait for a device; see synchronization.py."""
     file = Path(__file__).with_name("synchronization.py")
     return runpy.run_path(str(file))["no_host_synchronization"]
+
+
+@pytest.fixture(scope="session")
+def any_layout() -> Any:
+    """Strategies of tensors in any memory layout; see layouts.py."""
+    return runpy.run_path(str(Path(__file__).with_name("layouts.py")))["any_layout"]
+
+
+@pytest.fixture(scope="session")
+def kernel_device() -> Any:
+    """Where Triton's kernels run: on a GPU, or interpreted on a CPU with TRITON_INTERPRET=1."""
+    import torch
+
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        pytest.importorskip("triton", reason="make kernel-test installs Triton")
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    return torch.device("cuda")
+
+
+@pytest.fixture(scope="session")
+def is_memory_checked() -> bool:
+    """Whether tests run under a memory checker, where nothing large or captured can run."""
+    return os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING") == "1"
 
 
 @pytest.fixture

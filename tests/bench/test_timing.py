@@ -23,6 +23,7 @@ def test_every_update_is_timed():
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_serial
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_a_gpu_counts_its_own_time():
     device = torch.device("cuda")

@@ -13,11 +13,9 @@ from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.launch.workers import run_workers
 from manyhands.parallel.world import (
-    Seat,
     accumulation_of,
     indexed,
     joined_world,
-    refuse_shared_gpus,
 )
 
 CPU = TrainConfig(policy=ActConfig(device="cpu"))
@@ -113,23 +111,6 @@ def test_the_device_of_a_single_process_has_an_index():
     with joined_world(TrainConfig(policy=ActConfig(device="cuda"))) as world:
         assert world.device == torch.device("cuda", torch.cuda.current_device())
         torch.cuda.set_device(world.device)
-
-
-def test_two_ranks_on_one_gpu_are_refused_by_name():
-    seats = [Seat(rank, "host", "cuda:0 uuid", "H200") for rank in range(2)]
-    with pytest.raises(EnvironmentFault, match="ranks 0 and 1 share GPU"):
-        refuse_shared_gpus(seats)
-
-
-def test_ranks_on_their_own_gpus_or_other_hosts_pass():
-    seats = [
-        Seat(0, "a", "cuda:0 one", "H200"),
-        Seat(1, "a", "cuda:1 two", "H200"),
-        Seat(2, "b", "cuda:0 one", "H200"),
-        Seat(3, "b", "cpu", "CPU"),
-        Seat(4, "b", "cpu", "CPU"),
-    ]
-    assert refuse_shared_gpus(seats) is None
 
 
 def test_double_precision_under_a_launchers_mixed_precision_is_refused(monkeypatch):

@@ -87,6 +87,7 @@ def test_weights_that_are_not_trained_have_no_gradients(planned):
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_serial
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize(
     "flags",

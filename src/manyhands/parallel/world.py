@@ -7,10 +7,8 @@ waits for a GPU.
 
 import gc
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import torch
@@ -26,6 +24,7 @@ from manyhands.errors import EnvironmentFault, Stopped, UserError
 from manyhands.parallel.exchange import check_thread, num_ranks, sum_over_ranks
 from manyhands.parallel.meeting import Meeting, met
 from manyhands.parallel.precision import precision_of, refuse_unfit
+from manyhands.parallel.seats import refuse_shared_gpus, seat_of
 from manyhands.parallel.strategy import Strategy, strategy_of
 from manyhands.stop import StopSignal
 
@@ -33,16 +32,6 @@ T = TypeVar("T")
 
 TAKEN_OVER = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_PARALLELISM_CONFIG")
 """Sharding is ours; by these variables Accelerate would shard a second time."""
-
-
-@dataclass(frozen=True)
-class Seat:
-    """Where one rank computes."""
-
-    rank: int
-    host: str
-    device: str
-    name: str
 
 
 class World:
@@ -65,7 +54,7 @@ class World:
         self.timeout = meeting.timeout
         self._host_group = meeting.host_group
         self._num_onces = 0
-        self.seats = self.gather(_seat(self.rank, self.device))
+        self.seats = self.gather(seat_of(self.rank, self.device))
         refuse_shared_gpus(self.seats)
 
     @property
@@ -285,24 +274,3 @@ def _refuse_missing_gpus(device: torch.device, launcher: Launcher) -> None:
             f"{launcher.num_local_ranks} processes on --policy.device={device}, but the number of "
             f"visible GPUs is {num_gpus}; start one process per GPU"
         )
-
-
-def _seat(rank: int, device: torch.device) -> Seat:
-    if device.type != "cuda":
-        return Seat(rank, socket.gethostname(), str(device), "CPU")
-    properties = torch.cuda.get_device_properties(device)
-    return Seat(rank, socket.gethostname(), f"{device} {properties.uuid}", properties.name)
-
-
-def refuse_shared_gpus(seats: list[Seat]) -> None:
-    """Refuse ranks that a launcher put onto the same GPU; they would only slow each other down."""
-    taken: dict[tuple[str, str], int] = {}
-    for seat in seats:
-        if not seat.device.startswith("cuda"):
-            continue
-        other = taken.setdefault((seat.host, seat.device.split()[-1]), seat.rank)
-        if other != seat.rank:
-            raise EnvironmentFault(
-                f"ranks {other} and {seat.rank} share GPU {seat.device} of {seat.host}; "
-                "the launcher must give each rank its own LOCAL_RANK"
-            )

@@ -4,6 +4,7 @@ Torch's own kernels write back gradients that they have scaled, and take a dozen
 is one here. Where tensors lie is read from a table: gradients lie elsewhere in every recording.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -86,20 +87,41 @@ class Group:
             torch.cuda.current_stream().synchronize()
         for row, weight, state in zip(self._places, self._weights, self._states, strict=True):
             tensors = (weight, gradient_of(weight), state["exp_avg"], state["exp_avg_sq"])
+            check_layout(tensors)
             row[2:] = torch.tensor([each.data_ptr() for each in tensors])
         self._table.copy_(self._places, non_blocking=True)
 
 
 def gradient_of(weight: Tensor) -> Tensor:
-    """The gradient of a weight, whose values have to lie in the same order."""
-    if weight.grad is None or order_of(weight.grad) != order_of(weight):
-        raise RuntimeError("a weight has no gradient, or one that is laid out otherwise")
+    """The gradient of a weight."""
+    if weight.grad is None:
+        raise RuntimeError("a weight has no gradient")
     return weight.grad
 
 
-def order_of(tensor: Tensor) -> list[int]:
-    """How values lie in memory: the strides of all dimensions that have more than one value."""
-    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+def check_layout(tensors: Iterable[Tensor]) -> None:
+    """Reject tensors whose values are not dense in memory, or not in the same order."""
+    orders = [order_of(each) for each in tensors]
+    if any(order != orders[0] for order in orders) or not is_dense(orders[0]):
+        raise RuntimeError(
+            "a weight, its gradient or its optimizer state has another memory layout"
+        )
+
+
+def order_of(tensor: Tensor) -> list[tuple[int, int]]:
+    """Stride and size of every dimension that has more than one value."""
+    pairs = zip(tensor.stride(), tensor.shape, strict=True)
+    return [(stride, size) for stride, size in pairs if size > 1 and tensor.numel() > 0]
+
+
+def is_dense(order: list[tuple[int, int]]) -> bool:
+    """Whether every value lies beside the next, without gaps and overlaps."""
+    expected = 1
+    for stride, size in sorted(order):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 @triton.jit

@@ -30,6 +30,7 @@ def test_moments_on_the_cpu_are_those_of_the_clock():
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_serial
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_the_host_is_done_before_the_gpu():
     device = torch.device("cuda")

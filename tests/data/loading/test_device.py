@@ -218,6 +218,7 @@ class TestOnAGpu:
         rows = [batch["index"].tolist() for batch in kept]
         assert rows == [[2 * number, 2 * number + 1] for number in range(50)]
 
+    @pytest.mark.gpu_serial
     def test_the_next_batch_is_had_while_the_gpu_is_busy(self):
         with on_gpu(2, 8) as batches:
             list(islice(batches, 20))

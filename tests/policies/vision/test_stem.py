@@ -3,8 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from manyhands.policies.vision.stem import Stem, image_cells, weight_cells
+
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 
 
 @pytest.mark.parametrize("size", [(8, 8), (7, 9), (12, 5), (1, 2)])
@@ -27,9 +31,58 @@ def test_cells_have_their_channels_last_and_as_many_as_kernels_like():
     assert cells.shape == (2, 16, 6, 7)
 
 
+@given(
+    data=st.data(),
+    number=st.sampled_from([0, 1, 2, 3]),
+    size=st.tuples(st.integers(1, 23), st.integers(1, 23)),
+    num_outputs=st.integers(1, 5),
+)
+def test_images_and_weights_of_any_size_and_layout_give_the_same_gradients(
+    any_layout, data, number, size, num_outputs
+):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(number, 3, *size, dtype=torch.float64, generator=generator)
+    weight = torch.rand(num_outputs, 3, 7, 7, dtype=torch.float64, generator=generator)
+    leaves = [data.draw(any_layout(each)).requires_grad_() for each in (images, weight)]
+    expected = F.conv2d(*leaves, stride=2, padding=3)
+    found = F.conv2d(image_cells(leaves[0]), weight_cells(leaves[1]))
+    assert found.shape == expected.shape
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    wanted, got = (torch.autograd.grad(sums.square().sum(), leaves) for sums in (expected, found))
+    torch.testing.assert_close(got, wanted, rtol=1e-11, atol=1e-11)
+
+
 @pytest.mark.gpu
+@pytest.mark.kernels
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_gpu_finds_what_a_cpu_finds():
-    stem, images = Stem(8).double(), torch.rand(2, 3, 9, 10, dtype=torch.float64)
-    expected = stem(images)
-    torch.testing.assert_close(stem.cuda()(images.cuda()).cpu(), expected)
+@settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(
+    data=st.data(),
+    number=st.sampled_from([0, 1, 2, 3, 33]),
+    size=st.tuples(st.integers(1, 43), st.integers(1, 43)),
+    precision=st.sampled_from(list(TOLERANCES)),
+)
+def test_a_gpu_finds_what_a_cpu_finds_in_any_layout(any_layout, data, number, size, precision):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(number, 3, *size, generator=generator).to(precision)
+    weight = torch.randn(64, 3, 7, 7, generator=generator).to(precision)
+    leaves = [each.double().requires_grad_() for each in (images, weight)]
+    expected = F.conv2d(*leaves, stride=2, padding=3)
+    upper = torch.randn(expected.shape, generator=generator).to(precision)
+    expected.backward(upper.double())
+    stem = Stem(64).to("cuda", precision)
+    stem.weight.data = data.draw(any_layout(weight.cuda(), is_dense=True))
+    leaf = data.draw(any_layout(images.cuda())).requires_grad_()
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        found = stem(leaf)
+        found.backward(data.draw(any_layout(upper.cuda())))
+    pairs = [
+        (found.detach(), expected.detach()),
+        (leaf.grad, leaves[0].grad),
+        (stem.weight.grad, leaves[1].grad),
+    ]
+    for got, wanted in pairs:
+        # Relative to the largest: sums of many products may cancel out.
+        scale = wanted.abs().max().item() if wanted.numel() else 1.0
+        most = TOLERANCES[precision] * scale
+        torch.testing.assert_close(got.cpu().double(), wanted, rtol=0, atol=most)

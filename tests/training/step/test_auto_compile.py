@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from manyhands.parallel.world import Seat
+from manyhands.parallel.seats import Seat
 from manyhands.training.step import auto_compile
 from manyhands.training.step.auto_compile import NUM_SETTLING, AutoCompile
 from manyhands.training.step.verdict import MAX_UNFINISHED, Verdict

@@ -193,6 +193,7 @@ class TestOnAGpu:
         small = torch.empty(1, device="cuda")
         assert torch.cuda.memory_allocated() <= held + small.untyped_storage().nbytes() + 512
 
+    @pytest.mark.gpu_serial
     def test_a_graph_gives_its_memory_back(self, command, tmp_path):
         argv = command.argv(tmp_path / "run", *FLAGS, "--step.mode=graph")
         held = []

@@ -25,7 +25,9 @@ def pool(images: Tensor) -> tuple[Tensor, Tensor]:
 @torch.library.custom_op("manyhands::spread", mutates_args=())
 def spread(gradient: Tensor, places: Tensor, height: int, width: int) -> Tensor:
     """The gradient of images from that of their windows."""
+    # A compiler may hand over either input in strides of its own choice.
     gradient = gradient.contiguous(memory_format=torch.channels_last)
+    places = places.contiguous(memory_format=torch.channels_last)
     whole = _images_of(gradient, places, height, width)
     _run(_spread, (gradient, places, whole), whole.shape)
     return whole
@@ -61,8 +63,10 @@ pool.register_autograd(_back, setup_context=_keep)
 
 def _run(kernel, tensors, size):
     number, channels, height, width = size
+    # At most as many as pixels, so 32 bits count them all, the idle threads of the last block too.
     total = number * channels * -(-height // 2) * -(-width // 2)
-    kernel[(triton.cdiv(total, BLOCK),)](*tensors, total, channels, height, width, BLOCK)
+    if total > 0:
+        kernel[(triton.cdiv(total, BLOCK),)](*tensors, total, channels, height, width, BLOCK)
 
 
 @triton.jit
@@ -80,7 +84,8 @@ def _pool(
     inside = number < total
     image, row, column, channel = _cell_of(number, channels, height, width)
     best = tl.full((block,), float("-inf"), tl.float32)
-    place = tl.zeros((block,), tl.int32)
+    # Where all pixels are -inf the first one counts, which is not the padding around the image.
+    place = tl.where(row > 0, 0, 3) + tl.where(column > 0, 0, 1)
     for offset in tl.static_range(9):
         y, x = 2 * row + offset // 3 - 1, 2 * column + offset % 3 - 1
         seen = inside & (y >= 0) & (y < height) & (x >= 0) & (x < width)

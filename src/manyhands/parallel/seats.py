@@ -1,0 +1,40 @@
+"""Where ranks compute: their hosts and devices."""
+
+import socket
+from dataclasses import dataclass
+
+import torch
+
+from manyhands.errors import EnvironmentFault
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where one rank computes."""
+
+    rank: int
+    host: str
+    device: str
+    name: str
+
+
+def seat_of(rank: int, device: torch.device) -> Seat:
+    """Where this rank computes."""
+    if device.type != "cuda":
+        return Seat(rank, socket.gethostname(), str(device), "CPU")
+    properties = torch.cuda.get_device_properties(device)
+    return Seat(rank, socket.gethostname(), f"{device} {properties.uuid}", properties.name)
+
+
+def refuse_shared_gpus(seats: list[Seat]) -> None:
+    """Refuse ranks that a launcher put onto the same GPU; they would only slow each other down."""
+    taken: dict[tuple[str, str], int] = {}
+    for seat in seats:
+        if not seat.device.startswith("cuda"):
+            continue
+        other = taken.setdefault((seat.host, seat.device.split()[-1]), seat.rank)
+        if other != seat.rank:
+            raise EnvironmentFault(
+                f"ranks {other} and {seat.rank} share GPU {seat.device} of {seat.host}; "
+                "the launcher must give each rank its own LOCAL_RANK"
+            )
