@@ -20,9 +20,13 @@ COMMON = (
     "--num_workers=0",
     "--accelerator.mixed_precision=no",
     "--optimizer.lr=1e-4",
+    "--scheduler.type=constant_with_warmup",
+    "--scheduler.num_warmup_steps=0",
     "--timeout_s=120",
 )
-"""Float32: rounding, which depends on the number of ranks, stays small."""
+"""Float32: rounding, which depends on the number of ranks, stays small. A constant learning rate:
+runs of other lengths have the same losses.
+"""
 IMAGES = ("--policy.pretrained_backbone_weights=null",)
 POLICY_FLAGS = {
     "act": (*POLICIES["act"], *IMAGES, "--policy.dropout=0"),
@@ -65,7 +69,7 @@ TF32 rounds sums over other batches otherwise, and fused kernels in other places
 DEADLINES_S = {"compile": 900.0, "auto": 1500.0}
 DEADLINE_S = 300.0
 DECISIONS = ("Switched to the compiled step", "Compiled step not", "Compiled step disabled")
-DECISIONS += ("CUDA graph of compiled modules",)
+DECISIONS += ("CUDA graph of compiled modules", "CUDA graph disabled")
 """What a run in the mode auto logs once it has decided."""
 
 

@@ -7,6 +7,9 @@ import torch
 from multi_gpu_cases import CPU_CASES, Case, gpu_cases
 from multi_gpu_runs import Result, Runs, document_of, largest_difference, table_of
 
+from manyhands.config.optim import ConstantWithWarmupConfig
+from manyhands.config.resolve import read_train_config
+
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
@@ -59,6 +62,14 @@ def test_results_become_a_table_and_a_document():
 def test_cases_have_names_of_their_own():
     names = [case.name for case in gpu_cases()]
     assert len(names) == len({*names}) >= 19
+
+
+@pytest.mark.parametrize("case", [*gpu_cases()], ids=lambda case: case.name)
+def test_every_flag_is_known_and_losses_do_not_depend_on_the_number_of_steps(case):
+    config = read_train_config(["--dataset.root=data", "--policy.device=cpu", *case.flags])
+    assert config.step.mode == case.mode
+    assert config.launch.num_processes == case.num_processes
+    assert isinstance(config.scheduler, ConstantWithWarmupConfig)
 
 
 @pytest.mark.gpu

@@ -32,12 +32,11 @@ import torch.distributed as dist
 from manyhands.parallel.exchange import apart, num_ranks, stack_over_ranks, sum_over_ranks
 
 dist.init_process_group("gloo")
-rank = dist.get_rank()
-own = torch.arange(3.0) + 10 * rank
+own = torch.arange(3.0) + 10 * dist.get_rank()
 said = [torch.tensor(num_ranks()), stack_over_ranks(own), sum_over_ranks(own), own]
 with apart():
-    # Rank 1 is gone by now, and nobody waits for it.
-    said += [torch.tensor(num_ranks()), stack_over_ranks(own), sum_over_ranks(own)] * (1 - rank)
+    said += [torch.tensor(num_ranks()), stack_over_ranks(own), sum_over_ranks(own)]
+said.append(sum_over_ranks(own))
 torch.save(said, f"{sys.argv[1]}/{dist.get_rank()}.pt")
 dist.destroy_process_group()
 """
@@ -115,4 +114,6 @@ def test_ranks_see_all_tensors_and_keep_their_own(tmp_path: Path):
         said = [value.tolist() for value in torch.load(tmp_path / f"{rank}.pt")]
         both = [[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]]
         assert said[:4] == [2, both, [10.0, 12.0, 14.0], both[rank]]
-        assert said[4:] == ([2, [both[0], both[0]], both[0]] if rank == 0 else [])
+        # Apart from the others, a rank has its own row in place of theirs.
+        alone = [2, [both[rank]] * 2, both[rank]]
+        assert said[4:] == [*alone, [10.0, 12.0, 14.0]]

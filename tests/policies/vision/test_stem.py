@@ -82,6 +82,9 @@ def test_a_gpu_finds_what_a_cpu_finds_in_any_layout(any_layout, data, number, si
         (stem.weight.grad, leaves[1].grad),
     ]
     for got, wanted in pairs:
+        if got is None:
+            assert number == 0  # Without images there is no gradient.
+            continue
         # Relative to the largest: sums of many products may cancel out.
         scale = wanted.abs().max().item() if wanted.numel() else 1.0
         most = TOLERANCES[precision] * scale

@@ -98,7 +98,9 @@ class Trial:
                 f"a trial needs {units.num_bytes(peak + RESERVED_BYTES)} of GPU memory, and "
                 f"{units.num_bytes(free)} are free"
             )
-        request = self._request(inputs.mapped(torch.clone), min(2 * peak, free - RESERVED_BYTES))
+        # Here and not in the thread: it has no business with the GPU while a graph is captured.
+        given = inputs.mapped(lambda each: each.to("cpu"))
+        request = self._request(given, min(2 * peak, free - RESERVED_BYTES))
         self._thread = threading.Thread(target=self._run, args=(request,), daemon=True)
         self._thread.start()
         return None
@@ -136,8 +138,6 @@ class Trial:
     def _run(self, request: TrialRequest) -> None:
         """Run the trial to its end; one that dies without a verdict is a verdict too."""
         log = self.verdicts.log_path(self._key)
-        host = torch.device("cpu")
-        request = replace(request, inputs=request.inputs.mapped(lambda each: each.to(host)))
         began = time.monotonic()
         self._process = start_trial(log, self._work.world.device.index or 0)
         if self._is_closed:
@@ -162,7 +162,7 @@ class Trial:
 
 def start_trial(log: Path, gpu: int, num_processes: int = 1) -> subprocess.Popen[bytes]:
     """Start a process that reads a request, one of several at a time."""
-    num_threads = min(MAX_COMPILE_THREADS, num_cores() // 4) // num_processes
+    num_threads = min(MAX_COMPILE_THREADS, num_cores() // 2) // num_processes
     return start_in_background([sys.executable, "-m", PROGRAM], log, gpu, max(1, num_threads))
 
 

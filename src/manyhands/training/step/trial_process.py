@@ -6,6 +6,7 @@ further processes compile one class of modules each. All share a cache of kernel
 """
 
 import pickle
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from manyhands.training.step.trial import TrialRequest
     from manyhands.training.step.verdict import Verdict
 
+MAX_COMPILE_S = 300.0
+"""How long further processes may compile."""
 NUM_COMPARED = 5
 """Steps whose losses are compared with those of eager steps."""
 MAX_LOSS_DIFFERENCE = 0.1
@@ -100,9 +103,14 @@ def compiling_in_parallel(request: "TrialRequest", network: "nn.Module") -> Iter
         process.stdin.write(pickle.dumps(replace(request, only=only)))
         process.stdin.close()
     yield
+    deadline = time.monotonic() + MAX_COMPILE_S
     for process in processes:
-        # One that failed leaves its work to this process, which will tell why.
-        process.wait()
+        # One that fails or hangs leaves its work to this process.
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def compile_class(request: "TrialRequest", only: int) -> None:
