@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format.checkpoint import write_training_state
 from manyhands.manifest import MANIFEST, Entry, entries_of, entry_of, manifest_text
 from manyhands.parallel.world import World
+from manyhands.version import VERSION
 
 ROOM = 1.05
 """How much more than its tensors a checkpoint takes."""
@@ -116,7 +116,7 @@ class CheckpointFiles:
                 "checkpoint_format": strategy.checkpoint_format,
             },
             "versions": {
-                "manyhands": version("manyhands"),
+                "manyhands": VERSION,
                 "torch": torch.__version__,
                 "python": platform.python_version(),
             },
