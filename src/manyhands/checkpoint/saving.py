@@ -42,6 +42,7 @@ class Saving:
         self.fault: str | None = None
         """Why nothing was saved."""
         self._error: BaseException | None = None
+        self._is_hurried = threading.Event()
         self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
 
     def start(self, say: Say) -> None:
@@ -54,6 +55,10 @@ class Saving:
         self._thread.join()
         if self._error is not None:
             raise self._error
+
+    def hurry(self) -> None:
+        """Do not pause between attempts: training waits to save what is newer."""
+        self._is_hurried.set()
 
     def wait(self, seconds: float) -> None:
         """Wait for the end, but not longer than some seconds, and whatever it is."""
@@ -79,7 +84,7 @@ class Saving:
             if pause_s is None:
                 break
             self._tell(f"WARNING: {self.fault}; trying again in {pause_s:.0f} s")
-            time.sleep(pause_s if self._world.is_main else 0.0)
+            self._is_hurried.wait(pause_s if self._world.is_main else 0.0)
         self._files.give_up()
         self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training goes on")
 
@@ -91,7 +96,7 @@ class Saving:
         """Let all ranks write, end it, and say how it went."""
         verdict = f"{DAMAGE}the main rank failed"
         try:
-            fault = self._guarded(self._files.make_room)
+            fault = self._guarded(lambda: self._files.make_room(self._learner))
             self._channel.say(f"{key}/open", f"{DAMAGE}{fault}" if fault else "")
             fault = fault or self._take_in(key)
             verdict = f"{DAMAGE}{fault}" if fault else ""

@@ -34,18 +34,6 @@ class Snapshot:
     parts: Mapping[str, Part] = field(default_factory=dict)
     """What this rank has to save by itself."""
 
-    @property
-    def num_bytes(self) -> int:
-        """About what this rank will write."""
-        moments = [
-            value
-            for values in self.state.optimizer.get("state", {}).values()
-            for value in values.values()
-        ]
-        weights = [value for each in self.policies.values() for value in (each or {}).values()]
-        parts = [part.values for part in self.parts.values()]
-        return sum(value.nbytes for value in (*moments, *weights, *parts))
-
 
 class Memory(Protocol):
     """What can be put back, from a folder or from shards."""

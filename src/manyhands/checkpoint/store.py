@@ -21,6 +21,7 @@ from manyhands.config.folders import (
     PRETRAINED,
     SHARDS,
     TRAINING_STATE,
+    removal_of,
 )
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError, Diverged, UserError
@@ -87,6 +88,8 @@ class CheckpointStore:
 
         Training may go on at once; scores are what was measured there.
         """
+        if self._saving is not None:
+            self._saving.hurry()
         self.finish()
         snapshot = learner.snapshot(position)
         files = CheckpointFiles(self._run_dir, self._config, self._world, snapshot, scores or {})
@@ -117,9 +120,10 @@ class CheckpointStore:
         """Wait for the last save, without which a run has not ended well."""
         self.finish()
         if self._saving is not None and self._saving.fault is not None:
+            advice = "Free some space or choose another --output_dir, then --resume"
             raise CheckpointError(
-                f"{self._saving.fault}; older ones are intact. Free some space or choose another "
-                "--output_dir, then --resume"
+                removal_of(self._run_dir)
+                or f"{self._saving.fault}; older ones are intact. {advice}"
             )
 
     def news(self) -> list[str]:
