@@ -66,7 +66,8 @@ class CheckpointStore:
         position, notes = self.load(folder, learner)
         if self._world.is_main and folder.parent == (self._run_dir / CHECKPOINTS).resolve():
             point_link(folder.parent / LAST, folder.name)
-        warnings = [f"WARNING: passed over {fault}" for fault in faults]
+        used = f"resuming from {folder.name} instead"
+        warnings = [f"WARNING: skipped a damaged checkpoint: {fault}; {used}" for fault in faults]
         return position, [*warnings, *told_changes(changes_since(folder, self._config)), *notes]
 
     def load(self, folder: Path, learner: Learner) -> tuple[Position, list[str]]:
