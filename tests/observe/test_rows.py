@@ -3,7 +3,7 @@
 import errno
 from pathlib import Path
 
-from manyhands.observe.rows import RowFile, read_rows
+from manyhands.observe.rows import UNFINISHED, RowFile, read_rows
 
 
 def test_a_resumed_file_keeps_rows_up_to_its_step_only(tmp_path: Path):
@@ -65,3 +65,12 @@ def test_rows_wait_while_the_disk_is_full(tmp_path: Path, small_files):
     rows.append({"step": 4})
     assert rows.fault is None
     assert [row["step"] for row in read_rows(path)] == [1, 2, 3, 4]
+
+
+def test_a_resumed_file_drops_the_row_of_a_request_to_stop(tmp_path: Path):
+    path = tmp_path / "rows.jsonl"
+    rows = RowFile(path, 0)
+    rows.append({"step": 10})
+    rows.append({"step": 15, UNFINISHED: True})
+    RowFile(path, 15).append({"step": 20})
+    assert [row["step"] for row in read_rows(path)] == [10, 20]

@@ -130,6 +130,7 @@ class CheckpointFiles:
             "samples": state.samples,
             "saved_at": time.time(),
             "scores": self._scores,
+            **({} if self._snapshot.lap is None else {"lap": self._snapshot.lap}),
             "topology": {
                 "num_processes": self._world.size,
                 "strategy": strategy.kind.value,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -33,6 +33,8 @@ class Snapshot:
     state: TrainingState
     parts: Mapping[str, Part] = field(default_factory=dict)
     """What this rank has to save by itself."""
+    lap: Mapping[str, Any] | None = None
+    """Measures that are not logged yet, where a request to stop came between two rows."""
 
 
 class Memory(Protocol):

@@ -1,9 +1,11 @@
 """Checkpoints of a run: saved whole behind the back of training, restored exactly."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from manyhands.atomic import point_link
 from manyhands.checkpoint.files import CheckpointFiles
@@ -26,6 +28,7 @@ from manyhands.config.folders import (
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError, Diverged, UserError
 from manyhands.lerobot_format.checkpoint import read_progress, read_training_state
+from manyhands.manifest import ManifestFault, read_manifest
 from manyhands.parallel.world import World
 
 GRACE_S = 60.0
@@ -40,6 +43,19 @@ def resumed_position(config: TrainConfig) -> Position:
     return Position(state.step, state.samples)
 
 
+def resumed_lap(config: TrainConfig) -> Mapping[str, Any] | None:
+    """Measures that the resumed run had not logged when it was stopped; None where all were."""
+    if not config.resumes:
+        return None
+    try:
+        facts, _ = read_manifest(Path(str(config.resume)))
+    except ManifestFault:
+        # Checkpoints of LeRobot have none.
+        return None
+    lap: Mapping[str, Any] | None = facts.get("lap")
+    return lap
+
+
 class CheckpointStore:
     """The checkpoints of one run directory."""
 
@@ -50,6 +66,8 @@ class CheckpointStore:
         self._channel = world.watch.channel("saves")
         self._saving: Saving | None = None
         self._num_saves = 0
+        self.unfinished_lap: Callable[[], Mapping[str, Any] | None] = lambda: None
+        """Asked at every save for measures that are not logged yet."""
         self._said: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
             sweep(run_dir)
@@ -92,7 +110,7 @@ class CheckpointStore:
         if self._saving is not None:
             self._saving.hurry()
         self.finish()
-        snapshot = learner.snapshot(position)
+        snapshot = replace(learner.snapshot(position), lap=self.unfinished_lap())
         files = CheckpointFiles(self._run_dir, self._config, self._world, snapshot, scores or {})
         self._num_saves += 1
         self._saving = Saving(str(self._num_saves), files, learner, self._world, self._channel)

@@ -8,6 +8,9 @@ from typing import Any
 
 from manyhands.atomic import whole_file
 
+UNFINISHED = "unfinished"
+"""The mark of a row that a request to stop wrote before its time; a resumed run replaces it."""
+
 
 class GrowingFile:
     """A file that texts are added to; where they cannot be written, they wait in memory."""
@@ -66,9 +69,10 @@ class RowFile:
         self._write([*rows, last | values])
 
     def keep_until(self, step: int) -> None:
-        """Drop the rows of updates after a step."""
+        """Drop the rows of steps after a step, and unfinished ones."""
         if self._path.exists() or self._file.unwritten:
-            self._write([row for row in self._rows() if row.get("step", 0) <= step])
+            kept = [row for row in self._rows() if row.get("step", 0) <= step]
+            self._write([row for row in kept if not row.get(UNFINISHED)])
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         with whole_file(self._path) as scratch:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from manyhands.checkpoint.snapshot import Position
-from manyhands.checkpoint.store import CheckpointStore, resumed_position
+from manyhands.checkpoint.store import CheckpointStore, resumed_lap, resumed_position
 from manyhands.config.policy import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream, Share
@@ -66,6 +66,8 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     clock, due = Clock(world.watch.begin), Due.from_config(config, POLL_EVERY[world.device.type])
     held_out = held_out_of(config, data, learner.policy, world)
     journal = journal_of(config, run_dir, start, world)
+    meter = Meter(world, clock, share.samples_per_step, due, start.step)
+    continue_lap(meter, config, checkpoints)
     run = Run(
         config=config,
         run_dir=run_dir,
@@ -79,7 +81,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         journal=journal,
         audit=audit_of(config, run_dir, start, world),
         clock=clock,
-        meter=Meter(world, clock, share.samples_per_step),
+        meter=meter,
         guard=guard_of(config, stream, world, journal),
         remarks=Remarks(journal),
         due=due,
@@ -132,6 +134,14 @@ def journal_of(
 def audit_of(config: TrainConfig, run_dir: Path, start: Position, world: World) -> Audit | NoAudit:
     """A record of every sample, where asked for."""
     return Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
+
+
+def continue_lap(meter: Meter, config: TrainConfig, checkpoints: CheckpointStore) -> None:
+    """Let the rows of a run that was stopped be those of one that was not."""
+    lap = resumed_lap(config)
+    if lap is not None:
+        meter.resume(lap)
+    checkpoints.unfinished_lap = lambda: meter.unfinished
 
 
 def held_out_of(
