@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from manyhands.checkpoint.snapshot import Position
-from manyhands.checkpoint.store import CheckpointStore, resumed_lap, resumed_position
+from manyhands.checkpoint.store import CheckpointStore, resumed_position
 from manyhands.config.policy import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream, Share
@@ -32,6 +32,7 @@ from manyhands.training.due import Due
 from manyhands.training.ema import LIVE
 from manyhands.training.fitting import fitting_share
 from manyhands.training.guard import Guard
+from manyhands.training.host_draws import learner_type, seed_host
 from manyhands.training.learner import Learner
 from manyhands.training.loading import loading_of, max_ram_of
 from manyhands.training.meter import Meter
@@ -66,8 +67,6 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     clock, due = Clock(world.watch.begin), Due.from_config(config, POLL_EVERY[world.device.type])
     held_out = held_out_of(config, data, learner.policy, world)
     journal = journal_of(config, run_dir, start, world)
-    meter = Meter(world, clock, share.samples_per_step, due, start.step)
-    continue_lap(meter, config, checkpoints)
     run = Run(
         config=config,
         run_dir=run_dir,
@@ -81,7 +80,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         journal=journal,
         audit=audit_of(config, run_dir, start, world),
         clock=clock,
-        meter=meter,
+        meter=Meter(world, clock, share.samples_per_step, due, start.step),
         guard=guard_of(config, stream, world, journal),
         remarks=Remarks(journal),
         due=due,
@@ -112,7 +111,8 @@ def learner_of(
     with waking(world.device), told_if_full(share, world):
         policy, notes = make_policy(config, stats, world.device)
         engine = engine_of(world, share.num_parts, config.accelerator.ddp)
-        return Learner(policy, config, engine, world, share), notes
+        make = learner_type(policy.config.type)
+        return make(policy, config, engine, world, share), notes
 
 
 def guard_of(
@@ -134,14 +134,6 @@ def journal_of(
 def audit_of(config: TrainConfig, run_dir: Path, start: Position, world: World) -> Audit | NoAudit:
     """A record of every sample, where asked for."""
     return Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
-
-
-def continue_lap(meter: Meter, config: TrainConfig, checkpoints: CheckpointStore) -> None:
-    """Let the rows of a run that was stopped be those of one that was not."""
-    lap = resumed_lap(config)
-    if lap is not None:
-        meter.resume(lap)
-    checkpoints.unfinished_lap = lambda: meter.unfinished
 
 
 def held_out_of(
@@ -172,7 +164,9 @@ def make_policy(
     assert config.policy is not None
     policy_config = replace(config.policy, device=device.type)
     stats, dtype = scaling_stats(config, stats), DTYPES[config.dtype]
-    torch.manual_seed(derive_seed(config.seed, "weights"))
+    seed = derive_seed(config.seed, "weights")
+    torch.manual_seed(seed)
+    seed_host(seed)
     if config.resumes:
         # A run goes on scaling as it began, whatever its dataset has grown to.
         saved = saved_stats(str(config.resume))
