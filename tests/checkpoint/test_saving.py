@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from manyhands.checkpoint.files import CheckpointFiles
@@ -14,6 +15,7 @@ from manyhands.checkpoint.snapshot import Snapshot
 from manyhands.config.act import ActConfig
 from manyhands.config.checkpoints import newest_whole
 from manyhands.config.train import TrainConfig
+from manyhands.errors import RankLost
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.lerobot_format.files import write_tensors
 from manyhands.parallel.world import World, joined_world
@@ -83,6 +85,30 @@ def test_a_newer_save_does_not_wait_for_the_pauses_of_one_that_fails(tmp_path, w
     saving.hurry()
     saving.finish()
     assert "Input/output error" in str(saving.fault)
+
+
+class LostChannel:
+    """The messages of a run whose main rank is gone."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def say(self, name: str, text: str = "") -> None:
+        raise self._error
+
+    hear = say
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("error", [RankLost(), dist.DistError("Broken pipe")])
+def test_a_save_that_loses_a_rank_leaves_no_checkpoint_and_no_traceback(tmp_path, world, error):
+    snapshot = Snapshot({"pretrained_model": {"w": torch.zeros(3)}}, STATE)
+    files = CheckpointFiles(tmp_path, CONFIG, world, snapshot, {})
+    saving = Saving("1", files, SlowLearner(), world, LostChannel(error))
+    saving.start(lambda line: None)
+    with pytest.raises(type(error)):
+        saving.finish()
+    assert newest_whole(tmp_path) is None
 
 
 class TensorLearner:

@@ -8,8 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 
+import torch.distributed as dist
+
 from manyhands.checkpoint.files import CheckpointFiles, told
 from manyhands.checkpoint.snapshot import Learner
+from manyhands.errors import RankLost
 from manyhands.manifest import Entry
 from manyhands.parallel.channel import Channel, OwnChannel
 from manyhands.parallel.world import World
@@ -67,6 +70,9 @@ class Saving:
     def _run(self) -> None:
         try:
             self._try_often()
+        except (RankLost, dist.DistError) as error:
+            # The main thread finds out by itself; a thread's traceback would only hide its words.
+            self._error = error
         except BaseException as error:
             self._error = error
             raise

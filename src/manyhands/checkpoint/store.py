@@ -26,7 +26,7 @@ from manyhands.config.folders import (
     removal_of,
 )
 from manyhands.config.train import TrainConfig
-from manyhands.errors import CheckpointError, Diverged, UserError
+from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import read_progress, read_training_state
 from manyhands.manifest import ManifestFault, read_manifest
 from manyhands.parallel.world import World
@@ -126,11 +126,14 @@ class CheckpointStore:
 
     @contextmanager
     def concluded(self) -> Iterator[None]:
-        """Do not leave before the last save is written, whatever else ends a run."""
+        """Do not leave before the last save is written, whatever else ends a run.
+
+        Where a rank was lost, its watchdog and its launcher may end this process before.
+        """
         try:
             yield
-        except (UserError, Diverged):
-            if self._saving is not None:
+        except BaseException as error:
+            if self._saving is not None and isinstance(error, Exception):
                 self._saving.wait(GRACE_S)
             raise
         self._conclude()
