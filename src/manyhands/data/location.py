@@ -66,6 +66,11 @@ def shared_home() -> Path:
     return Path(tempfile.gettempdir()) / f"manyhands-{os.getuid()}"
 
 
+def is_in_pod() -> bool:
+    """Whether Kubernetes started this process."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ
+
+
 def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
     try:
         return _snapshot(repo_id, revision, cache / "hub")
