@@ -2,12 +2,14 @@
 
 import json
 import os
+import resource
 import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,22 @@ def record_vectors(
 def record_tiny() -> Any:
     """Records what the tiny dataset has, otherwise: root, name of the state, lengths, numbers."""
     return record_vectors
+
+
+@pytest.fixture
+def small_files() -> Any:
+    """Lets no file of this process grow beyond some bytes: a disk that is full, for everybody."""
+
+    @contextmanager
+    def limited(num_bytes: int) -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from manyhands.version import VERSION
+
 if TYPE_CHECKING:
     from manyhands.config.resolve import read_train_config as read_train_config
     from manyhands.config.train import TrainConfig as TrainConfig
@@ -10,7 +12,7 @@ if TYPE_CHECKING:
     from manyhands.policies.load import load_policy as load_policy
     from manyhands.training.processes import train as train
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = ["TrainConfig", "load_policy", "open_dataset", "read_train_config", "train"]
 
 # Found on first use, so that `import manyhands` and the command line do not wait for torch.

@@ -1,11 +1,58 @@
 """How many processor cores this process may use."""
 
+import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def num_cores() -> int:
     """Cores the scheduler allows, which may be fewer than the machine has."""
     if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
+        return max(1, min(len(os.sched_getaffinity(0)), cgroup_cores(CGROUPS, OWN_CGROUPS)))
     return os.cpu_count() or 1
+
+
+def cgroup_cores(root: Path, own: Path) -> int:
+    """Cores that the CPU quotas of a container or a job amount to, rounded up; or no limit."""
+    quotas = [quota for folder in _cpu_folders(root, own) if (quota := _quota(folder)) is not None]
+    return math.ceil(min(quotas)) if quotas else sys.maxsize
+
+
+def _cpu_folders(root: Path, own: Path) -> Iterator[Path]:
+    """The groups that this process is in, with all that they are in themselves."""
+    lines = []
+    with suppress(OSError):
+        lines = own.read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        _, controllers, place = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        # Version 1 mounts each set of controllers by its name, version 2 all of them at the root.
+        mount = root / controllers
+        inner = mount / place.strip("/")
+        # A container may see the path of its group, but only the group itself at the root.
+        yield from (folder for folder in (inner, *inner.parents) if folder.is_relative_to(mount))
+
+
+def _quota(folder: Path) -> float | None:
+    """Cores that one group allows; None where it sets no limit."""
+    with suppress(OSError, ValueError):
+        quota, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
+        return _ratio(quota, period)
+    with suppress(OSError, ValueError):
+        quota = (folder / "cpu.cfs_quota_us").read_text(encoding="utf-8")
+        return _ratio(quota, (folder / "cpu.cfs_period_us").read_text(encoding="utf-8"))
+    return None
+
+
+def _ratio(quota: str, period: str) -> float | None:
+    """CPU time per time, as version 2 says it (max 100000) or version 1 (-1 and 100000)."""
+    if quota == "max" or int(quota) <= 0:
+        return None
+    return int(quota) / int(period)

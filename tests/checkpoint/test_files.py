@@ -39,7 +39,8 @@ def save(run_dir: Path, step: int, world: World) -> None:
     state = TrainingState(step, 8 * step, 1, 8, 1, optimizer=moments)
     snapshot = Snapshot({"pretrained_model": WEIGHTS}, state)
     files = CheckpointFiles(run_dir, CONFIG, world, snapshot, {})
-    files.make_room()
+    run_dir.mkdir(exist_ok=True)
+    files.make_room(TinyLearner())
     files.write(TinyLearner(), {})
 
 
@@ -164,5 +165,5 @@ def test_a_checkpoint_that_would_not_fit_is_not_begun(tmp_path, world):
     state = TrainingState(1, 8, 1, 8, 1, optimizer={"state": {}, "param_groups": []})
     huge = {"weight": torch.zeros(1).expand(10**15)}
     files = CheckpointFiles(tmp_path, CONFIG, world, Snapshot({"p": huge}, state), {})
-    with pytest.raises(OSError, match=r"it takes about .* are free"):
-        files.make_room()
+    with pytest.raises(OSError, match=r"it needs .* of disk space and .* are free"):
+        files.make_room(TinyLearner())

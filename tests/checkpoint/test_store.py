@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from torch import Tensor
 from manyhands.checkpoint.snapshot import Position, Snapshot
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.act import ActConfig
+from manyhands.config.checkpoints import newest_whole
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
-from manyhands.errors import CheckpointError
+from manyhands.errors import CheckpointError, RankLost
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
@@ -75,6 +77,30 @@ def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_p
     assert "training goes on" in news[-1]
     assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == ["000002", "last"]
     assert run_training(read_train_config([f"--resume={run_dir}", "--steps=3"]))
+
+
+class SlowLearner(BrokenLearner):
+    """Takes some time to save."""
+
+    def snapshot(self, position: Position) -> Snapshot:
+        moments = {"state": {}, "param_groups": []}
+        state = TrainingState(position.step, position.samples, 1, 8, 1, optimizer=moments)
+        return Snapshot({"pretrained_model": {}}, state)
+
+    def save_policy(self, folder: Path, weights: Mapping[str, Tensor]) -> None:
+        time.sleep(0.3)
+        folder.mkdir()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, RankLost, RuntimeError])
+def test_a_save_in_flight_is_completed_whatever_ends_the_run(tmp_path, error):
+    config = TrainConfig(policy=ActConfig(device="cpu"), steps=9)
+    with joined_world(config) as world:
+        store = CheckpointStore(tmp_path, config, world)
+        with pytest.raises(error), store.concluded():
+            store.save(Position(3, 24), SlowLearner())
+            raise error
+        assert newest_whole(tmp_path) == tmp_path / "checkpoints/000003"
 
 
 def test_a_fresh_run_starts_at_zero(tmp_path):

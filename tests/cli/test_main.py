@@ -1,5 +1,6 @@
 """The command line as a whole."""
 
+import os
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import manyhands
-from manyhands.cli.main import guarded, main, unknown_command
+from manyhands.cli.main import guarded, main, train_command, unknown_command
 from manyhands.errors import Diverged, RankLost, Stopped, UserError
 
 
@@ -132,3 +133,13 @@ def test_main_leaves_with_the_commands_exit_code(monkeypatch, capsys):
         main()
     assert ended.value.code == 2
     assert "--steps=x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("set_by_hand", "level"), [(None, "ERROR"), ("INFO", "INFO")])
+def test_stacks_of_torch_about_a_rank_that_ended_are_not_shown(monkeypatch, set_by_hand, level):
+    monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", "")
+    monkeypatch.delenv("TORCH_CPP_LOG_LEVEL")
+    if set_by_hand is not None:
+        monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", set_by_hand)
+    assert train_command(["--help"]) == 0
+    assert os.environ["TORCH_CPP_LOG_LEVEL"] == level

@@ -91,5 +91,24 @@ def test_a_run_of_damaged_checkpoints_does_not_begin_anew(tmp_path):
 
 def test_what_a_crash_left_is_no_checkpoint(tmp_path):
     (tmp_path / "checkpoints/.000040.partial/training_state").mkdir(parents=True)
-    (tmp_path / "checkpoints/000030").mkdir()
     assert checkpoints_of(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "fault"), [([], "is empty"), (["pretrained_model"], "lacks training_state")]
+)
+def test_an_emptied_checkpoint_is_skipped_by_name(tmp_path, left, fault):
+    older, emptied = saved(tmp_path, 20, 1.0), checkpoint_dir(tmp_path, 40, 100)
+    emptied.mkdir()
+    for name in left:
+        (emptied / name).mkdir()
+    assert find_checkpoint(tmp_path) == older
+    assert passed_over(older) == [f"{emptied} {fault}"]
+    with pytest.raises(CheckpointError, match=f"000040 {fault}"):
+        find_checkpoint(emptied)
+
+
+def test_a_run_whose_only_checkpoint_is_empty_does_not_begin_anew(tmp_path):
+    checkpoint_dir(tmp_path, 40, 100).mkdir(parents=True)
+    with pytest.raises(CheckpointError, match=r"000040 is empty\nRemove them to start again"):
+        newest_whole(tmp_path)

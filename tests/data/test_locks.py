@@ -1,11 +1,14 @@
 """Locks between processes."""
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import signal
 import threading
 import time
 
+import pytest
 from workbench import run_in_processes
 
 from manyhands.data.locks import has_users, join, locked
@@ -66,3 +69,25 @@ def stay(path, ready):
     with join(path):
         ready.set()
         signal.pause()
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOTSUP])
+def test_a_filesystem_without_locks_ends_nothing(tmp_path, monkeypatch, code):
+    def flock(file, kind):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    path = tmp_path / "file"
+    path.touch()
+    with pytest.warns(RuntimeWarning, match="without file locks"), locked(path), join(path):
+        # What may be in use is not removed.
+        assert has_users(path)
+
+
+def test_other_faults_of_locks_are_raised(tmp_path, monkeypatch):
+    def flock(file, kind):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError, match="Input/output error"), locked(tmp_path / "file"):
+        pass

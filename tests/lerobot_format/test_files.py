@@ -1,5 +1,6 @@
 """Files are read strictly and written whole."""
 
+import errno
 import os
 
 import pytest
@@ -11,6 +12,7 @@ from manyhands.lerobot_format.files import (
     read_json,
     read_tensors,
     read_text,
+    tensors_num_bytes,
     write_tensors,
 )
 
@@ -22,6 +24,24 @@ def test_tensors_come_back_as_they_were(tmp_path):
     read = read_tensors(path)
     assert read.keys() == tensors.keys()
     assert all(torch.equal(read[name], value) for name, value in tensors.items())
+
+
+def test_a_disk_that_is_full_is_a_fault_of_the_system(tmp_path, small_files):
+    path = tmp_path / "a.safetensors"
+    with small_files(1000), pytest.raises(OSError) as raised:
+        write_tensors(path, {"vector": torch.ones(1000)})
+    assert raised.value.errno == errno.EFBIG
+    assert "a.safetensors" in str(raised.value.filename)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64])
+def test_the_size_of_a_file_of_tensors_is_known_before_it_is_written(tmp_path, dtype):
+    path = tmp_path / "a.safetensors"
+    tensors = {f"blöcke.{n}.w": torch.zeros(n, 9 * n, dtype=dtype) for n in range(40)}
+    write_tensors(path, tensors, metadata={"format": "pt"})
+    size = tensors_num_bytes(tensors, {"format": "pt"})
+    assert 0 <= size - path.stat().st_size <= 5 * len(tensors) + 8
 
 
 @pytest.mark.parametrize("keep", [0, 5, 40, -3])

@@ -1,11 +1,12 @@
 """The record of a run."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from manyhands.errors import Stopped
+from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.journal import Journal, SilentJournal
 
 METRICS = {
@@ -86,3 +87,36 @@ def test_other_ranks_keep_no_record(tmp_path: Path, capsys):
         journal.return_to(0)
     journal.conclude("finished")
     assert capsys.readouterr().out == ""
+
+
+def test_a_full_disk_costs_no_run_and_no_row(tmp_path: Path, small_files, capsys):
+    journal = Journal(tmp_path, 10, 0)
+    journal.introduce({}, [])
+    with journal.following():
+        journal.record(1, METRICS)
+        with small_files(10):
+            journal.record(2, METRICS)
+            journal.note({"more": 1})
+            journal.say("a word")
+        journal.record(3, METRICS)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert "a word" in (tmp_path / "log.txt").read_text()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count("cannot be written to: File too large") == 1
+
+
+def test_a_disk_that_is_full_before_the_first_step_is_a_usage_error(tmp_path: Path, small_files):
+    journal = Journal(tmp_path, 10, 0)
+    with small_files(10), pytest.raises(EnvironmentFault, match=r"--output_dir=.*Free some space"):
+        journal.introduce({}, [])
+
+
+def test_a_run_whose_folder_was_removed_ends_with_its_name(tmp_path: Path):
+    run_dir = tmp_path / "run"
+    journal = Journal(run_dir, 10, 0)
+    told = "run was removed or unmounted"
+    with pytest.raises(EnvironmentFault, match=told), journal.following():
+        shutil.rmtree(run_dir)
+        journal.record(1, METRICS)
+    assert not run_dir.exists()

@@ -9,12 +9,15 @@ from manyhands.config.act import ActConfig
 from manyhands.config.features import FeatureType, PolicyFeature
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import WeightsUnavailable
-from manyhands.parallel.world import joined_world
+from manyhands.observe.journal import Journal
+from manyhands.observe.rows import read_rows
+from manyhands.parallel.world import World, joined_world
 from manyhands.policies.load import load_policy
 from manyhands.training import assemble as assembling
 from manyhands.training.arithmetic import share_of
 from manyhands.training.assemble import fresh_policy, learner_of, make_policy
 from manyhands.training.data import alone, open_training_data
+from manyhands.training.ending import Ending
 from manyhands.training.start import run_training
 
 CAMERA = "observation.images.top"
@@ -83,3 +86,24 @@ def test_training_starts_from_the_weights_of_policy_path(command, tmp_path, tiny
         policy, _ = make_policy(config, data.stats, world.device)
     for name, value in load_policy(first).network.state_dict().items():
         assert torch.equal(value, policy.network.state_dict()[name]), name
+
+
+def rows_of(run_dir):
+    names = ("step", "loss", "lr", "grad_norm")
+    return [[row[name] for name in names] for row in read_rows(run_dir / "metrics.jsonl")]
+
+
+def test_rows_after_a_stop_and_a_resume_are_those_of_one_run(command, tmp_path, monkeypatch):
+    flags = ("--steps=9", "--log_freq=4", "--save_freq=6")
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    run_training(read_train_config(command.argv(whole, *flags)))
+    steps = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "advance", lambda self, step: steps.append(step))
+        patch.setattr(World, "is_stopping", lambda self: 3 in steps)
+        ending = run_training(read_train_config(command.argv(stopped, *flags)))
+    assert ending is Ending.STOPPED
+    assert [row[0] for row in rows_of(stopped)] == [1, 3]
+    run_training(read_train_config([f"--resume={stopped}"]))
+    assert [row[0] for row in rows_of(whole)] == [1, 4, 6, 8, 9]
+    assert rows_of(stopped) == rows_of(whole)

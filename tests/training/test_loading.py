@@ -21,5 +21,10 @@ def test_the_ranks_of_a_machine_share_its_memory():
     assert loading_of(config_of("--max_ram=8GiB"), num_ranks_per_node=4).max_ram_bytes == 2 * 2**30
 
 
+def test_training_and_the_held_out_loss_share_the_memory():
+    flags = ("--max_ram=8GiB", "--eval_steps=10", "--dataset.eval_split=0.5")
+    assert loading_of(config_of(*flags), num_ranks_per_node=4).max_ram_bytes == 2**30
+
+
 def test_without_a_limit_half_of_the_memory_at_hand_is_one():
     assert 0 < max_ram_of(config_of()) < available_ram()

@@ -1,5 +1,6 @@
 """Measures over a lap."""
 
+import json
 import math
 import time
 
@@ -10,17 +11,19 @@ from manyhands.config.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import joined_world
+from manyhands.training.due import Due
 from manyhands.training.meter import Meter
 from manyhands.training.update import Measures
 
 NOT_BAD = torch.tensor(False)
+EVERY_STEP = Due(num_steps=10_000, log_every=1, save_every=0)
 
 
 @pytest.fixture
 def meter():
     with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
         clock = Clock()
-        meter = Meter(world, clock, samples_per_step=8)
+        meter = Meter(world, clock, samples_per_step=8, due=EVERY_STEP)
         with clock.timing("data"):
             time.sleep(0.03)
         yield meter
@@ -88,8 +91,45 @@ def test_an_overflow_of_scaled_gradients_counts_as_no_gradient(meter):
 
 def test_a_restarted_lap_forgets_what_came_before(meter):
     meter.note(result(9.0), 0.1)
-    meter.restart()
+    meter.restart(0)
     meter.note(result(1.0), 0.1)
     lap = meter.lap()
     assert lap["loss"] == 1.0
     assert "data_s" not in lap
+
+
+def lapped(world, *, stop_after: int) -> dict[str, float]:
+    """The row of ten steps of a run that stops on the way, and resumes."""
+    due = Due(num_steps=20, log_every=10, save_every=0)
+    results = [result(1 / (3 + number)) for number in range(20)]
+    meter = Meter(world, Clock(), 8, due, step=10)
+    for number in range(11, 11 + stop_after):
+        meter.note(results[number - 1], 0.1 / number)
+    assert meter.lap()["unfinished"] is True
+    resumed = Meter(world, Clock(), 8, due, step=10 + stop_after)
+    resumed.resume(json.loads(json.dumps(meter.unfinished)))
+    for number in range(11 + stop_after, 21):
+        resumed.note(results[number - 1], 0.1 / number)
+    row = resumed.lap()
+    assert resumed.unfinished is None
+    assert row["samples_per_s"] == pytest.approx(8 / row["step_s"])
+    return {name: row[name] for name in ("loss", "grad_norm", "lr")}
+
+
+def test_a_lap_that_a_request_to_stop_cut_in_two_has_the_measures_of_one():
+    with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
+        meter = Meter(world, Clock(), 8, Due(num_steps=20, log_every=10, save_every=0), step=10)
+        for number in range(11, 21):
+            meter.note(result(1 / (2 + number)), 0.1 / number)
+        row = meter.lap()
+        assert "unfinished" not in row
+        for stop_after in (1, 7):
+            cut = lapped(world, stop_after=stop_after)
+            assert cut == {name: row[name] for name in cut}
+
+
+def test_a_lap_continues_on_another_number_of_ranks(meter):
+    meter.resume({"num_steps": 2, "num_sound": 2.0, "sums": [[1.0, 12.0], [3.0, 12.0]]})
+    meter.note(result(2.0), 0.1)
+    lap = meter.lap()
+    assert (lap["loss"], lap["grad_norm"]) == (2.0, pytest.approx(16 / 3))

@@ -3,10 +3,10 @@
 import os
 import platform
 import shutil
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,19 @@ from manyhands.atomic import point_link, whole_directory
 from manyhands.checkpoint.retention import tidy
 from manyhands.checkpoint.shards import shard_file, write_shard
 from manyhands.checkpoint.snapshot import Learner, Snapshot
+from manyhands.checkpoint.space import allocated_bytes, block_bytes, tensor_files_bytes
 from manyhands.config.checkpoints import checkpoint_dir
 from manyhands.config.files import OWN_CONFIG, TRAIN_CONFIG, to_json
 from manyhands.config.folders import LAST, SHARDS, TRAINING_STATE
 from manyhands.config.lerobot_train import to_lerobot
 from manyhands.config.train import TrainConfig
-from manyhands.lerobot_format.checkpoint import write_training_state
+from manyhands.lerobot_format.checkpoint import TrainingState, write_training_state
 from manyhands.manifest import MANIFEST, Entry, entries_of, entry_of, manifest_text
 from manyhands.parallel.world import World
+from manyhands.version import VERSION
 
-ROOM = 1.05
-"""How much more than its tensors a checkpoint takes."""
+PLENTY_BYTES = 64 << 20
+"""Free space beside the tensors that is enough for all other files, without counting them."""
 
 
 class CheckpointFiles:
@@ -42,8 +44,9 @@ class CheckpointFiles:
         scores: Mapping[str, float],
     ) -> None:
         self.target = checkpoint_dir(run_dir, snapshot.state.step, config.num_steps)
-        self.step = snapshot.state.step
-        self.is_sharded = snapshot.state.is_sharded
+        self._state = snapshot.state
+        self.step = self._state.step
+        self.is_sharded = self._state.is_sharded
         self._run_dir = run_dir
         self._config = config
         self._world = world
@@ -55,19 +58,37 @@ class CheckpointFiles:
         """Where ranks leave their shards until the main rank takes them into the checkpoint."""
         return self.target.with_name(f".{self.target.name}.shards")
 
-    def make_room(self) -> None:
+    def make_room(self, learner: Learner) -> None:
         """Prepare for the files of all ranks; raises OSError where they would not fit."""
-        self.target.parent.mkdir(parents=True, exist_ok=True)
+        # The run directory itself is not made again: whoever removed it may not want it back.
+        self.target.parent.mkdir(exist_ok=True)
         shutil.rmtree(self._incoming, ignore_errors=True)
         if self.is_sharded:
             self._incoming.mkdir()
-        num_ranks = self._world.strategy.num_shards if self.is_sharded else 1
-        needed = int(ROOM * num_ranks * self._snapshot.num_bytes)
         free = shutil.disk_usage(self.target.parent).free
+        if free >= self._tensors_bytes() + PLENTY_BYTES:
+            return
+        needed = self.needed_bytes(learner)
         if free < needed:
             raise OSError(
-                f"it takes about {units.num_bytes(needed)} and {units.num_bytes(free)} are free"
+                f"it needs {units.num_bytes(needed)} of disk space and "
+                f"{units.num_bytes(free)} are free"
             )
+
+    def needed_bytes(self, learner: Learner) -> int:
+        """Disk space of the whole checkpoint; a few percent more than it takes, never less."""
+        parent, name = self.target.parent, self.target.name
+        with tempfile.TemporaryDirectory(".partial", f".{name}.", parent) as folder:
+            # How large the small files are is found out by writing them.
+            scratch = Path(folder)
+            self._write_policies(scratch, learner, with_weights=False)
+            self._write_state(scratch / TRAINING_STATE, replace(self._state, is_sharded=True))
+            (scratch / MANIFEST).write_text(self._manifest(scratch, {}), "utf-8")
+            return self._tensors_bytes() + allocated_bytes(scratch)
+
+    def _tensors_bytes(self) -> int:
+        num_shards = self._world.strategy.num_shards if self.is_sharded else 1
+        return tensor_files_bytes(self._snapshot, num_shards, block_bytes(self.target.parent))
 
     def write_shard(self) -> tuple[str, Entry]:
         """Write what this rank has to save; its name in the checkpoint, and what it is."""
@@ -79,34 +100,37 @@ class CheckpointFiles:
         """Write everything else and let the checkpoint appear, with the shards of all ranks."""
         with whole_directory(self.target) as scratch:
             self._write_policies(scratch, learner)
-            self._write_state(scratch / TRAINING_STATE)
-            manifest = manifest_text(self._facts(), entries_of(scratch) | dict(shards))
-            (scratch / MANIFEST).write_text(manifest, "utf-8")
+            self._write_state(scratch / TRAINING_STATE, self._state)
+            (scratch / MANIFEST).write_text(self._manifest(scratch, shards), "utf-8")
             if self.is_sharded:
                 self._incoming.rename(scratch / TRAINING_STATE / SHARDS)
         point_link(self.target.parent / LAST, self.target.name)
         tidy(self._run_dir, self._config)
 
-    def _write_policies(self, scratch: Path, learner: Learner) -> None:
+    def _write_policies(self, scratch: Path, learner: Learner, with_weights: bool = True) -> None:
         # The size of a batch that follows from others is told to LeRobot, which derives none.
-        plain = replace(self._config, batch_size=self._snapshot.state.batch_size)
+        plain = replace(self._config, batch_size=self._state.batch_size)
         theirs = to_json(to_lerobot(plain, self._run_dir))
         for name, weights in self._snapshot.policies.items():
-            learner.save_policy(scratch / name, weights)
+            learner.save_policy(scratch / name, weights if with_weights else None)
             (scratch / name / TRAIN_CONFIG).write_text(theirs, "utf-8")
 
-    def _write_state(self, folder: Path) -> None:
+    def _write_state(self, folder: Path, state: TrainingState) -> None:
         folder.mkdir()
         (folder / OWN_CONFIG).write_text(to_json(self._config), "utf-8")
-        write_training_state(folder, self._snapshot.state)
+        write_training_state(folder, state)
+
+    def _manifest(self, scratch: Path, shards: Mapping[str, Entry]) -> str:
+        return manifest_text(self._facts(), entries_of(scratch) | dict(shards))
 
     def _facts(self) -> dict[str, Any]:
-        strategy, state = self._world.strategy, self._snapshot.state
+        strategy, state = self._world.strategy, self._state
         return {
             "step": state.step,
             "samples": state.samples,
             "saved_at": time.time(),
             "scores": self._scores,
+            **({} if self._snapshot.lap is None else {"lap": self._snapshot.lap}),
             "topology": {
                 "num_processes": self._world.size,
                 "strategy": strategy.kind.value,
@@ -116,7 +140,7 @@ class CheckpointFiles:
                 "checkpoint_format": strategy.checkpoint_format,
             },
             "versions": {
-                "manyhands": version("manyhands"),
+                "manyhands": VERSION,
                 "torch": torch.__version__,
                 "python": platform.python_version(),
             },

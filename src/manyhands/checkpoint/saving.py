@@ -8,8 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 
+import torch.distributed as dist
+
 from manyhands.checkpoint.files import CheckpointFiles, told
 from manyhands.checkpoint.snapshot import Learner
+from manyhands.errors import RankLost
 from manyhands.manifest import Entry
 from manyhands.parallel.channel import Channel, OwnChannel
 from manyhands.parallel.world import World
@@ -42,6 +45,7 @@ class Saving:
         self.fault: str | None = None
         """Why nothing was saved."""
         self._error: BaseException | None = None
+        self._is_hurried = threading.Event()
         self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
 
     def start(self, say: Say) -> None:
@@ -55,6 +59,10 @@ class Saving:
         if self._error is not None:
             raise self._error
 
+    def hurry(self) -> None:
+        """Do not pause between attempts: training waits to save what is newer."""
+        self._is_hurried.set()
+
     def wait(self, seconds: float) -> None:
         """Wait for the end, but not longer than some seconds, and whatever it is."""
         self._thread.join(seconds)
@@ -62,6 +70,9 @@ class Saving:
     def _run(self) -> None:
         try:
             self._try_often()
+        except (RankLost, dist.DistError) as error:
+            # The main thread finds out by itself; a thread's traceback would only hide its words.
+            self._error = error
         except BaseException as error:
             self._error = error
             raise
@@ -79,7 +90,7 @@ class Saving:
             if pause_s is None:
                 break
             self._tell(f"WARNING: {self.fault}; trying again in {pause_s:.0f} s")
-            time.sleep(pause_s if self._world.is_main else 0.0)
+            self._is_hurried.wait(pause_s if self._world.is_main else 0.0)
         self._files.give_up()
         self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training goes on")
 
@@ -91,7 +102,7 @@ class Saving:
         """Let all ranks write, end it, and say how it went."""
         verdict = f"{DAMAGE}the main rank failed"
         try:
-            fault = self._guarded(self._files.make_room)
+            fault = self._guarded(lambda: self._files.make_room(self._learner))
             self._channel.say(f"{key}/open", f"{DAMAGE}{fault}" if fault else "")
             fault = fault or self._take_in(key)
             verdict = f"{DAMAGE}{fault}" if fault else ""

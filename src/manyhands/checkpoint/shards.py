@@ -11,11 +11,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from manyhands.atomic import flush
 from manyhands.errors import CheckpointError
+from manyhands.lerobot_format.files import save_tensors, tensors_num_bytes
 from manyhands.parallel.shards import Part
 
 OFFSETS_KEY, OFFSETS = "DCP_SHARDING_INFO", "saved_offsets"
@@ -29,10 +29,18 @@ def shard_file(folder: Path, rank: int, num_ranks: int) -> Path:
 
 def write_shard(file: Path, parts: Mapping[str, Part]) -> None:
     """Write the parts that one rank has to save."""
-    offsets = {name: {OFFSETS: list(part.offsets)} for name, part in parts.items()}
-    tensors = {name: part.values for name, part in parts.items()}
-    save_file(tensors, file, metadata={OFFSETS_KEY: json.dumps(offsets), "format": "pt"})
+    save_tensors(file, {name: part.values for name, part in parts.items()}, _metadata(parts))
     flush(file)
+
+
+def shard_num_bytes(parts: Mapping[str, Part]) -> int:
+    """The size of the file of one rank's parts."""
+    return tensors_num_bytes({name: part.values for name, part in parts.items()}, _metadata(parts))
+
+
+def _metadata(parts: Mapping[str, Part]) -> dict[str, str]:
+    offsets = {name: {OFFSETS: list(part.offsets)} for name, part in parts.items()}
+    return {OFFSETS_KEY: json.dumps(offsets), "format": "pt"}
 
 
 class Shards:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -33,18 +33,8 @@ class Snapshot:
     state: TrainingState
     parts: Mapping[str, Part] = field(default_factory=dict)
     """What this rank has to save by itself."""
-
-    @property
-    def num_bytes(self) -> int:
-        """About what this rank will write."""
-        moments = [
-            value
-            for values in self.state.optimizer.get("state", {}).values()
-            for value in values.values()
-        ]
-        weights = [value for each in self.policies.values() for value in (each or {}).values()]
-        parts = [part.values for part in self.parts.values()]
-        return sum(value.nbytes for value in (*moments, *weights, *parts))
+    lap: Mapping[str, Any] | None = None
+    """Measures that are not logged yet, where a request to stop came between two rows."""
 
 
 class Memory(Protocol):

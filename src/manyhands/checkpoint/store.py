@@ -1,9 +1,11 @@
 """Checkpoints of a run: saved whole behind the back of training, restored exactly."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from manyhands.atomic import point_link
 from manyhands.checkpoint.files import CheckpointFiles
@@ -21,10 +23,12 @@ from manyhands.config.folders import (
     PRETRAINED,
     SHARDS,
     TRAINING_STATE,
+    removal_of,
 )
 from manyhands.config.train import TrainConfig
-from manyhands.errors import CheckpointError, Diverged, UserError
+from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import read_progress, read_training_state
+from manyhands.manifest import ManifestFault, read_manifest
 from manyhands.parallel.world import World
 
 GRACE_S = 60.0
@@ -39,6 +43,19 @@ def resumed_position(config: TrainConfig) -> Position:
     return Position(state.step, state.samples)
 
 
+def resumed_lap(config: TrainConfig) -> Mapping[str, Any] | None:
+    """Measures that the resumed run had not logged when it was stopped; None where all were."""
+    if not config.resumes:
+        return None
+    try:
+        facts, _ = read_manifest(Path(str(config.resume)))
+    except ManifestFault:
+        # Checkpoints of LeRobot have none.
+        return None
+    lap: Mapping[str, Any] | None = facts.get("lap")
+    return lap
+
+
 class CheckpointStore:
     """The checkpoints of one run directory."""
 
@@ -49,6 +66,8 @@ class CheckpointStore:
         self._channel = world.watch.channel("saves")
         self._saving: Saving | None = None
         self._num_saves = 0
+        self.unfinished_lap: Callable[[], Mapping[str, Any] | None] = lambda: None
+        """Asked at every save for measures that are not logged yet."""
         self._said: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
             sweep(run_dir)
@@ -65,7 +84,8 @@ class CheckpointStore:
         position, notes = self.load(folder, learner)
         if self._world.is_main and folder.parent == (self._run_dir / CHECKPOINTS).resolve():
             point_link(folder.parent / LAST, folder.name)
-        warnings = [f"WARNING: passed over {fault}" for fault in faults]
+        used = f"resuming from {folder.name} instead"
+        warnings = [f"WARNING: skipped a damaged checkpoint: {fault}; {used}" for fault in faults]
         return position, [*warnings, *told_changes(changes_since(folder, self._config)), *notes]
 
     def load(self, folder: Path, learner: Learner) -> tuple[Position, list[str]]:
@@ -87,8 +107,10 @@ class CheckpointStore:
 
         Training may go on at once; scores are what was measured there.
         """
+        if self._saving is not None:
+            self._saving.hurry()
         self.finish()
-        snapshot = learner.snapshot(position)
+        snapshot = replace(learner.snapshot(position), lap=self.unfinished_lap())
         files = CheckpointFiles(self._run_dir, self._config, self._world, snapshot, scores or {})
         self._num_saves += 1
         self._saving = Saving(str(self._num_saves), files, learner, self._world, self._channel)
@@ -104,11 +126,14 @@ class CheckpointStore:
 
     @contextmanager
     def concluded(self) -> Iterator[None]:
-        """Do not leave before the last save is written, whatever else ends a run."""
+        """Do not leave before the last save is written, whatever else ends a run.
+
+        Where a rank was lost, its watchdog and its launcher may end this process before.
+        """
         try:
             yield
-        except (UserError, Diverged):
-            if self._saving is not None:
+        except BaseException as error:
+            if self._saving is not None and isinstance(error, Exception):
                 self._saving.wait(GRACE_S)
             raise
         self._conclude()
@@ -117,9 +142,10 @@ class CheckpointStore:
         """Wait for the last save, without which a run has not ended well."""
         self.finish()
         if self._saving is not None and self._saving.fault is not None:
+            advice = "Free some space or choose another --output_dir, then --resume"
             raise CheckpointError(
-                f"{self._saving.fault}; older ones are intact. Free some space or choose another "
-                "--output_dir, then --resume"
+                removal_of(self._run_dir)
+                or f"{self._saving.fault}; older ones are intact. {advice}"
             )
 
     def news(self) -> list[str]:

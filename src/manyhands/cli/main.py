@@ -81,6 +81,9 @@ def find_command(name: str) -> Command | None:
 
 def train_command(arguments: Sequence[str]) -> int:
     """Train as the arguments say; requests to stop are heard before all else is imported."""
+    # Torch reads this as it loads. Its warnings are C++ stacks about a rank that ended, from every
+    # other one; what ended the run is reported in words, and errors are still shown.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with StopSignal(insists=True) as stop:
         from manyhands.cli.train import train_until
 

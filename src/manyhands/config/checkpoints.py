@@ -16,11 +16,11 @@ def checkpoint_dir(run_dir: Path, step: int, num_steps: int) -> Path:
 
 
 def checkpoints_of(run_dir: Path) -> list[Path]:
-    """The checkpoints of a run, the one that was saved last first."""
+    """The checkpoints of a run, damaged ones included, the one that was saved last first."""
     folder = run_dir / CHECKPOINTS
     if not folder.is_dir():
         return []
-    found = [path for path in folder.iterdir() if path.name.isdecimal() and is_checkpoint(path)]
+    found = [path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
     # A run that went back to an older checkpoint may save smaller steps after greater ones.
     return sorted(found, key=lambda path: (saved_at(path), path.name), reverse=True)
 
@@ -41,6 +41,10 @@ def saved_at(checkpoint: Path) -> float:
 
 def damage_to(checkpoint: Path) -> str | None:
     """What is wrong with a checkpoint; None if it is whole, or has nothing to tell by."""
+    for name in (TRAINING_STATE, PRETRAINED):
+        # A save appears complete or not at all: something else has emptied such a folder.
+        if not (checkpoint / name).is_dir():
+            return f"{checkpoint} {f'lacks {name}' if any(checkpoint.iterdir()) else 'is empty'}"
     is_ours = (checkpoint / TRAINING_STATE / OWN_FILE).exists()
     if not is_ours and not (checkpoint / MANIFEST).exists():
         return None
@@ -53,7 +57,7 @@ def find_checkpoint(path: Path) -> Path:
     One that is named must be whole.
     """
     for candidate in (path, path.parent):
-        if is_checkpoint(candidate):
+        if is_checkpoint(candidate) or candidate in checkpoints_of(candidate.parent.parent):
             return _whole(candidate.resolve(), path)
     for run_dir in (path, path.parent):
         found = newest_whole(run_dir)
@@ -78,7 +82,9 @@ def newest_whole(run_dir: Path) -> Path | None:
         faults.append(fault)
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
-        raise CheckpointError(f"every checkpoint of {run_dir} is damaged:\n{listed}")
+        raise CheckpointError(
+            f"every checkpoint of {run_dir} is damaged:\n{listed}\nRemove them to start again"
+        )
     return None
 
 

@@ -13,6 +13,8 @@ checkpoints/
 ```
 """
 
+from pathlib import Path
+
 CHECKPOINTS = "checkpoints"
 LAST = "last"
 BEST = "best"
@@ -20,3 +22,13 @@ PRETRAINED = "pretrained_model"
 AVERAGED = "pretrained_model_ema"
 TRAINING_STATE = "training_state"
 SHARDS = "shards"
+
+
+def removal_of(run_dir: Path) -> str | None:
+    """What to tell of a run directory that was removed during the run; None if it is there."""
+    if run_dir.is_dir():
+        return None
+    return (
+        f"--output_dir={run_dir} was removed or unmounted while the run was using it, and its "
+        "checkpoints with it; the run ends. Put the folder back and --resume, or start again"
+    )

@@ -108,6 +108,11 @@ def _remove(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def is_in_pod() -> bool:
+    """Whether Kubernetes started this process."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ
+
+
 def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
     try:
         return _snapshot(repo_id, revision, cache / "hub")

@@ -1,34 +1,63 @@
-"""Locks between processes, which the system takes back from a process that dies."""
+"""Locks between processes, which the system takes back from a process that dies.
 
+Some network filesystems have none. Processes there go on without, and are warned once.
+"""
+
+import errno
 import fcntl
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import FileIO
+from io import BufferedWriter, FileIO
 from pathlib import Path
+
+NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+"""What a filesystem without locks answers."""
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep all others out, threads of this process too, until the block ends."""
     with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file, fcntl.LOCK_EX)
         yield
 
 
 def join(path: Path) -> FileIO:
     """Count as a user of a file for as long as the result, or a forked copy of it, is open."""
     file = FileIO(path, "r+")
-    fcntl.flock(file, fcntl.LOCK_SH)
+    lock(file, fcntl.LOCK_SH)
     return file
 
 
 def has_users(path: Path) -> bool:
-    """Whether anybody has joined a file and is still there."""
+    """Whether anybody has joined a file and is still there; yes where that cannot be told."""
     try:
         with FileIO(path, "r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return not lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except FileNotFoundError:
         return False
-    return False
+
+
+def lock(file: FileIO | BufferedWriter, kind: int) -> bool:
+    """Lock an open file; whether its filesystem can."""
+    try:
+        fcntl.flock(file, kind)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        warn_of_no_locks(Path(file.name).parent, error)
+        return False
+    return True
+
+
+def warn_of_no_locks(folder: Path, error: OSError) -> None:
+    """Tell once what a filesystem without locks means."""
+    warnings.warn(
+        f"{folder} is on a filesystem without file locks ({error.strerror}): do not let several "
+        "jobs fill one cache or train into one folder at a time",
+        RuntimeWarning,
+        stacklevel=4,
+    )

@@ -1,8 +1,6 @@
 """A program that works for a run in the background, at the lowest priority."""
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,8 +8,8 @@ from pathlib import Path
 
 from manyhands.config.launcher import DETAILS, LISTENING
 from manyhands.launch.environment import RESTARTS, visible_gpus
+from manyhands.launch.tether import tethered
 
-PR_SET_PDEATHSIG = 1
 LOWEST_PRIORITY = 19
 OF_A_RANK = (
     "ACCELERATE_",
@@ -34,7 +32,10 @@ OF_A_RANK = (
 def start_in_background(
     command: Sequence[str], log: Path, gpu: int, num_compile_threads: int
 ) -> subprocess.Popen[bytes]:
-    """Start a program of a single rank on one of the visible GPUs; it prints to a file."""
+    """Start a program of a single rank on one of the visible GPUs, which ends with this process.
+
+    It prints to a file.
+    """
     environ = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_RANK)}
     environ |= {
         "CUDA_VISIBLE_DEVICES": visible_gpus([gpu])[0],
@@ -45,7 +46,7 @@ def start_in_background(
     }
     with log.open("wb") as output:
         return subprocess.Popen(
-            command,
+            tethered([*command]),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -55,7 +56,5 @@ def start_in_background(
 
 
 def settle_in_background() -> None:
-    """Called by such a program first: yield to everybody else, and end with the run."""
+    """Called by such a program first: let everybody else go before it."""
     os.nice(LOWEST_PRIORITY)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -5,7 +5,6 @@ one JSON value a line. What it forks has the shape of what `manyhands train` sta
 itself, or a launcher that watches over one process per rank.
 """
 
-import ctypes
 import json
 import math
 import os
@@ -20,12 +19,12 @@ from typing import Any
 
 from manyhands.config.launcher import LISTENING
 from manyhands.launch.outcome import LOST, outcome_of
+from manyhands.launch.tether import end_with
 from manyhands.launch.workers import LOOPBACK, listen, told
 
 LAST_WORDS_S = 5.0
 """How long ranks may take to leave once one of them has failed."""
 POLL_S = 0.02
-PR_SET_PDEATHSIG = 1
 
 Train = Callable[[Sequence[str]], int]
 """What a process does with flags of `manyhands train`; its exit code."""
@@ -118,7 +117,8 @@ def run_ranks(train: Train, arguments: Sequence[str], num_ranks: int) -> int:
     for rank in range(num_ranks):
         pid = os.fork()
         if pid == 0:
-            end_with(launcher)
+            if sys.platform == "linux":
+                end_with(launcher)
             os.environ.update(place_of(rank, num_ranks, listener))
             sys.exit(train(arguments))
         ranks.append(pid)
@@ -140,14 +140,6 @@ def place_of(rank: int, num_ranks: int, listener: socket.socket) -> dict[str, st
     }
     listener.close()
     return {name: str(value) for name, value in place.items()}
-
-
-def end_with(launcher: int) -> None:
-    """Ask the kernel to stop this process if the one that watches it is killed."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != launcher:
-        sys.exit(1)
 
 
 def watch(ranks: Sequence[int]) -> int:

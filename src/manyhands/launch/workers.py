@@ -3,7 +3,6 @@
 The first rank to fail ends the others; its exit code is the answer.
 """
 
-import ctypes
 import os
 import signal
 import socket
@@ -27,6 +26,7 @@ from manyhands.launch.outcome import (
     is_explained,
     outcome_of,
 )
+from manyhands.launch.tether import tethered
 from manyhands.stop import SIGNALS
 
 POLL_S = 0.05
@@ -37,7 +37,6 @@ ANSWER_S = 120.0
 """How long workers may take to save and leave once asked to stop."""
 Request = tuple[int, float]
 """A signal that asked to stop, and when."""
-PR_SET_PDEATHSIG = 1
 LOOPBACK = "127.0.0.1"
 
 Workers = list[subprocess.Popen[bytes]]
@@ -119,25 +118,13 @@ def _place(local_rank: int, num_processes: int, machines: Machines) -> dict[str,
 def _start(
     command: Sequence[str], environ: Mapping[str, str], listener: socket.socket | None
 ) -> subprocess.Popen[bytes]:
-    launcher = os.getpid()
     # A session of its own: the terminal's Ctrl-C reaches a worker once, through us.
     return subprocess.Popen(
-        command,
+        tethered([*command]),
         env=environ,
         start_new_session=True,
-        preexec_fn=lambda: _end_with(launcher),
         pass_fds=[listener.fileno()] if listener is not None and environ["RANK"] == "0" else [],
     )
-
-
-def _end_with(launcher: int) -> None:
-    """Ask the kernel to stop this worker if the process that watches it is killed."""
-    if sys.platform != "linux":
-        return
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    # It may have been killed before the kernel was asked.
-    if os.getppid() != launcher:
-        os._exit(STOPPED)
 
 
 def threads_per_worker(num_processes: int) -> int:

@@ -1,6 +1,8 @@
 """The files of a policy folder, JSON and safetensors: read strictly, written whole."""
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,10 @@ from manyhands.errors import CheckpointError, UserError
 
 MAX_TEXT_BYTES = 1 << 28
 """Bytes of a JSON file; parsed, it takes many times as much."""
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+_LONGEST_DTYPE = "F8_E4M3"
+_HEADER_STEP = 8
+"""The size of a safetensors header is a multiple of this."""
 
 
 def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:
@@ -80,4 +86,33 @@ def write_tensors(
     """Write tensors to a safetensors file."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with whole_file(path) as scratch:
-        save_file(plain, scratch, metadata)
+        save_tensors(scratch, plain, metadata)
+
+
+def save_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """Write contiguous CPU tensors in place; a full disk raises OSError, as for any other file."""
+    try:
+        save_file(dict(tensors), path, metadata)
+    except SafetensorError as error:
+        # The library reports what the system refuses as an error of its own.
+        match = _SYSTEM_ERROR.search(str(error))
+        if match is None:
+            raise
+        code = int(match[1])
+        raise OSError(code, os.strerror(code), str(path)) from None
+
+
+def tensors_num_bytes(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> int:
+    """The size of the safetensors file of some tensors; up to a few bytes per tensor too large."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata or {})}
+    end = 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.nbytes
+        shape = list(tensor.shape)
+        header[name] = {"dtype": _LONGEST_DTYPE, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
+    return 8 + -(-len(text.encode()) // _HEADER_STEP) * _HEADER_STEP + end

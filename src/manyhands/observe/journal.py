@@ -2,16 +2,17 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import whole_file
-from manyhands.errors import Stopped
+from manyhands.config.folders import removal_of
+from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.console import Display, Metrics
-from manyhands.observe.rows import RowFile
+from manyhands.observe.rows import GrowingFile, RowFile
 
 Facts = dict[str, Any]
 
@@ -23,12 +24,15 @@ class Journal:
     """Tells people and files how a run goes."""
 
     def __init__(self, run_dir: Path, num_steps: int, step: int) -> None:
-        run_dir.mkdir(parents=True, exist_ok=True)
         self._run_dir = run_dir
         self._display = Display(num_steps, step)
-        self._metrics = RowFile(run_dir / "metrics.jsonl", step)
-        self._incidents = RowFile(run_dir / INCIDENTS, step)
+        self._log_file = GrowingFile(run_dir / "log.txt")
+        with self._opening():
+            run_dir.mkdir(parents=True, exist_ok=True)
+            self._metrics = RowFile(run_dir / "metrics.jsonl", step)
+            self._incidents = RowFile(run_dir / INCIDENTS, step)
         self._facts: Facts = {}
+        self._has_warned = False
         self._started = time.monotonic()
 
     @contextmanager
@@ -37,18 +41,30 @@ class Journal:
         try:
             with self._display:
                 yield
-        except Stopped:
-            self.conclude("stopped")
-            raise
         except BaseException as error:
-            self.conclude(f"failed: {type(error).__name__}")
+            is_stop = isinstance(error, Stopped)
+            # A folder that is gone must not hide what ended the run.
+            with suppress(EnvironmentFault):
+                self.conclude("stopped" if is_stop else f"failed: {type(error).__name__}")
             raise
 
     def introduce(self, facts: Facts, banner: list[str]) -> None:
         """Open the record with what the run is."""
         self._facts = {"started_at": datetime.now(UTC).isoformat(), "ending": None, **facts}
-        self._write_facts()
+        with self._opening():
+            self._replace_facts()
         self.tell(banner)
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """A disk that is full before the first step is a usage error."""
+        try:
+            yield
+        except OSError as error:
+            raise EnvironmentFault(
+                f"--output_dir={self._run_dir} cannot be written to: {error.strerror}. Free some "
+                "space or choose another folder"
+            ) from None
 
     def note(self, facts: Facts) -> None:
         """Keep further facts about the run."""
@@ -72,15 +88,17 @@ class Journal:
     def record(self, step: int, metrics: Metrics) -> None:
         """Record the measures of the updates since the last record."""
         self._metrics.append({"step": step, **metrics})
+        self._judge(self._metrics.fault)
         self._log(self._display.measure(step, metrics))
 
     def record_incident(self, step: int, facts: Facts) -> None:
         """Record what is known of an update that came out not finite."""
         self._incidents.append({"step": step, **facts})
+        self._judge(self._incidents.fault)
 
     def return_to(self, step: int) -> None:
         """Forget measures after a step, which are made again; incidents stay."""
-        self._metrics.keep_until(step)
+        self._attempt(lambda: self._metrics.keep_until(step))
         self._display.advance(step)
 
     def lacks(self, step: int, name: str) -> bool:
@@ -91,7 +109,7 @@ class Journal:
     def amend(self, metrics: Metrics) -> None:
         """Add measures to the last record."""
         if metrics:
-            self._metrics.amend(metrics)
+            self._attempt(lambda: self._metrics.amend(metrics))
 
     def conclude(self, ending: str) -> None:
         """Close the record with how the run ended."""
@@ -100,10 +118,33 @@ class Journal:
 
     def _log(self, line: str) -> None:
         stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        with (self._run_dir / "log.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{stamp}  {line}\n")
+        self._log_file.append(f"{stamp}  {line}\n")
+        self._judge(self._log_file.fault)
+
+    def _judge(self, fault: OSError | None) -> None:
+        """Go on without a disk, but not without the folder."""
+        if fault is None:
+            return
+        removal = removal_of(self._run_dir)
+        if removal is not None:
+            raise EnvironmentFault(removal)
+        if not self._has_warned:
+            self._has_warned = True
+            self._display.say(
+                f"WARNING: {self._run_dir} cannot be written to: {fault.strerror}. Training "
+                "continues; log.txt and metrics.jsonl are completed once there is space"
+            )
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._judge(error)
 
     def _write_facts(self) -> None:
+        self._attempt(self._replace_facts)
+
+    def _replace_facts(self) -> None:
         with whole_file(self._run_dir / "run.json") as scratch:
             scratch.write_text(json.dumps(self._facts, indent=2, default=str), encoding="utf-8")
 

@@ -8,13 +8,14 @@ import psutil
 import torch
 
 from manyhands.cores import num_cores
+from manyhands.version import VERSION
 
-PACKAGES = ("manyhands", "torch", "accelerate", "safetensors", "numpy", "pyarrow", "av")
+PACKAGES = ("torch", "accelerate", "safetensors", "numpy", "pyarrow", "av")
 
 
 def software_versions() -> dict[str, str]:
     """Versions of everything that decides a run's numbers."""
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), "manyhands": VERSION}
     for package in PACKAGES:
         try:
             versions[package] = version(package)

@@ -1,11 +1,39 @@
 """JSON-lines files that continue where a run resumes."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import whole_file
+
+UNFINISHED = "unfinished"
+"""The mark of a row that a request to stop wrote before its time; a resumed run replaces it."""
+
+
+class GrowingFile:
+    """A file that texts are added to; where they cannot be written, they wait in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.unwritten = ""
+        self.fault: OSError | None = None
+        """Why texts wait; None if all are written."""
+
+    def append(self, text: str) -> None:
+        """Add a text at once, after those that wait."""
+        self.unwritten += text
+        try:
+            append_text(self._path, self.unwritten)
+        except OSError as error:
+            self.fault = error
+        else:
+            self.clear()
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        self.unwritten, self.fault = "", None
 
 
 class RowFile:
@@ -14,32 +42,56 @@ class RowFile:
     def __init__(self, path: Path, step: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
+        self._file = GrowingFile(path)
         self.keep_until(step)
+
+    @property
+    def fault(self) -> OSError | None:
+        """Why rows wait in memory; None if all are written."""
+        return self._file.fault
 
     def append(self, row: dict[str, Any]) -> None:
         """Add a row at once, so that a crash loses none."""
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        self._file.append(json.dumps(row) + "\n")
 
     def last(self) -> dict[str, Any]:
         """The row that was added last; empty where there is none."""
-        rows = list(read_rows(self._path)) if self._path.exists() else []
+        rows = self._rows()
         return rows[-1] if rows else {}
+
+    def _rows(self) -> list[dict[str, Any]]:
+        written = list(read_rows(self._path)) if self._path.exists() else []
+        return written + [json.loads(line) for line in self._file.unwritten.splitlines()]
 
     def amend(self, values: dict[str, Any]) -> None:
         """Add values to the row that was added last."""
-        *rows, last = read_rows(self._path)
+        *rows, last = self._rows()
         self._write([*rows, last | values])
 
     def keep_until(self, step: int) -> None:
-        """Drop the rows of updates after a step."""
-        if not self._path.exists():
-            return
-        self._write([row for row in read_rows(self._path) if row.get("step", 0) <= step])
+        """Drop the rows of steps after a step, and unfinished ones."""
+        if self._path.exists() or self._file.unwritten:
+            kept = [row for row in self._rows() if row.get("step", 0) <= step]
+            self._write([row for row in kept if not row.get(UNFINISHED)])
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         with whole_file(self._path) as scratch:
             scratch.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        self._file.clear()
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add a text to a file, all of it or nothing."""
+    with path.open("ab", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        try:
+            left = text.encode()
+            while left:
+                left = left[file.write(left) :]
+        except OSError:
+            # Half of a row would be read as part of the next.
+            file.truncate(size)
+            raise
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:

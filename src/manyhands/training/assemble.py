@@ -32,6 +32,7 @@ from manyhands.training.due import Due
 from manyhands.training.ema import LIVE
 from manyhands.training.fitting import fitting_share
 from manyhands.training.guard import Guard
+from manyhands.training.host_draws import seed_host
 from manyhands.training.learner import Learner
 from manyhands.training.loading import loading_of, max_ram_of
 from manyhands.training.meter import Meter
@@ -79,7 +80,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         journal=journal,
         audit=audit_of(config, run_dir, start, world),
         clock=clock,
-        meter=Meter(world, clock, share.samples_per_step),
+        meter=Meter(world, clock, share.samples_per_step, due, start.step),
         guard=guard_of(config, stream, world, journal),
         remarks=Remarks(journal),
         due=due,
@@ -170,7 +171,9 @@ def make_policy(
     assert config.policy is not None
     policy_config = replace(config.policy, device=device.type)
     stats, dtype = scaling_stats(config, stats), DTYPES[config.dtype]
-    torch.manual_seed(derive_seed(config.seed, "weights"))
+    seed = derive_seed(config.seed, "weights")
+    torch.manual_seed(seed)
+    seed_host(seed)
     if config.resumes:
         # A run goes on scaling as it began, whatever its dataset has grown to.
         saved = saved_stats(str(config.resume))

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from manyhands.data.locks import warn_of_no_locks
 from manyhands.errors import UserError
 from manyhands.parallel.world import World
 
@@ -60,9 +61,9 @@ class Claim:
             with file:
                 file.seek(0)
                 return file.read().decode()
-        except OSError:
+        except OSError as error:
             # Some filesystems have no locks: runs there have to keep apart by themselves.
-            pass
+            warn_of_no_locks(self._run_dir, error)
         self._file = file
         return None
 

@@ -30,6 +30,7 @@ from manyhands.rng import derive_seed
 from manyhands.training.arithmetic import lr_factor
 from manyhands.training.buffers import Buffers
 from manyhands.training.ema import ema_of
+from manyhands.training.host_draws import may_draw_on_host, seed_host
 from manyhands.training.memory import Memory
 from manyhands.training.optim import build_optimizer
 from manyhands.training.schedule import Schedule, schedule_factor
@@ -73,6 +74,7 @@ class Learner:
         self._buffers = Buffers(policy.network)
         self.memory = Memory(policy.network, self.optimizer, self.ema, world)
         self._all_take_part = False
+        self._seeds_host = may_draw_on_host(policy.config.type)
         self._news: list[str] = []
         self.work = StepWork(self._compute, self._changed, policy, share, world)
         self._step = build_step(config, self.work, self.optimizer, self._news.append)
@@ -92,10 +94,12 @@ class Learner:
         return self._step(inputs, self.config.num_steps - step - 1)
 
     def begin_step(self, step: int) -> None:
-        """Set the learning rates, the share of the average and the seed of dropout for a step."""
+        """Set the learning rates, the share of the average and the seeds of a step."""
         self._schedule.apply(step)
         self.ema.prepare(step + 1)
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step, self.share.rank))
+        if self._seeds_host:
+            seed_host(derive_seed(self.config.seed, "host", step, self.share.rank))
 
     def _compute(self, given: Inputs) -> Measures:
         """What the device does in an update; the host does not look at any value."""

@@ -12,14 +12,16 @@ DEFAULT_RAM_SHARE = 0.5
 def loading_of(
     config: TrainConfig, num_ranks_per_node: int = 1, pin_memory: bool = False
 ) -> Loading:
-    """How one of the ranks of a machine reads ahead."""
+    """How one of the ranks of a machine reads ahead, for training or for the held-out loss."""
+    # Loader processes of training keep their batches while those of the held-out loss run.
+    num_streams = 2 if config.eval_steps > 0 else 1
     return Loading(
         num_workers=config.num_workers,
         prefetch_factor=config.prefetch_factor,
         multiprocessing_context=config.dataloader_multiprocessing_context,
         pin_memory=pin_memory,
         num_ranks_per_node=num_ranks_per_node,
-        max_ram_bytes=max_ram_of(config) // num_ranks_per_node,
+        max_ram_bytes=max_ram_of(config) // (num_ranks_per_node * num_streams),
     )
 
 

@@ -1,20 +1,37 @@
-"""Measures of the updates since the last log, over all ranks: global means, worst timings."""
+"""Measures of the steps since the last row, over all ranks: global means, worst timings.
+
+A request to stop ends a lap before its time. Its sums go into the checkpoint, so that the run that
+resumes logs the rows of one that never stopped.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
 from manyhands.observe.clock import Clock
+from manyhands.observe.rows import UNFINISHED
 from manyhands.parallel.world import World
+from manyhands.training.due import Due
 from manyhands.training.update import Measures
 
 
 class Meter:
     """Adds update results up on the device and reads them once per lap."""
 
-    def __init__(self, world: World, clock: Clock, samples_per_step: int) -> None:
+    def __init__(
+        self, world: World, clock: Clock, samples_per_step: int, due: Due, step: int = 0
+    ) -> None:
         self._world = world
         self._clock = clock
         self._samples_per_step = samples_per_step
+        self._due = due
+        self._step = step
         self._num_steps = 0
+        self._num_timed = 0
+        """Steps of the lap in this process; those before a resume took no time here."""
+        self.unfinished: dict[str, Any] | None = None
+        """The last lap, if it ended before its time: what `resume` takes."""
         self._names: list[str] = []
         self._sums = torch.zeros((), dtype=torch.float64)
         self._num_sound = torch.zeros((), dtype=torch.float64)
@@ -32,20 +49,48 @@ class Meter:
         self._names = [*result.terms, "grad_norm"]
         self._lr = lr
         self._num_steps += 1
+        self._num_timed += 1
+        self._step += 1
 
     def lap(self) -> dict[str, float]:
         """Collective. Means over the lap's sound updates, NaN without any, and their speed.
 
         Starts the next lap.
         """
-        measures = self._means() | {"lr": self._lr} | self._speed(self._num_steps)
-        self._num_steps = 0
-        return measures
+        measures = self._means() | {"lr": self._lr} | self._speed(self._num_timed)
+        self.unfinished = None if self._is_due() else self._state()
+        self._num_steps = self._num_timed = 0
+        return measures if self.unfinished is None else measures | {UNFINISHED: True}
 
-    def restart(self) -> None:
-        """Forget the lap so far."""
-        self._num_steps = 0
+    def restart(self, step: int) -> None:
+        """Forget the lap so far, and count from a step."""
+        self._num_steps = self._num_timed = 0
+        self._step = step
         self._clock.lap()
+
+    def resume(self, unfinished: Mapping[str, Any]) -> None:
+        """Continue a lap that ended before its time, on any number of ranks."""
+        sums = torch.tensor(unfinished["sums"], dtype=torch.float64, device=self._world.device)
+        if len(sums) == self._world.size:
+            self._sums = sums[self._world.rank]
+        else:
+            # Terms add up over ranks; the gradient norm is that of all of them.
+            self._sums = sums.sum(0) if self._world.is_main else torch.zeros_like(sums[0])
+            self._sums[-1] = sums[0, -1]
+        self._num_sound = torch.full_like(self._sums[0], unfinished["num_sound"])
+        self._num_steps = unfinished["num_steps"]
+
+    def _is_due(self) -> bool:
+        due, step = self._due, self._step
+        return due.log(step) or due.save(step) or due.validate(step)
+
+    def _state(self) -> dict[str, Any]:
+        """Collective."""
+        return {
+            "num_steps": self._num_steps,
+            "num_sound": self._num_sound.item(),
+            "sums": self._world.gather(self._sums.tolist()),
+        }
 
     def _means(self) -> dict[str, float]:
         # The gradient is that of all ranks already.

@@ -24,7 +24,7 @@ def roll_back(run: Run, position: Position) -> Position:
     folder = run.world.once(lambda: find_checkpoint(run.run_dir / CHECKPOINTS / LAST))
     saved, _ = run.checkpoints.load(folder, run.learner)
     run.guard.note_return(saved.step)
-    run.meter.restart()
+    run.meter.restart(saved.step)
     run.journal.return_to(saved.step)
     run.audit.return_to(saved.step)
     run.journal.say(

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from manyhands import garbage
+from manyhands.checkpoint.store import resumed_lap
 from manyhands.config.checkpoints import find_checkpoint
 from manyhands.config.folders import AVERAGED, PRETRAINED
 from manyhands.config.resolve import output_dir_of
@@ -52,6 +53,7 @@ def run_training(
             world.once(lambda: check_publishing(config))
         with garbage.left_lying():
             run = assemble(config, run_dir, world)
+        continue_lap(run)
         run.journal.note({"command": list(command), "threads": torch.get_num_threads()})
         run.journal.note({"restarts": restarts_so_far()})
         with closing(run.learner):
@@ -63,6 +65,14 @@ def run_training(
         stop.obey()
         publish_run(run)
     return ending
+
+
+def continue_lap(run: Run) -> None:
+    """Let the rows of a run that was stopped be those of one that was not."""
+    lap = resumed_lap(run.config)
+    if lap is not None:
+        run.meter.resume(lap)
+    run.checkpoints.unfinished_lap = lambda: run.meter.unfinished
 
 
 def publish_run(run: Run) -> None:

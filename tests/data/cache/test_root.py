@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from manyhands.data.cache import root
+from manyhands.data.cache.folder import boot_id
 from manyhands.data.cache.root import (
     free_bytes,
     is_local,
@@ -64,7 +65,18 @@ def test_the_innermost_mount_says_whether_a_disk_is_local(monkeypatch, path, exp
     assert is_local(Path(path)) == expected
 
 
+def test_pods_of_one_machine_find_each_others_stores(tmp_path, monkeypatch):
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: [Mount("/", "nfs4")])
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    folders = set()
+    for name in ("trainer-abc12", "trainer-xyz98"):
+        monkeypatch.setattr(platform, "node", lambda name=name: name)
+        folders.add(stores_folder(tmp_path))
+    assert folders == {tmp_path / f"frames-{boot_id()}"}
+
+
 def test_machines_that_share_a_disk_have_stores_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert stores_folder(tmp_path) == tmp_path / "frames"
     stores_folder(tmp_path).mkdir()
     monkeypatch.setattr(psutil, "disk_partitions", lambda all: [Mount("/", "nfs4")])

@@ -12,6 +12,7 @@ from typing import cast
 import torch
 
 from manyhands.checkpoint.snapshot import Position
+from manyhands.checkpoint.space import tensor_files_bytes
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
@@ -96,7 +97,7 @@ class Subject:
 
     def state_bytes(self) -> int:
         """How much there is to save."""
-        return self._learner.snapshot(self._position).num_bytes
+        return tensor_files_bytes(self._learner.snapshot(self._position), num_shards=1, block=1)
 
     def seconds(self, num_updates: int, save: Callable[[], None] | None = None) -> float:
         """How long updates take, with a save before them."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from manyhands.data.location import make_private
+from manyhands.data.cache.folder import boot_id
+from manyhands.data.location import is_in_pod, make_private
 
 _SHARED_MEMORY = Path("/dev/shm")
 _LOCAL_FILE_SYSTEMS = {
@@ -28,7 +29,16 @@ def ram_home() -> Path | None:
 def stores_folder(home: Path) -> Path:
     """The folder of all stores under a home."""
     # Machines that share files see each other's writes late and in any order: each has its own.
-    return home / ("frames" if is_local(home) else f"frames-{platform.node()}")
+    return home / ("frames" if is_local(home) else f"frames-{machine_name(is_in_pod())}")
+
+
+def machine_name(is_pod: bool) -> str:
+    """A name for this machine that stays from one job to the next.
+
+    A pod is named anew each time, and would leave a cache that nobody finds again. What pods have
+    in common is the boot of the machine below them.
+    """
+    return boot_id() if is_pod else platform.node()
 
 
 def stores_folders(home: Path) -> list[Path]:
