@@ -37,7 +37,8 @@ test: style
 	@$(MAKE) --no-print-directory --jobs=2 types suite
 
 suite: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder \
+		--max-worker-restart=0 --durations=20
 
 # Compiling is the CPU's work, so several processes share a GPU. Tests that measure memory or time run
 # alone, after them. A fault of the GPU kills its process; the report names the test, and the run ends.
