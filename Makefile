@@ -13,8 +13,8 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 # Tests start hundreds of processes, each of which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite gpu-test multi-gpu-test gpu-memcheck kernel-test exactness launch-test soak interop
-.PHONY: slurm-test lint style types clean
+.PHONY: demo test suite gpu-test multi-gpu-test gpu-memcheck gpu-soak kernel-test exactness launch-test
+.PHONY: soak interop slurm-test lint style types clean
 
 RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
@@ -68,6 +68,22 @@ kernel-test: $(TRITON)
 # writes multi_gpu.json with the GPUs, versions and topology, to attach to a bug report.
 multi-gpu-test: $(READY)
 	$(BIN)/pytest tests/multi_gpu -m multi_gpu
+
+# Eight recipes in the default step mode on one GPU: each switches to the compiled step, is stopped, resumed,
+# killed and resumed. Several run at a time, because compiling is bound by the CPU. Then one long run alone, on
+# PushT in SOAK_DATASET. Prints a table and writes gpu_soak_results/gpu_soak.json.
+SOAK_PROCESSES ?= 4
+SOAK_SECONDS ?= 15
+SOAK_MINUTES ?= 9
+SOAK_DATASET ?=
+gpu-soak: $(READY)
+	rm -rf gpu_soak_results
+	code=0; \
+	$(BIN)/pytest tests/gpu_soak/test_recipes.py -m gpu_soak --numprocesses=$(SOAK_PROCESSES) --dist=worksteal \
+		--soak-seconds=$(SOAK_SECONDS) || code=$$?; \
+	$(BIN)/pytest tests/gpu_soak/test_long_run.py -m gpu_soak --soak-dataset='$(SOAK_DATASET)' \
+		--soak-minutes=$(SOAK_MINUTES) || code=$$?; \
+	exit $$code
 
 # Losses of all strategies, of all policies, at 1 to 4 processes; fifteen minutes on two cores.
 exactness: $(READY)

@@ -52,6 +52,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--multi-gpu-json", default="multi_gpu.json", help=told)
     told = "run the matrix of training steps on a CPU, to see that every case can be built"
     parser.addoption("--steps-on-cpu", action="store_true", help=told)
+    told = "folder for the results of the soak test on a GPU"
+    parser.addoption("--soak-results", default="gpu_soak_results", help=told)
+    told = "seconds that each recipe of the soak test trains between two events"
+    parser.addoption("--soak-seconds", type=float, default=15.0, help=told)
+    told = "dataset of the long run of the soak test; PushT with images"
+    parser.addoption("--soak-dataset", default="", help=told)
+    told = "minutes of the long run before it is stopped"
+    parser.addoption("--soak-minutes", type=float, default=9.0, help=told)
 
 
 @pytest.fixture(scope="session")

@@ -8,18 +8,19 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "real_runs"))
 
-from multi_gpu_cases import Case, record_dataset
-from multi_gpu_runs import Result, Runs, document_of, table_of
+from multi_gpu_cases import DATASET, Case
+from multi_gpu_runs import Result, Runs, table_of
+from run_report import document, failure
 
 RESULTS: list[Result] = []
-MAX_OUTCOME = 120
 
 
 @pytest.fixture(scope="session")
 def multi_gpu_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Synthetic episodes with a camera."""
-    return record_dataset(tmp_path_factory.mktemp("data") / "synthetic")
+    return DATASET.write(tmp_path_factory.mktemp("data") / "synthetic")
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +40,7 @@ def recorded() -> Iterator[Callable[[Case, Callable[[], Result]], None]]:
             RESULTS.append(Result(case.name, f"skipped: {reason}"))
             raise
         except Exception as error:
-            RESULTS.append(Result(case.name, f"FAILED: {str(error)[:MAX_OUTCOME]!r}"))
+            RESULTS.append(Result(case.name, failure(error)))
             raise
 
     yield run
@@ -52,7 +53,7 @@ def pytest_terminal_summary(
     if not RESULTS or not torch.cuda.is_available():
         return
     file = Path(config.getoption("--multi-gpu-json", "multi_gpu.json"))
-    file.write_text(document_of(RESULTS), encoding="utf-8")
+    file.write_text(document(RESULTS), encoding="utf-8")
     terminalreporter.section("several GPUs")
     terminalreporter.write_line(table_of(RESULTS))
     terminalreporter.write_line(f"written to {file}: attach it to a bug report")

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
+from run_dataset import Recording
 
 from manyhands.bench.resume.cases import POLICIES
-from manyhands.data.writing.writer import DatasetWriter
 
 NUM_STEPS = 40
 LOG_EVERY = 4
 ENDLESS = 1_000_000
-CAMERA = "observation.images.top"
+DATASET = Recording(
+    sizes={"observation.state": 4, "observation.environment_state": 4, "action": 3},
+    cameras={"observation.images.top": (32, 32)},
+)
 
 COMMON = (
     "--global_batch_size=8",
@@ -119,23 +120,3 @@ def gpu_cases() -> Iterator[Case]:
 CPU_CASES = [Case("vectors"), *(Case("vectors", kind) for kind in ("killed", "resumed"))]
 CPU_CASES.append(Case("vectors", "out of memory"))
 """A few of them on CPUs, which show that the cases themselves are right."""
-
-
-def record_dataset(root: Path) -> Path:
-    """Record a few short episodes of two tasks with a camera."""
-    sizes = {"observation.state": 4, "observation.environment_state": 4, "action": 3}
-    features = {
-        name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in sizes.items()
-    }
-    names = ["height", "width", "channels"]
-    features[CAMERA] = {"dtype": "image", "shape": (32, 32, 3), "names": names}
-    random = np.random.default_rng(0)
-    with DatasetWriter.create(root, 10, features) as writer:
-        for task in ("pick up the cube", "stack") * 2:
-            for _ in range(16):
-                frame = {name: random.normal(size=size) for name, size in sizes.items()}
-                values = {name: value.astype("f4") for name, value in frame.items()}
-                values[CAMERA] = random.integers(0, 255, (32, 32, 3), dtype=np.uint8)
-                writer.add_frame({**values, "task": task})
-            writer.save_episode()
-    return root

@@ -1,23 +1,19 @@
 """Runs of `manyhands train` on several devices, each compared with the same run on one."""
 
-import json
-import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-import psutil
 from multi_gpu_cases import DECISIONS, ENDLESS, NUM_STEPS, TOLERANCES, Case
+from run_job import END_S, Job, log_of
+from run_report import cell
 
 from manyhands.observe.rows import read_rows
 
-END_S = 60.0
-"""How long all processes may take to end once one has failed or was asked to stop."""
 FULL = """
 import os
 import torch
@@ -170,83 +166,9 @@ sys.meta_path.insert(0, Finder())
 """Python imports it as it starts: the network of ACT is changed once it is imported."""
 
 
-class Job:
-    """A run in processes of its own, and what all of them printed."""
-
-    def __init__(
-        self, argv: Sequence[str], run_dir: Path, deadline_s: float, path: Path | None = None
-    ) -> None:
-        self.run_dir = run_dir
-        self._log = run_dir.with_suffix(".log")
-        self._deadline = time.monotonic() + deadline_s
-        paths = [str(path) if path else "", *sys.path]
-        environ = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        with self._log.open("a") as output:
-            self.launcher = psutil.Popen(argv, stdout=output, stderr=output, env=environ)
-
-    def printed(self) -> str:
-        """The output of all ranks."""
-        return self._log.read_text()
-
-    def last_step(self) -> int:
-        """The last step that was logged."""
-        file = self.run_dir / "metrics.jsonl"
-        rows = list(read_rows(file)) if file.exists() else []
-        return rows[-1]["step"] if rows else 0
-
-    def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Wait for something while the run goes on."""
-        while not is_so():
-            if self.launcher.poll() is not None:
-                raise AssertionError(f"it ended early:\n{self.printed()}")
-            self._check_deadline(self._deadline)
-            time.sleep(0.05)
-
-    def rank(self, number: int) -> psutil.Process:
-        """The process of a rank."""
-        return next(
-            each for each in self.launcher.children() if each.environ().get("RANK") == str(number)
-        )
-
-    def end(self, code: int, within_s: float, told: str = "") -> None:
-        """Wait until no process is left, with an exit code and a message."""
-        deadline, processes = time.monotonic() + within_s, [self.launcher]
-        while any(map(is_alive, processes)):
-            if is_alive(self.launcher):
-                processes = [self.launcher, *self.launcher.children(recursive=True)]
-            self._check_deadline(deadline, processes)
-            time.sleep(0.05)
-        found = self.launcher.wait()
-        assert found == code, f"exit code {found}, not {code}:\n{self.printed()}"
-        assert told in self.printed(), f"{told!r} was not reported:\n{self.printed()}"
-
-    def _check_deadline(self, deadline: float, processes: Sequence[psutil.Process] = ()) -> None:
-        if time.monotonic() < deadline:
-            return
-        printed = self.printed()
-        for process in processes or [self.launcher, *self.launcher.children(recursive=True)]:
-            if is_alive(process):
-                process.kill()
-        raise AssertionError(f"it takes too long:\n{printed}")
-
-
-def is_alive(process: psutil.Process) -> bool:
-    """Whether a process has not ended."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def has_decision(line: str) -> bool:
     """Whether a line of the log says how steps run."""
     return any(each in line for each in DECISIONS)
-
-
-def log_of(run_dir: Path) -> str:
-    """What a run has logged so far."""
-    file = run_dir / "log.txt"
-    return file.read_text() if file.exists() else ""
 
 
 def largest_difference(run_dir: Path, reference: Path) -> float:
@@ -259,35 +181,8 @@ def largest_difference(run_dir: Path, reference: Path) -> float:
     return max(abs(found[step] / loss - 1) for step, loss in expected.items())
 
 
-def machine_facts() -> dict[str, object]:
-    """What a report of a fault has to say of the machine."""
-    import torch
-
-    facts: dict[str, object] = {"python": sys.version.split()[0], "torch": torch.__version__}
-    facts |= {"cuda": torch.version.cuda, "num_cores": os.cpu_count()}
-    if torch.cuda.is_available():
-        gpus = range(torch.cuda.device_count())
-        facts["gpus"] = [torch.cuda.get_device_name(number) for number in gpus]
-        facts["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
-        facts["driver"] = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv")
-        facts["topology"] = output_of("nvidia-smi", "topo", "-m")
-    return facts
-
-
-def output_of(*command: str) -> str | None:
-    """What a program prints; None if there is none."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:
-        return None
-
-
 def table_of(results: Sequence[Result]) -> str:
     """The results for people."""
-
-    def cell(value: float | None, form: str) -> str:
-        return "-" if value is None else format(value, form)
-
     lines = [f"{'case':44}{'steps/s':>9}{'loss diff':>11}{'seconds':>9}  outcome"]
     lines += [
         f"{each.case:44}{cell(each.steps_per_s, '.1f'):>9}{cell(each.loss_difference, '.1e'):>11}"
@@ -295,9 +190,3 @@ def table_of(results: Sequence[Result]) -> str:
         for each in results
     ]
     return "\n".join(lines)
-
-
-def document_of(results: Sequence[Result]) -> str:
-    """The results and the machine as JSON, to attach to a report."""
-    cases = [vars(each) for each in results]
-    return json.dumps({"machine": machine_facts(), "cases": cases}, indent=2)

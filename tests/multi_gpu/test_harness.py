@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 from multi_gpu_cases import CPU_CASES, Case, gpu_cases
-from multi_gpu_runs import Result, Runs, document_of, largest_difference, table_of
+from multi_gpu_runs import Result, Runs, largest_difference, table_of
+from run_report import document
 
 from manyhands.config.optim import ConstantWithWarmupConfig
 from manyhands.config.resolve import read_train_config
@@ -54,9 +55,9 @@ def test_results_become_a_table_and_a_document():
         f"{'one':44}     10.0    1.0e-05        3  passed",
         f"{'two':44}        -          -        -  skipped: why",
     ]
-    document = json.loads(document_of(results))
-    assert document["machine"]["torch"] == torch.__version__
-    assert document["cases"][0]["loss_difference"] == 1e-5
+    written = json.loads(document(results))
+    assert written["machine"]["torch"] == torch.__version__
+    assert written["cases"][0]["loss_difference"] == 1e-5
 
 
 def test_cases_have_names_of_their_own():

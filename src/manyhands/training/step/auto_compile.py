@@ -113,6 +113,7 @@ class AutoCompile:
         if faults:
             self._log(f"Compiled step not tried: {faults[0]}")
             return None
+        self._log("Trying the compiled step in the background")
         return self._await
 
     @property

@@ -1,0 +1,17 @@
+"""Every recipe switches, stops, resumes, dies and resumes on a GPU; run by make gpu-soak."""
+
+import pytest
+import torch
+from soak_life import Plan
+from soak_recipes import RECIPES, Recipe
+
+pytestmark = [
+    pytest.mark.gpu_soak,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_recipe(recipe: Recipe, soaked, request):
+    soaked(recipe, Plan(train_s=request.config.getoption("--soak-seconds")))
