@@ -96,11 +96,11 @@ class SlowLearner(BrokenLearner):
 def test_a_save_in_flight_is_completed_whatever_ends_the_run(tmp_path, error):
     config = TrainConfig(policy=ActConfig(device="cpu"), steps=9)
     with joined_world(config) as world:
-        store = CheckpointStore(tmp_path, config, world)
+        store = CheckpointStore(tmp_path / "run", config, world)
         with pytest.raises(error), store.concluded():
             store.save(Position(3, 24), SlowLearner())
             raise error
-        assert newest_whole(tmp_path) == tmp_path / "checkpoints/000003"
+        assert newest_whole(tmp_path / "run") == tmp_path / "run/checkpoints/000003"
 
 
 def test_a_fresh_run_starts_at_zero(tmp_path):

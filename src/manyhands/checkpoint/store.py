@@ -70,6 +70,8 @@ class CheckpointStore:
         """Asked at every save for measures that are not logged yet."""
         self._said: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
+            # Saves do not make it again once it is removed.
+            run_dir.mkdir(parents=True, exist_ok=True)
             sweep(run_dir)
 
     def restore(self, learner: Learner) -> tuple[Position, list[str]]:
