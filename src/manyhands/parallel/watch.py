@@ -60,6 +60,8 @@ class Watch:
         # One thread must never wait for the other. Torch does not declare that stores have clones.
         self._store: Store = cast(Any, store).clone()
         self._place = Place(0, "start", time.time())
+        # Clocks are set now and then, and no rank is late because of that.
+        self._began_s = time.monotonic()
         self._is_patient = False
         self._is_stopped = False
         self._exit_code = RankLost.exit_code
@@ -74,6 +76,7 @@ class Watch:
     def begin(self, phase: str) -> None:
         """Note that this rank gets on: it begins a phase."""
         self._place = Place(self._place.num_phases + 1, phase, time.time())
+        self._began_s = time.monotonic()
 
     @contextmanager
     def patiently(self, phase: str) -> Iterator[None]:
@@ -228,7 +231,7 @@ class Watch:
         return None
 
     def _is_late(self) -> bool:
-        return not self._is_patient and time.time() - self._place.since > self._timeout_s
+        return not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
 
     def _end(self, told: str) -> None:
         # A rank may have left in order between the two looks at it.
