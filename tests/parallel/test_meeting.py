@@ -10,7 +10,7 @@ from manyhands.config.launcher import Launcher
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.workers import LOOPBACK, free_port, listen
 from manyhands.parallel.meeting import is_of_a_lost_peer, met, open_store
-from manyhands.parallel.watch import NoWatch
+from manyhands.parallel.no_watch import NoWatch
 from manyhands.stop import StopSignal
 
 SOON = timedelta(seconds=10)

@@ -8,7 +8,8 @@ import pytest
 import torch.distributed as dist
 
 from manyhands.errors import RankLost
-from manyhands.parallel.watch import PERIOD_S, NoWatch, Watch
+from manyhands.parallel.no_watch import NoWatch
+from manyhands.parallel.watch import PERIOD_S, Watch
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from torch.distributed.rendezvous import rendezvous
 from manyhands.config.launcher import Launcher
 from manyhands.errors import Diverged, EnvironmentFault, RankLost, Stopped, UserError
 from manyhands.parallel.exchange import collectives_of_this_thread
-from manyhands.parallel.watch import PERIOD_S, NoWatch, Watch
+from manyhands.parallel.no_watch import NoWatch
+from manyhands.parallel.watch import PERIOD_S, Watch
 from manyhands.stop import StopSignal
 
 MARGIN_S = 60.0

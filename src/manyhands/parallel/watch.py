@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from manyhands.errors import RankLost, Stopped
-from manyhands.parallel.channel import Channel, OwnChannel
+from manyhands.parallel.channel import Channel
 from manyhands.parallel.exits import leave_now, report, speak
 from manyhands.parallel.hang import Place, hang_told, read_place, write_stacks
 from manyhands.parallel.peers import is_gone, machine_identity
@@ -276,27 +276,3 @@ class Watch:
             for rank in range(self._num_ranks)
         ]
         return hang_told(places, silent, self._timeout_s, self.hang_dir)
-
-
-class NoWatch:
-    """The watch of a single process, which has nobody to lose and nobody to wait for."""
-
-    hang_dir: Path | None = None
-
-    def begin(self, phase: str) -> None:
-        """Nobody waits."""
-
-    @contextmanager
-    def patiently(self, phase: str) -> Iterator[None]:
-        """Nobody waits."""
-        yield
-
-    def wait_for(self, key: str) -> None:
-        """Nobody else says anything."""
-
-    def say(self, key: str) -> None:
-        """Nobody listens."""
-
-    def channel(self, name: str) -> OwnChannel:
-        """A way to talk to oneself."""
-        return OwnChannel()
