@@ -1,4 +1,4 @@
-"""How updates are to be carried out."""
+"""How steps are to run."""
 
 from manyhands.config.step import STEP_MODES, StepConfig
 
@@ -7,3 +7,8 @@ def test_a_mode_that_does_not_exist_is_refused_with_those_that_do():
     assert all(not [*StepConfig(mode=mode).faults()] for mode in STEP_MODES)
     (fault,) = StepConfig(mode="jit").faults()
     assert fault == "--step.mode=jit is not one of auto, eager, graph, compile"
+
+
+def test_a_negative_time_is_rejected():
+    (fault,) = StepConfig(compile_min_left_s=-1).faults()
+    assert fault == "--step.compile_min_left_s=-1 must not be negative"

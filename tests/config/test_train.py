@@ -210,6 +210,7 @@ FLAGS = [
     "scheduler.peak_lr",
     "scheduler.type",
     "seed",
+    "step.compile_min_left_s",
     "step.mode",
     "steps",
     "timeout_s",

@@ -11,7 +11,7 @@ from manyhands.config.resolve import read_train_config
 from manyhands.errors import WeightsUnavailable
 from manyhands.observe.journal import Journal
 from manyhands.observe.rows import read_rows
-from manyhands.parallel.world import World, joined_world
+from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
 from manyhands.training import assemble as assembling
 from manyhands.training.arithmetic import share_of
@@ -19,6 +19,7 @@ from manyhands.training.assemble import fresh_policy, learner_of, make_policy
 from manyhands.training.data import alone, open_training_data
 from manyhands.training.ending import Ending
 from manyhands.training.start import run_training
+from manyhands.training.stop_poll import StopPoll
 
 CAMERA = "observation.images.top"
 
@@ -100,7 +101,7 @@ def test_rows_after_a_stop_and_a_resume_are_those_of_one_run(command, tmp_path, 
     steps = []
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "advance", lambda self, step: steps.append(step))
-        patch.setattr(World, "is_stopping", lambda self: 3 in steps)
+        patch.setattr(StopPoll, "after_step", lambda self, must_ask=False: 3 in steps)
         ending = run_training(read_train_config(command.argv(stopped, *flags)))
     assert ending is Ending.STOPPED
     assert [row[0] for row in rows_of(stopped)] == [1, 3]

@@ -320,7 +320,8 @@ ELSEWHERE = {
     "policy.vlm_model_name": "policies/smolvla/test_vlm.py",
     "prefetch_factor": "training/test_loading.py",
     "resume": "training/test_loop.py",
-    "step.mode": "training/test_execution.py",
+    "step.compile_min_left_s": "training/step/test_auto_compile.py",
+    "step.mode": "training/step/test_captured.py",
     "timeout_s": "training/test_failures.py",
     "samples": "training/test_arithmetic.py",
 }

@@ -174,6 +174,7 @@ def test_a_trial_for_which_memory_is_missing_is_not_made_and_not_asked_for_again
 
 
 def test_a_run_that_is_soon_over_is_not_compiled():
+    """Less than `step.compile_min_left_s` is left."""
     setting = Setting()
     assert setting.run(num_left=100).mode == "graph"
     assert setting.trial.num_started == 0 and setting.logged == []
