@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from run_dataset import Recording
+from run_flags import SMOLVLA
 
 from manyhands.bench.resume.cases import POLICIES
 
@@ -27,17 +28,6 @@ DIFFUSION = (
     "--policy.n_action_steps=8",
     *RANDOM_ENCODER,
 )
-SMOLVLA = (
-    "--policy.type=smolvla",
-    "--policy.random_vlm=true",
-    "--policy.num_vlm_layers=2",
-    "--policy.chunk_size=4",
-    "--policy.n_action_steps=4",
-    "--policy.resize_imgs_with_padding=[32,32]",
-    "--policy.max_state_dim=8",
-    "--policy.max_action_dim=6",
-)
-"""Also needs the folder of a vision-language model."""
 
 
 def recording(num_cameras: int, size: tuple[int, int], num_values: int = 14) -> Recording:

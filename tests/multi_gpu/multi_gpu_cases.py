@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from run_dataset import Recording
+from run_flags import SMOLVLA
 
 from manyhands.bench.resume.cases import POLICIES
 
@@ -38,16 +39,7 @@ POLICY_FLAGS = {
         "--policy.crop_shape=[28, 28]",
         "--policy.spatial_softmax_num_keypoints=4",
     ),
-    "smolvla": (
-        "--policy.type=smolvla",
-        "--policy.random_vlm=true",
-        "--policy.num_vlm_layers=2",
-        "--policy.chunk_size=4",
-        "--policy.n_action_steps=4",
-        "--policy.resize_imgs_with_padding=[32,32]",
-        "--policy.max_state_dim=8",
-        "--policy.max_action_dim=6",
-    ),
+    "smolvla": SMOLVLA,
     "vectors": (*POLICIES["act"], "--policy.dropout=0"),
 }
 """Small policies; SmolVLA also needs the folder of its model, and the last one has no camera."""

@@ -28,7 +28,7 @@ ASKS_NOTHING = ("", "0", "no", "none", "false", "off", "default")
 LISTENING = "MANYHANDS_LISTENING"
 """Set by our own launcher: the number of an inherited socket on the main rank, else zero."""
 FULL_PRECISION = "MANYHANDS_FULL_PRECISION"
-"""Set where accelerate was told `no`: its own variable says so too when it was told nothing."""
+"""Set where the user asked accelerate for `no`: its own variable reads `no` by default too."""
 TRUE = ("1", "true", "yes", "on")
 
 

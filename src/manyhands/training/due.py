@@ -38,7 +38,7 @@ class Due:
         return self.validate_every > 0 and self._falls(step, self.validate_every)
 
     def judge(self, step: int, stopping: bool = False) -> bool:
-        """Whether steps so far are judged: by their number, and before they are told or saved.
+        """Whether steps so far are judged: by their number, and before they are logged or saved.
 
         Never by the time: a rollback skips all samples up to where it is judged, and a resumed run
         has to skip the same.

@@ -110,7 +110,7 @@ class Trial:
         self.verdicts.begin_switch(self._key, verdict)
 
     def end_switch(self, verdict: Verdict) -> None:
-        """Note that the switch came to an end, and what is known of the compiled step by then."""
+        """Note that the switch finished, and what is known of the compiled step by then."""
         self.verdicts.end_switch(self._key, verdict)
 
     def close(self) -> None:

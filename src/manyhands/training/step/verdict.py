@@ -1,8 +1,8 @@
 """What trials of compiled steps found, stored beside the compiled kernels for later runs.
 
 A verdict belongs to one policy, shape of batch, precision, kind of GPU and version of the software.
-It also counts switches to the compiled step that did not come to an end: a run that died there
-twice does not try a third time.
+It also counts switches to the compiled step that did not finish: a run that died there twice does
+not try a third time.
 """
 
 import json
@@ -36,7 +36,7 @@ class Verdict:
     num_bytes: int = 0
     """GPU memory that the compiled step needs on top of weights and optimizer."""
     num_unfinished: int = 0
-    """Switches that began and did not come to an end."""
+    """Switches that began and did not finish."""
 
     @property
     def is_usable(self) -> bool:
@@ -72,7 +72,7 @@ class Verdicts:
         self.write(key, replace(verdict, num_unfinished=verdict.num_unfinished + 1))
 
     def end_switch(self, key: str, verdict: Verdict) -> None:
-        """Note that a switch came to an end, whatever it led to."""
+        """Note that a switch finished, whatever it led to."""
         self.write(key, replace(verdict, num_unfinished=0))
 
     def path(self, key: str) -> Path:
