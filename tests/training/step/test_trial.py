@@ -105,7 +105,9 @@ def test_a_trial_that_is_closed_leaves_no_process_and_no_verdict(started, tmp_pa
 def test_facts_depend_on_what_a_step_computes_and_not_on_where_it_runs(command, tmp_path):
     plain = learner_for(command.argv(tmp_path / "run"))
     facts = facts_of(plain.config, plain.work, INPUTS)
-    elsewhere = learner_for(command.argv(tmp_path / "other", "--seed=5", "--steps=77"))
+    elsewhere = learner_for(
+        command.argv(tmp_path / "other", "--seed=5", "--steps=77", "--optimizer.lr=7e-4")
+    )
     assert facts == facts_of(elsewhere.config, elsewhere.work, INPUTS)
     averaged = learner_for(command.argv(tmp_path / "other", "--ema.enable=true"))
     assert facts != facts_of(averaged.config, averaged.work, INPUTS)

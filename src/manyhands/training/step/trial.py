@@ -168,13 +168,18 @@ def start_trial(log: Path, gpu: int, num_processes: int = 1) -> subprocess.Popen
 
 def trial_config(config: TrainConfig, precision: str) -> TrainConfig:
     """The same step in a single process that computes in the precision of the run."""
+    assert config.policy is not None
     accelerator = replace(config.accelerator, mixed_precision=precision)
-    return replace(config, accelerator=accelerator, parallelism=ParallelismConfig())
+    # The process sees one GPU, whatever its number is in the run.
+    policy = replace(config.policy, device="cuda")
+    return replace(config, policy=policy, accelerator=accelerator, parallelism=ParallelismConfig())
 
 
 def facts_of(config: TrainConfig, work: StepWork, inputs: Inputs) -> dict[str, Any]:
     """What the kernels of a step depend on."""
-    policy = asdict(work.policy.config.self_contained())
+    assert config.optimizer is not None
+    policy, optimizer = asdict(work.policy.config.self_contained()), asdict(config.optimizer)
+    del optimizer["lr"]  # Kernels read it from the device.
     names = [sorted(group) for group in inputs.groups]
     return {
         "policy": {name: value for name, value in policy.items() if name not in FORGOTTEN},
@@ -184,7 +189,7 @@ def facts_of(config: TrainConfig, work: StepWork, inputs: Inputs) -> dict[str, A
         "micro_batches": work.share.num_parts,
         "ranks": work.share.num_ranks,
         "precision": [work.world.precision, config.dtype],
-        "optimizer": [type(config.optimizer).__name__, str(config.optimizer)],
+        "optimizer": [type(config.optimizer).__name__, optimizer],
         "ema": config.ema.enable,
         "augmentation": str(config.dataset.image_transforms),
         "gpu": work.world.seats[work.world.rank].name,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -89,28 +90,28 @@ def compiling_in_parallel(request: "TrialRequest", network: "nn.Module") -> Iter
     import torch
 
     from manyhands.training.step.compiled_modules import classes_of
-    from manyhands.training.step.trial import start_trial
 
     number = len(classes_of(network))
-    log = request.verdicts.log_path(request.key)
     if number < 2 or torch.cuda.mem_get_info()[0] < number * request.max_bytes:
         yield
         return
-    logs = [log.with_suffix(f".{only}.log") for only in range(number)]
-    processes = [start_trial(each, 0, number) for each in logs]
-    for only, process in enumerate(processes):
-        assert process.stdin is not None
-        process.stdin.write(pickle.dumps(replace(request, only=only)))
-        process.stdin.close()
-    yield
-    deadline = time.monotonic() + MAX_COMPILE_S
-    for process in processes:
-        # One that fails or hangs leaves its work to this process.
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    with ThreadPoolExecutor(number) as threads:
+        for only in range(number):
+            threads.submit(compile_elsewhere, replace(request, only=only), number)
+        yield
+
+
+def compile_elsewhere(request: "TrialRequest", num_processes: int) -> None:
+    """Have another process compile; one that fails or hangs leaves its work to this process."""
+    from manyhands.training.step.trial import start_trial
+
+    log = request.verdicts.log_path(f"{request.key}.{request.only}")
+    process = start_trial(log, 0, num_processes)
+    try:
+        process.communicate(pickle.dumps(request), timeout=MAX_COMPILE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def compile_class(request: "TrialRequest", only: int) -> None:
