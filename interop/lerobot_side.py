@@ -33,6 +33,8 @@ TASKS = {
         lerobot_data.read_items,
         lerobot_data.record,
         lerobot_data.merge,
+        lerobot_data.convert_frames,
+        lerobot_data.compute_camera_stats,
         lerobot_policy.create_policy,
         lerobot_policy.evaluate_policy,
         lerobot_smolvla.complete_vlm,

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import Accelerator
+from given_draws import GivenDraws
 from lerobot.configs.default import DatasetConfig, PeftConfig
 from lerobot.configs.policies import PreTrainedConfig
 from lerobot.configs.train import TrainPipelineConfig
@@ -21,28 +21,40 @@ from lerobot.scripts.lerobot_train import (
 )
 from lerobot.utils.logging_utils import AverageMeter, MetricsTracker
 from lerobot_data import BACKEND, NAME
+from lerobot_policy import as_floats
+from safetensors.torch import load_file
+from torch import Tensor
 
 MEASURES = ("loss", "grad_norm", "lr", "update_s")
 
 
 def train(
-    start: str, root: str, run: str, steps: int, updates: list[dict[str, Any]]
+    start: str, root: str, run: str, steps: int, rows: list[list[int]], draws: str
 ) -> dict[str, Any]:
-    """Make some updates of a run of so many steps, and save a checkpoint after the last.
+    """Make some steps of a run of so many steps, and save a checkpoint after the last.
 
-    It starts from a policy's folder, or goes on from a checkpoint. An update names the items of the
-    dataset it uses, and the seed that torch's generator gets before it.
+    It starts from a policy's folder, or resumes from a checkpoint. Each step uses the given rows of
+    the dataset, and random numbers from a file, by `<step>/<number>`.
     """
     checkpoint = Path(start)
     is_resumed = (checkpoint / "training_state").is_dir()
     config = _train_config(checkpoint / "pretrained_model" if is_resumed else checkpoint, root)
-    config.steps, config.batch_size, config.output_dir = steps, len(updates[0]["rows"]), Path(run)
+    config.steps, config.batch_size, config.output_dir = steps, len(rows[0]), Path(run)
     learner = _Learner(config)
     step = 0
     if is_resumed:
         step, _, _ = load_training_state(checkpoint, learner.optimizer, learner.scheduler)
-    measured = [learner.update(**update) for update in updates]
-    return {"measured": measured, "step": step, "checkpoint": learner.save(step + len(updates))}
+    drawn = load_file(draws)
+    measured = [
+        learner.update(each, [drawn[name] for name in _names_in(drawn, number)])
+        for number, each in enumerate(rows)
+    ]
+    return {"measured": measured, "step": step, "checkpoint": learner.save(step + len(rows))}
+
+
+def _names_in(drawn: dict[str, Tensor], step: int) -> list[str]:
+    names = [name for name in drawn if name.startswith(f"{step}/")]
+    return sorted(names, key=lambda name: int(name.partition("/")[2]))
 
 
 class _Learner:
@@ -58,24 +70,23 @@ class _Learner:
         self.optimizer, self.scheduler = make_optimizer_and_scheduler(config, self._policy)
         self._accelerator = Accelerator(cpu=True)
 
-    def update(self, rows: list[int], seed: int) -> dict[str, float]:
-        """One update, and what it measured."""
-        batch = lerobot_collate_fn([self._dataset[row] for row in rows])
-        for key in self._dataset.meta.camera_keys:
-            batch[key] = batch[key].float() / 255
+    def update(self, rows: list[int], draws: list[Tensor]) -> dict[str, float]:
+        """One training step, and what it measured."""
+        batch = as_floats(lerobot_collate_fn([self._dataset[row] for row in rows]))
         preprocess, _ = self._processors
         lr = self.optimizer.param_groups[0]["lr"]
         tracker = MetricsTracker(len(rows), 1, 1, {name: AverageMeter(name) for name in MEASURES})
-        torch.manual_seed(seed)
-        tracker, _ = update_policy(
-            tracker,
-            self._policy,
-            preprocess(batch),
-            self.optimizer,
-            self._config.optimizer.grad_clip_norm,
-            self._accelerator,
-            self.scheduler,
-        )
+        prepared = preprocess(batch)
+        with GivenDraws(draws):
+            tracker, _ = update_policy(
+                tracker,
+                self._policy,
+                prepared,
+                self.optimizer,
+                self._config.optimizer.grad_clip_norm,
+                self._accelerator,
+                self.scheduler,
+            )
         return {"loss": tracker.loss.avg, "grad_norm": tracker.grad_norm.avg, "lr": lr}
 
     def save(self, step: int) -> str:

@@ -39,14 +39,22 @@ class Comparison:
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
-    def __call__(self, what: str, ours: Any, theirs: Any, tolerance: float = 0.0) -> None:
+    def __call__(
+        self,
+        what: str,
+        ours: Any,
+        theirs: Any,
+        tolerance: float = 0.0,
+        scale: float | None = None,
+    ) -> None:
         """Numbers, tensors or both by name; the largest difference is a share of the largest value.
 
-        Names, shapes and types must be the same.
+        A `scale` of one leaves the difference as it is. Names, shapes and types must be the same.
         """
         one, other = _tensors(ours), _tensors(theirs)
         assert other and _layout(one) == _layout(other), what
-        scale = _largest(_largest(value) for value in other.values())
+        if scale is None:
+            scale = _largest(_largest(value) for value in other.values())
         furthest = _largest(_largest(one[name].double() - other[name].double()) for name in other)
         self.rows.append(Row(what, told(one), told(other), furthest / (scale or 1.0), tolerance))
 

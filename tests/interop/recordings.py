@@ -36,7 +36,7 @@ def features_of(storage: str) -> dict[str, Any]:
     """
     sizes = {"observation.images.top": [64, 96, 3], "observation.images.wrist": [64, 96, 3]}
     if storage == "image":
-        sizes["observation.images.top"] = [48, 64, 3]
+        sizes["observation.images.wrist"] = [48, 64, 3]
     cameras = {key: {"dtype": storage, "shape": size, "names": AXES} for key, size in sizes.items()}
     return cameras | NUMBERS | (GRID if storage == "image" else {})
 

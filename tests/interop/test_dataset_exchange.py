@@ -5,8 +5,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from comparison import Comparison
+from conversion import convert_frames
 from recordings import (
     FPS,
     convert,
@@ -19,7 +22,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from manyhands import open_dataset
+from manyhands.data.complete_stats import compute_stats
+from manyhands.data.pictures.video import VideoReader
 from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.types import Stats
 
 CAMERAS = tuple(key for key, each in features_of("video").items() if each["dtype"] == "video")
 WINDOWS = {
@@ -29,6 +35,7 @@ WINDOWS = {
     "next.reward": [0, 1],
     "action": [-1, 0, 1, 2, 3],
 }
+LEVELS = 255
 ROUNDING = 1e-5
 """LeRobot adds up in single precision, which shows where a mean is close to zero."""
 PIXEL_DEVIATION = 5e-4
@@ -125,10 +132,15 @@ class Reading:
 
 
 def compare_items(label: str, reading: Reading, compared: Comparison) -> None:
-    """Numbers, pixels and texts must be equal, with the same names, types and shapes."""
+    """Numbers and texts must be equal, with the same names, types and shapes.
+
+    Pixels of videos may differ by as many levels as LeRobot's conversion of the same files to RGB
+    differs from the bit-exact one. Stored images are equal.
+    """
     (ours, our_texts), (theirs, their_texts) = reading.ours(), reading.theirs()
     pixels, numbers = zip(*map(parted, (ours, theirs)), strict=True)
-    compared(f"{label}: pixels", *pixels)
+    frames = convert_frames(reading.root, reading.lerobot)
+    compared(f"{label}: pixels, in levels", *pixels, frames.largest_difference, scale=1)
     compared(f"{label}: numbers", *numbers)
     compared.same(f"{label}: texts", our_texts, their_texts)
 
@@ -137,6 +149,53 @@ def parted(values: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tens
     """The pixels, and all that is not."""
     pixels = {name: value for name, value in values.items() if name.endswith(CAMERAS)}
     return pixels, {name: value for name, value in values.items() if name not in pixels}
+
+
+@pytest.mark.parametrize("writer", ["manyhands", "LeRobot"])
+def test_our_frames_are_the_bit_exact_ones(writer, lerobot, compared, tmp_path):
+    root, label = tmp_path / "dataset", f"videos recorded by {writer}"
+    if writer == "manyhands":
+        record_ours(root, "video")
+    else:
+        record_theirs(root, "video", lerobot)
+    frames, reader = convert_frames(root, lerobot), VideoReader(FPS)
+    decoded = {
+        path: reader.frames(root / path, np.arange(len(each)))
+        for path, each in frames.bit_exact.items()
+    }
+    ours = {path: torch.from_numpy(np.stack(list(each))) for path, each in decoded.items()}
+    compared(f"{label}: pixels converted bit-exactly", ours, frames.bit_exact)
+    # Else another frame could pass for the right one.
+    is_telling = frames.largest_difference < frames.least_change
+    compared.same(f"{label}: frames differ by more than their conversion", is_telling, True)
+    assert compared.faults() == []
+
+
+@pytest.mark.parametrize("storage", ["video", "image"])
+def test_both_sides_compute_the_same_statistics_of_decoded_frames(
+    storage, lerobot, compared, tmp_path
+):
+    root, label = tmp_path / "dataset", f"statistics of decoded {storage}s"
+    record_ours(root, storage)
+    computed = compute_stats(open_dataset(root=root), CAMERAS, lambda done, total: None)
+    ours, theirs = flattened(computed), lerobot("compute_camera_stats", root=root)
+    compared.same(f"{label}: names", sorted(ours), sorted(theirs))
+    # No mean, deviation, extreme or quantile changes by more than the pixels do.
+    bound = convert_frames(root, lerobot).largest_difference / LEVELS
+    tolerances = {"count": 0.0, "std": bound + PIXEL_DEVIATION}
+    for kind in dict.fromkeys(name.rpartition(" ")[2] for name in theirs):
+        pair = (of_kind(kind, side) for side in (ours, theirs))
+        compared(f"{label}: {kind}", *pair, tolerances.get(kind, bound + ROUNDING), scale=1)
+    assert compared.faults() == []
+
+
+def of_kind(kind: str, stats: dict[str, list[float]]) -> dict[str, Tensor]:
+    """The statistics of all features that have this name."""
+    return {
+        name: torch.tensor(values, dtype=torch.float64)
+        for name, values in stats.items()
+        if name.endswith(f" {kind}")
+    }
 
 
 @pytest.mark.parametrize("storage", ["video", "image"])
@@ -161,7 +220,11 @@ def test_both_sides_compute_the_same_statistics_of_the_same_frames(
 
 def flat_stats(root: Path) -> dict[str, list[float]]:
     """A dataset's statistics by `<feature> <name>`."""
-    stats = read_dataset_meta(root).stats
+    return flattened(read_dataset_meta(root).stats)
+
+
+def flattened(stats: Stats) -> dict[str, list[float]]:
+    """Statistics by `<feature> <name>`."""
     return {
         f"{key} {name}": value.ravel().tolist()
         for key, values in stats.items()

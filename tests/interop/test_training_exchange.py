@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from comparison import Comparison
+from draws import training_draws
 from lerobot_process import LeRobot
 from policy_cases import Document, act, diffusion, save_theirs, smolvla
 from programs import MANYHANDS_TRAIN, run_program
 from recordings import record_ours
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from manyhands import load_policy
 from manyhands.lerobot_format.policy import weights_file
-from manyhands.rng import derive_seed
 
 NUM_STEPS = 20
 HALF = 10
@@ -84,9 +85,12 @@ QUICK = ("ACT, no camera", "Diffusion, no camera", "SmolVLA, one camera", "SmolV
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset of ours with two cameras."""
+    """A dataset of ours with two cameras.
+
+    Images are stored losslessly, so that both sides train on the same pixels on every processor.
+    """
     root = tmp_path_factory.mktemp("training") / "dataset"
-    record_ours(root, "video")
+    record_ours(root, "image")
     return root
 
 
@@ -138,13 +142,17 @@ class Run:
 
     def train_there(self, start: Path, steps: range, theirs: Path) -> dict[str, Any]:
         """Let LeRobot make some of our updates, from a policy or a checkpoint."""
-        samples = rows_of(self.ours / AUDIT)
-        updates = [
-            {"rows": samples[step]["indices"], "seed": derive_seed(SEED, "draws", step)}
-            for step in steps
-        ]
+        rows = [rows_of(self.ours / AUDIT)[step]["indices"] for step in steps]
+        network = load_policy(self.start).train().network
+        drawn = {
+            f"{number}/{place}": value
+            for number, step in enumerate(steps)
+            for place, value in enumerate(training_draws(network, SEED, step, len(rows[number])))
+        }
+        file = theirs / "draws.safetensors"
+        save_file(drawn, file)
         places = {"start": start, "root": self.dataset, "run": theirs}
-        return self.lerobot("train", **places, steps=NUM_STEPS, updates=updates)
+        return self.lerobot("train", **places, steps=NUM_STEPS, rows=rows, draws=file)
 
     def compare(self, compared: Comparison, label: str, ours: Rows, theirs: Rows) -> None:
         """Compare what updates measured."""
