@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 MANYHANDS_TRAIN = Path(sys.executable).with_name("manyhands-train")
-DEADLINE_S = 200
+DEADLINE_S = 600
 
 
 def run_program(program: Path, flags: Mapping[str, Any]) -> None:
