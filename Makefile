@@ -109,7 +109,7 @@ $(LEROBOT_READY): interop/requirements.txt
 	@touch $(LEROBOT_READY)
 
 interop: $(READY) $(LEROBOT_READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/interop -m interop
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/interop -m interop --timeout=900
 
 # SLURM comes from the distribution's packages; its daemons live in a temporary folder, as long as the
 # tests. Where it cannot be had there is nothing to test.
