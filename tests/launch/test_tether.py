@@ -11,6 +11,7 @@ import pytest
 
 from manyhands.launch.tether import STOPPED, end_with, tethered
 
+DEADLINE_S = 60
 LAUNCHER = """
 import subprocess, sys, time
 from manyhands.launch.tether import tethered
@@ -36,7 +37,9 @@ def test_the_command_ends_when_its_launcher_is_killed():
     launcher.kill()
     launcher.wait()
     launcher.stdout.close()
+    deadline = time.monotonic() + DEADLINE_S
     while is_running(child):
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 

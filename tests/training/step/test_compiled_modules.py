@@ -33,6 +33,15 @@ def test_the_parts_that_a_network_names_are_compiled_for_a_while():
     assert all(part._compiled_call_impl is None for part in parts)
 
 
+def test_buffers_keep_their_strides_and_dropout_its_draws():
+    """Padded strides made Inductor read beyond the output of a custom operator."""
+    from torch._inductor import config
+
+    with CompiledModules(nn.Linear(2, 2)).compiled():
+        assert not config.comprehensive_padding and config.fallback_random
+    assert config.comprehensive_padding and not config.fallback_random
+
+
 def test_a_network_that_names_no_parts_is_one():
     network = nn.Sequential(nn.Linear(2, 2))
     assert modules_of(network) == [network]
