@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -71,6 +73,38 @@ def test_damage_anywhere_in_a_table_is_noticed(tmp_path):
             read_columns(path, ["a"])
     with pytest.raises(DatasetError, match=re.escape(f"{path} is damaged")):
         read_row_group(path, footer, 0, "a")
+
+
+FLIPS_OF_A_FOOTER = """
+import sys
+from pathlib import Path
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format.tables import read_columns, read_footer, read_row_groups
+
+path = Path(sys.argv[1])
+content = path.read_bytes()
+start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+for place in range(8 * start, 8 * len(content)):
+    flipped = bytearray(content)
+    flipped[place // 8] ^= 1 << place % 8
+    path.write_bytes(flipped)
+    try:
+        read_columns(path, ["a", "b"])
+        footer = read_footer(path)
+        read_row_groups(path, footer, range(footer.num_row_groups), ["a", "b"])
+    except DatasetError:
+        pass
+print(8 * (len(content) - start), "flips")
+"""
+
+
+def test_no_flipped_bit_of_a_footer_aborts_the_process(tmp_path):
+    path = tmp_path / "x.parquet"
+    write_table(path, pa.table({"a": ["x", "y"], "b": [[1.0], [2.0, 3.0]]}))
+    reader = subprocess.run(
+        [sys.executable, "-c", FLIPS_OF_A_FOOTER, path], capture_output=True, text=True
+    )
+    assert re.fullmatch(r"\d{4,} flips\n", reader.stdout), reader.stderr
 
 
 def test_lines_end_only_where_json_says_so(tmp_path):
