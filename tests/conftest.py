@@ -44,6 +44,14 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def scheduling() -> Iterator[None]:
+    """No test leaves its process ahead of others: what follows would starve them."""
+    before = os.sched_getscheduler(0)
+    yield
+    assert os.sched_getscheduler(0) == before, "the scheduling class of the process has changed"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options that make tests longer."""
     told = "damaged datasets to read and check; thousands before a release"

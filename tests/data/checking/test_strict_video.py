@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from manyhands.data.checking.strict_video import StrictVideo
+from manyhands.data.pictures.encoder import same_scheduling
 from manyhands.data.pictures.form import form_of
 from manyhands.data.pictures.video import VideoReader
 from manyhands.errors import DatasetError
@@ -22,7 +23,7 @@ OPEN_GROUPS = ("libx264", {"x264-params": "open-gop=1:keyint=8:scenecut=0:bframe
 def encode(path: Path, codec: str, options: dict[str, str], rate: int = FPS) -> Path:
     """A video of moving waves."""
     rows, columns = np.mgrid[:SIDE, :SIDE] / 10
-    with av.open(str(path), "w", format="mp4") as container:
+    with same_scheduling(), av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream(codec, rate=rate, options=options)
         stream.width = stream.height = SIDE
         stream.pix_fmt = "yuv420p"

@@ -1,7 +1,9 @@
 """Clips and the files they are joined in."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import av
 import numpy as np
@@ -74,6 +76,16 @@ def test_the_declared_facts_are_the_streams(tmp_path, picture):
 def test_sizes_no_codec_takes_are_refused():
     with pytest.raises(DatasetError, match="a video of 0x0 cannot be encoded"):
         ClipEncoder(30, 0, 0).add(np.zeros((2, 2, 3), dtype=np.uint8))
+
+
+@pytest.mark.usefixtures("codec")
+def test_encoding_leaves_every_thread_in_its_scheduling_class(picture):
+    clip = ClipEncoder(30, 64, 64)
+    clip.add(picture(64, 64, 0))
+    threads = Path("/proc/self/task").iterdir()
+    policies = {os.sched_getscheduler(int(thread.name)) for thread in threads}
+    clip.finish()
+    assert policies == {os.sched_getscheduler(0)} == {os.SCHED_OTHER}
 
 
 @pytest.mark.parametrize("ending", ["finish", "abandon"])

@@ -4,7 +4,7 @@ import av
 import numpy as np
 import pytest
 
-from manyhands.data.pictures.encoder import ClipFile
+from manyhands.data.pictures.encoder import ClipFile, same_scheduling
 from manyhands.data.pictures.packets import EncodedVideo
 from manyhands.errors import DatasetError
 
@@ -29,7 +29,7 @@ def write_video(path, picture, num_frames, codec, fps=FPS) -> None:
     encoder, options, pixel_format = CODECS[codec] if isinstance(codec, str) else codec
     if encoder not in av.codecs_available:
         pytest.skip(f"PyAV was built without {encoder}")
-    with av.open(str(path), "w", format="mp4") as container:
+    with same_scheduling(), av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream(encoder, rate=fps, options=options)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, pixel_format
         for number in range(num_frames):

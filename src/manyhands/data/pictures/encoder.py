@@ -2,7 +2,9 @@
 
 import io
 import os
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ class ClipEncoder:
         stream: Any = self._container.add_stream(codec, rate=fps, options=options | extra)
         stream.height, stream.width, stream.pix_fmt = height, width, PIXEL_FORMAT
         self._stream = stream
+        with same_scheduling(), self._faults():
+            stream.codec_context.open()
 
     def add(self, pixels: np.ndarray) -> None:
         """Append a picture (height, width, 3) of uint8."""
@@ -61,9 +65,14 @@ class ClipEncoder:
             self._encode(None)
 
     def _encode(self, frame: av.VideoFrame | None) -> None:
-        try:
+        with self._faults():
             for packet in self._stream.encode(frame):
                 self._container.mux(packet)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
         except av.FFmpegError as error:
             size = f"{self._stream.width}x{self._stream.height}"
             raise DatasetError(f"a video of {size} cannot be encoded: {error.strerror}") from None
@@ -108,6 +117,30 @@ class ClipFile:
     def close(self) -> None:
         """Write the file's index; without it the file cannot be read."""
         self._container.close()
+
+
+@contextmanager
+def same_scheduling() -> Iterator[None]:
+    """Keep the caller and the threads that the block starts in the caller's scheduling class.
+
+    Run by root, the AV1 library makes itself and its caller real-time, ahead of all other programs.
+    """
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
+    earlier = _threads()
+    try:
+        yield
+    finally:
+        for thread in _threads() - earlier | {threading.get_native_id()}:
+            with suppress(ProcessLookupError):
+                if os.sched_getscheduler(thread) != policy:
+                    os.sched_setscheduler(thread, policy, priority)
+
+
+def _threads() -> set[int]:
+    return {int(folder.name) for folder in Path("/proc/self/task").iterdir()}
 
 
 def has_av1() -> bool:
