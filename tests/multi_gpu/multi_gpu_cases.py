@@ -20,27 +20,29 @@ COMMON = (
     "--global_batch_size=8",
     f"--log_freq={LOG_EVERY}",
     "--num_workers=0",
-    "--accelerator.mixed_precision=no",
     "--optimizer.lr=1e-4",
     "--scheduler.type=constant_with_warmup",
     "--scheduler.num_warmup_steps=0",
     "--timeout_s=120",
 )
-"""Float32: rounding, which depends on the number of ranks, stays small. A constant learning rate:
-runs of other lengths have the same losses.
-"""
+"""A constant learning rate: runs of other lengths have the same losses."""
+FLOAT32 = ("--accelerator.mixed_precision=no",)
+"""Rounding, which depends on the number of ranks, stays small."""
 IMAGES = ("--policy.pretrained_backbone_weights=null",)
+ACT = (*POLICIES["act"], *IMAGES, "--policy.dropout=0")
 POLICY_FLAGS = {
-    "act": (*POLICIES["act"], *IMAGES, "--policy.dropout=0"),
+    "act": (*ACT, *FLOAT32),
+    "act_fp16": (*ACT, "--accelerator.mixed_precision=fp16"),
     "diffusion": (
+        *FLOAT32,
         *POLICIES["diffusion"],
         *IMAGES,
         "--policy.use_group_norm=false",
         "--policy.crop_shape=[28, 28]",
         "--policy.spatial_softmax_num_keypoints=4",
     ),
-    "smolvla": SMOLVLA,
-    "vectors": (*POLICIES["act"], "--policy.dropout=0"),
+    "smolvla": (*SMOLVLA, *FLOAT32),
+    "vectors": (*POLICIES["act"], "--policy.dropout=0", *FLOAT32),
 }
 """Small policies; SmolVLA also needs the folder of its model, and the last one has no camera."""
 MODE_FLAGS = {
@@ -101,6 +103,7 @@ def gpu_cases() -> Iterator[Case]:
         for mode in MODE_FLAGS:
             yield Case(policy, mode=mode)
     yield Case("act", strategy="fsdp")
+    yield Case("act_fp16", strategy="fsdp")
     yield Case("diffusion", strategy="fsdp")
     yield Case("act", strategy="hsdp", num_processes=4)
     # A graph allocates nothing when it is replayed.

@@ -67,7 +67,7 @@ def test_cases_have_names_of_their_own():
 
 @pytest.mark.parametrize("case", [*gpu_cases()], ids=lambda case: case.name)
 def test_every_flag_is_known_and_losses_do_not_depend_on_the_number_of_steps(case):
-    config = read_train_config(["--dataset.root=data", "--policy.device=cpu", *case.flags])
+    config = read_train_config(["--dataset.root=data", "--policy.device=cuda", *case.flags])
     assert config.step.mode == case.mode
     assert config.launch.num_processes == case.num_processes
     assert isinstance(config.scheduler, ConstantWithWarmupConfig)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def held(world: World) -> dict[str, Any]:
     return found | {"gathered": sorted(moved), "are filled": is_filled}
 
 
-def spoiled(world: World, strategy: Strategy) -> dict[str, bool]:
+def spoiled(world: World, strategy: Strategy) -> dict[str, Any]:
     """What becomes of weights when the gradients of one rank are not finite."""
     world.strategy, network = strategy, Net()
     engine = engine_of(world, 1, DdpConfig())
@@ -122,7 +123,17 @@ def spoiled(world: World, strategy: Strategy) -> dict[str, bool]:
     return {
         "is told": not norm.isfinite().item(),
         "is kept": all(torch.equal(one, other) for one, other in pairs),
+        "scale": engine.scaler_state().get("scale"),
     }
+
+
+def scaled(world: World, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a rank finds in a run that scales its losses."""
+    world.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    try:
+        return work()
+    finally:
+        world.accelerator.scaler = None
 
 
 def solitary(world: World, strategy: Strategy) -> int:
@@ -162,6 +173,12 @@ if __name__ == "__main__":
             "offloaded": updated(world, sharding(cpu_offload=True), max_norm=0.5),
             "one unit": updated(world, sharding(wrap_modules=[])),
             "named": updated(world, sharding(wrap_modules=["TheirLayer"])),
+            "scaled": scaled(world, lambda: updated(world, sharding())),
+            "scaled and clipped": scaled(world, lambda: updated(world, sharding(), max_norm=0.5)),
+            "overflow": [
+                scaled(world, lambda strategy=strategy: spoiled(world, strategy))
+                for strategy in (Strategy(num_replicas=2), sharding(), sharding(cpu_offload=True))
+            ],
             "rounded": updated(world, Strategy(num_replicas=2)),
             "spoiled": [
                 spoiled(world, strategy)

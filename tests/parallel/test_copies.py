@@ -1,5 +1,6 @@
 """Copies in the host's memory."""
 
+import pytest
 import torch
 
 from manyhands.parallel.copies import HostCopies
@@ -28,3 +29,24 @@ def test_copies_lie_in_one_piece_and_take_no_part_in_learning():
     copy = HostCopies().copy("weight", weight)
     assert copy.is_contiguous() and not copy.requires_grad
     assert torch.equal(copy, weight)
+
+
+def test_memory_that_cannot_be_pinned_does_not_stop_a_copy(monkeypatch):
+    make = torch.empty
+
+    def empty(*shape, pin_memory=None, **options):
+        if pin_memory is not None:
+            raise RuntimeError("CUDA error: out of memory")
+        return make(*shape, **options)
+
+    monkeypatch.setattr(torch, "empty", empty)
+    assert HostCopies().copy("weight", torch.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_copies_of_a_gpus_tensors_lie_in_pinned_memory():
+    weight = torch.arange(6.0, device="cuda").view(2, 3).T
+    copy = HostCopies().copy("weight", weight)
+    assert copy.is_pinned() and copy.device.type == "cpu"
+    assert copy.tolist() == weight.tolist()

@@ -68,7 +68,7 @@ def alone() -> dict[str, object]:
     return {"norm": norm.item(), "gradients": gradients, "weights": weights}
 
 
-SHARDED = ["plain", "parts", "kept", "one unit", "named"]
+SHARDED = ["plain", "parts", "kept", "one unit", "named", "scaled"]
 
 
 @pytest.mark.process
@@ -85,7 +85,7 @@ def test_an_update_is_that_of_one_process(two_ranks, alone, way):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("way", ["clipped", "offloaded"])
+@pytest.mark.parametrize("way", ["clipped", "offloaded", "scaled and clipped"])
 def test_gradients_are_clipped_by_the_norm_of_all_shards(two_ranks, alone, way):
     factor = 0.5 / (alone["norm"] + 1e-6)
     assert factor < 1
@@ -93,6 +93,13 @@ def test_gradients_are_clipped_by_the_norm_of_all_shards(two_ranks, alone, way):
         assert said[way]["norm"] == pytest.approx(alone["norm"], rel=1e-5)
         for one, other in zip(said[way]["gradients"], alone["gradients"], strict=True):
             assert one == pytest.approx([factor * each for each in other], rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.process
+def test_an_overflow_on_one_rank_halves_the_loss_scale_of_all(two_ranks):
+    for said in two_ranks:
+        kept = {"is told": True, "is kept": True, "scale": 512.0}
+        assert said["overflow"] == [kept] * 3
 
 
 @pytest.mark.process

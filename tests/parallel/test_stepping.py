@@ -125,7 +125,7 @@ def test_the_device_decides_by_itself(make, no_host_synchronization):
 @pytest.mark.process
 def test_one_ranks_bad_gradients_change_nothing_on_any_rank(two_ranks):
     for said in two_ranks:
-        assert said["spoiled"] == [{"is told": True, "is kept": True}] * 3
+        assert said["spoiled"] == [{"is told": True, "is kept": True, "scale": None}] * 3
 
 
 def test_frozen_weights_are_not_among_what_a_step_changes(make):

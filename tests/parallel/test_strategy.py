@@ -12,10 +12,10 @@ from manyhands.errors import ConfigError
 from manyhands.parallel.strategy import Kind, Strategy, strategy_of
 
 
-def strategy(num_ranks: int, precision: str = "no", launcher=None, **degrees) -> Strategy:
+def strategy(num_ranks: int, launcher=None, **degrees) -> Strategy:
     config = TrainConfig(parallelism=ParallelismConfig(**degrees))
     launched = Launcher(num_ranks=num_ranks, **(launcher or {}))
-    return strategy_of(config, launched, precision)
+    return strategy_of(config, launched)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_detail_by_flag_stands_beside_a_launchers():
     )
     launched = Launcher(num_ranks=2, fsdp=FsdpConfig(cpu_offload=True))
     merged = FsdpConfig(reshard_after_forward=False, cpu_offload=True)
-    assert strategy_of(config, launched, "no").fsdp == merged
+    assert strategy_of(config, launched).fsdp == merged
 
 
 def test_many_gpus_are_for_a_single_process():
@@ -86,22 +86,16 @@ def test_many_gpus_are_for_a_single_process():
         strategy(4, gpus_per_process=2)
 
 
-def test_half_precision_has_no_loss_scaler_for_shards():
-    assert strategy(2, "bf16", dp_shard=-1).is_sharded
-    with pytest.raises(ConfigError, match="fp16 has no loss scaler"):
-        strategy(2, "fp16", dp_shard=-1)
-
-
 @pytest.mark.parametrize("num_ranks", [1, 2])
 def test_details_of_another_way_to_travel_are_refused(num_ranks):
     launcher = Launcher(num_ranks=num_ranks)
     fsdp = AcceleratorConfig(fsdp=FsdpConfig(cpu_offload=True))
     with pytest.raises(ConfigError, match=r"accelerator.fsdp \(cpu_offload\)"):
-        strategy_of(TrainConfig(accelerator=fsdp), launcher, "no")
+        strategy_of(TrainConfig(accelerator=fsdp), launcher)
     ddp = AcceleratorConfig(ddp=DdpConfig(static_graph=True))
     sharding = TrainConfig(accelerator=ddp, parallelism=ParallelismConfig(dp_shard=-1))
     with pytest.raises(ConfigError, match=r"accelerator.ddp \(static_graph\)"):
-        strategy_of(sharding, launcher, "no")
+        strategy_of(sharding, launcher)
 
 
 def test_a_strategy_is_told_without_torch():

@@ -24,7 +24,7 @@ def test_a_checkpoint_takes_what_was_told(command, tmp_path, flags):
     manyhands.train(config)
     data, config = open_training_data(config, alone)
     policy, _ = make_policy(config, data.stats, CPU)
-    strategy = strategy_of(config, Launcher(), "no")
+    strategy = strategy_of(config, Launcher())
     disk = disk_of(sizes_of(policy.network, config, strategy), config, strategy)
     files = [path for path in (tmp_path / "run/checkpoints/last").rglob("*") if path.is_file()]
     assert disk.checkpoint_bytes == pytest.approx(

@@ -79,9 +79,9 @@ def test_micro_batches_and_ddp_keep_gradients(planned):
 
 def test_weights_that_are_not_trained_have_no_gradients(planned):
     config, policy = planned()
-    whole = sizes_of(policy.network, config, strategy_of(config, Launcher(), "no"))
+    whole = sizes_of(policy.network, config, strategy_of(config, Launcher()))
     next(policy.network.parameters()).requires_grad_(False)
-    frozen = sizes_of(policy.network, config, strategy_of(config, Launcher(), "no"))
+    frozen = sizes_of(policy.network, config, strategy_of(config, Launcher()))
     assert frozen.weights == whole.weights and frozen.trained < whole.trained
     assert frozen.changed == 3 * frozen.trained
 

@@ -275,8 +275,6 @@ class TestOnAGpu:
     @pytest.mark.parametrize("kind", [ADAM, SGD, DAMPENED], ids=["adam", "sgd", "dampened"])
     def test_a_bad_update_changes_nothing_without_waiting(self, command, tmp_path, precision, kind):
         flags = ("--policy.device=cuda", f"--accelerator.mixed_precision={precision}")
-        if precision == "fp16" and kind is DAMPENED:
-            pytest.skip("a loss scaler asks optimizers that are not fused from the host")
         with learner_of(command, tmp_path, *flags, "--ema.enable=true", *kind) as (learner, data):
             good, bad = (on_gpu(data.batch([1, 5, 9, 20])) for _ in range(2))
             bad = spoiled(bad)

@@ -3,17 +3,16 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from copy import deepcopy
 
-import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from manyhands.parallel.buckets import settle_buckets
 from manyhands.parallel.exchange import check_thread, is_apart
+from manyhands.parallel.loss_scale import LossScale
 from manyhands.parallel.slices import even_slice
-from manyhands.parallel.stepping import gradients_of, step_within
+from manyhands.parallel.stepping import gradients_of
 from manyhands.parallel.streams import aside
 from manyhands.parallel.world import World
 from manyhands.types import Batch
@@ -29,12 +28,8 @@ class AcceleratedEngine:
         self._accelerator = world.accelerator
         self._wrap = wrap or self._accelerator.prepare
         self._num_micro_batches = num_micro_batches
-        # Its own: what one engine learned of overflows is of no use to another.
-        self._scaler: torch.amp.GradScaler | None = deepcopy(world.accelerator.scaler)
-        self.scales_losses = self._scaler is not None
-        if self._scaler is not None:
-            # By itself it makes its tensors in the first update, which may be a recorded one.
-            self._scaler._lazy_init_scale_growth_tracker(world.device)
+        self._scale = LossScale(world.accelerator.scaler, world.device)
+        self.scales_losses = self._scale.is_used
         self._wrapped: nn.Module = nn.Identity()
 
     def prepare(self, network: nn.Module) -> nn.Module:
@@ -50,10 +45,8 @@ class AcceleratedEngine:
 
     @property
     def changed(self) -> Sequence[Tensor]:
-        """The loss scale of fp16 and what it depends on, once there is one."""
-        scaler = self._scaler
-        known = () if scaler is None else (scaler._scale, scaler._growth_tracker)
-        return [each for each in known if each is not None]
+        """The loss scale of fp16 and what it depends on."""
+        return self._scale.tensors
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
         """The parts of this rank's batch; gradients are shared when the last one is done."""
@@ -66,32 +59,20 @@ class AcceleratedEngine:
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss."""
-        scaled = loss if self._scaler is None else self._scaler.scale(loss)
-        torch.autograd.backward(scaled)
+        self._scale.backward(loss)
 
     def step(self, optimizer: Optimizer, max_norm: float) -> Tensor:
         """Update the weights by gradients of a limited norm; return what it was without limit."""
-        if self._scaler is None:
-            norm = get_total_norm(gradients_of(optimizer))
-            step_within(optimizer, norm, max_norm)
-            return norm
-        self._scaler.unscale_(optimizer)
         norm = get_total_norm(gradients_of(optimizer))
-        if max_norm > 0:
-            clip_grads_with_norm_(self._wrapped.parameters(), max_norm, norm)
-        # A fused optimizer is told of an overflow on the device; others are asked from here.
-        self._scaler.step(optimizer)
-        self._scaler.update()
-        return norm
+        return self._scale.step(optimizer, norm, max_norm)
 
     def scaler_state(self) -> dict[str, float]:
         """State of the fp16 loss scaler; empty in other precisions."""
-        return dict(self._scaler.state_dict()) if self._scaler is not None else {}
+        return self._scale.state_dict()
 
     def load_scaler_state(self, state: dict[str, float]) -> None:
         """Continue with a saved loss scale."""
-        if self._scaler is not None and state:
-            self._scaler.load_state_dict(state)
+        self._scale.load_state_dict(state)
 
 
 def part_of(batch: Batch, number: int, num_parts: int) -> Batch:

@@ -25,8 +25,9 @@ from torch.optim import Optimizer
 from manyhands.errors import ConfigError
 from manyhands.parallel.accelerated import part_of
 from manyhands.parallel.exchange import check_thread, is_apart
+from manyhands.parallel.loss_scale import LossScale
 from manyhands.parallel.solitary import keep_apart
-from manyhands.parallel.stepping import gradients_of, step_within
+from manyhands.parallel.stepping import gradients_of
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import World
 from manyhands.types import Batch
@@ -35,13 +36,17 @@ from manyhands.types import Batch
 class ShardedEngine:
     """Spreads updates over ranks that share one copy of the weights, or a few copies."""
 
-    scales_losses = False
-    changed: Sequence[Tensor] = ()
-
     def __init__(self, world: World, num_micro_batches: int) -> None:
         self._world = world
         self._num_micro_batches = num_micro_batches
+        self._scale = LossScale(world.accelerator.scaler, world.device)
+        self.scales_losses = self._scale.is_used
         self._root: FSDPModule | None = None
+
+    @property
+    def changed(self) -> Sequence[Tensor]:
+        """The loss scale of fp16 and what it depends on."""
+        return self._scale.tensors
 
     def prepare(self, network: nn.Module) -> nn.Module:
         """The network to train with; the weights of the one given become shards."""
@@ -74,13 +79,14 @@ class ShardedEngine:
 
     def _precision_of(self, unit: nn.Module) -> MixedPrecisionPolicy:
         """The precision in which weights travel; gradients are added up in full."""
-        is_rounded = self._world.precision == "bf16" and self._world.device.type == "cuda"
+        is_rounded = self._world.precision != "no" and self._world.device.type == "cuda"
         # Norms on a CPU, and those with statistics anywhere, take weights in full precision only;
         # autocast then rounds what it should.
         if not is_rounded or has_statistics(unit):
             return MixedPrecisionPolicy(cast_forward_inputs=False)
+        dtype = torch.float16 if self._world.precision == "fp16" else torch.bfloat16
         return MixedPrecisionPolicy(
-            param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
+            param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False
         )
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
@@ -93,7 +99,7 @@ class ShardedEngine:
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss."""
-        torch.autograd.backward(loss)
+        self._scale.backward(loss)
 
     @torch.no_grad()
     def step(self, optimizer: Optimizer, max_norm: float) -> Tensor:
@@ -101,15 +107,15 @@ class ShardedEngine:
         own = get_total_norm(gradients_of(optimizer)).to(self._world.device)
         # Every copy of the weights has the same gradients.
         norm = (self._world.sum(own.square()) / self._world.strategy.num_replicas).sqrt()
-        step_within(optimizer, norm, max_norm)
-        return norm
+        return self._scale.step(optimizer, norm, max_norm)
 
     def scaler_state(self) -> dict[str, float]:
-        """Nothing: losses are not scaled."""
-        return {}
+        """State of the fp16 loss scaler; empty in other precisions."""
+        return self._scale.state_dict()
 
     def load_scaler_state(self, state: dict[str, float]) -> None:
-        """Leave a saved loss scale where it is."""
+        """Continue with a saved loss scale."""
+        self._scale.load_state_dict(state)
 
 
 class Autocast(nn.Module):

@@ -15,31 +15,37 @@ _EPS = 1e-6
 """What torch adds to a norm before it divides by it."""
 
 
-def step_within(optimizer: Optimizer, norm: Tensor, max_norm: float) -> None:
+def step_within(
+    optimizer: Optimizer, norm: Tensor, max_norm: float, scale: Tensor | None = None
+) -> None:
     """Update weights by gradients of a norm, brought down to a largest one; zero is no limit.
 
-    Where the norm is not finite, everything stays as it was.
+    Gradients may have been multiplied by a scale, and the norm not. Where the norm is not finite,
+    everything stays as it was.
     """
     first = optimizer.param_groups[0]["params"][0]
     # Weights that are kept in the host's memory are updated there.
     norm = norm.to(first.device)
+    divisor = ((norm + _EPS) / max_norm).clamp(min=1.0) if max_norm > 0 else None
+    if scale is not None:
+        scale = scale.to(first.device)
+        divisor = scale if divisor is None else divisor * scale
     is_fused = all(group["fused"] for group in optimizer.param_groups)
-    excess = ((norm + _EPS) / max_norm).clamp(min=1.0) if max_norm > 0 else None
     # Fused kernels take a scale in single precision alone.
-    if excess is not None and not (is_fused and excess.dtype == torch.float32):
-        torch._foreach_div_(gradients_of(optimizer), excess)
-        excess = None
+    if divisor is not None and not (is_fused and divisor.dtype == torch.float32):
+        torch._foreach_div_(gradients_of(optimizer), divisor)
+        divisor = None
     if is_fused:
-        _fused_step(optimizer, ~norm.isfinite(), excess)
+        _fused_step(optimizer, ~norm.isfinite(), divisor)
     else:
         _step_and_take_back(optimizer, ~norm.isfinite())
 
 
-def _fused_step(optimizer: Optimizer, is_bad: Tensor, excess: Tensor | None) -> None:
+def _fused_step(optimizer: Optimizer, is_bad: Tensor, divisor: Tensor | None) -> None:
     # Attributes by which loss scalers tell fused kernels of an overflow and of the scale, which
     # the kernel divides gradients by: one look at them less than clipping beforehand.
     telling = cast(Any, optimizer)
-    telling.found_inf, telling.grad_scale = is_bad.float(), excess
+    telling.found_inf, telling.grad_scale = is_bad.float(), divisor
     try:
         optimizer.step()
     finally:

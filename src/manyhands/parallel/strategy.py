@@ -78,7 +78,7 @@ class Strategy:
         return f"{self.kind.value}: {told[self.kind]}"
 
 
-def strategy_of(config: TrainConfig, launcher: Launcher, precision: str) -> Strategy:
+def strategy_of(config: TrainConfig, launcher: Launcher) -> Strategy:
     """The strategy asked for by flags, else by the launcher; all that cannot work is refused."""
     degrees = degrees_of(config.parallelism, launcher)
     replicas, shards = _filled(degrees, launcher.num_ranks)
@@ -94,7 +94,6 @@ def strategy_of(config: TrainConfig, launcher: Launcher, precision: str) -> Stra
     faults = [
         *_device_faults(strategy, launcher.num_ranks),
         *_detail_faults(config, is_sharding=degrees.dp_shard != 1),
-        *_precision_faults(strategy, precision),
     ]
     if faults:
         raise ConfigError(faults)
@@ -166,12 +165,3 @@ def _detail_faults(config: TrainConfig, is_sharding: bool) -> list[str]:
 def _changed(given: DdpConfig | FsdpConfig, default: DdpConfig | FsdpConfig) -> list[str]:
     names = [item.name for item in fields(given)]
     return [name for name in names if getattr(given, name) != getattr(default, name)]
-
-
-def _precision_faults(strategy: Strategy, precision: str) -> list[str]:
-    if not (strategy.is_sharded and precision == "fp16"):
-        return []
-    return [
-        "fp16 has no loss scaler for sharded weights; use --accelerator.mixed_precision=bf16, "
-        "which needs none, or leave out --parallelism.dp_shard"
-    ]

@@ -174,7 +174,7 @@ def joined_world(
     launcher = read_launcher(os.environ)
     device = _device_of(config, launcher)
     precision = precision_of(config, launcher, device)
-    strategy = strategy_of(config, launcher, precision)
+    strategy = strategy_of(config, launcher)
     _refuse_missing_gpus(device, launcher)
     refuse_unfit(precision, config, device)
     if device.type == "cuda" and device.index is not None:

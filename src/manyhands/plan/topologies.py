@@ -49,7 +49,7 @@ def spread_over(gpus: int, config: TrainConfig, num_samples: int | None) -> Spre
     """A run over GPUs, refused where it cannot be; without samples one batch is an epoch."""
     precision = precision_on_gpus(config)
     num_ranks = gpus // config.parallelism.gpus_per_process
-    strategy = strategy_of(config, Launcher(num_ranks=num_ranks), precision)
+    strategy = strategy_of(config, Launcher(num_ranks=num_ranks))
     share = share_of(config, 0, num_ranks)
     batch = share.samples_per_step
     return Spread(

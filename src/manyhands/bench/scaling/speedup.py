@@ -22,7 +22,6 @@ from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import Share
 from manyhands.launch.workers import threads_per_worker
 from manyhands.observe.progress import OnProgress
-from manyhands.parallel.precision import precision_of
 from manyhands.parallel.strategy import Strategy, strategy_of
 from manyhands.training.arithmetic import share_of
 
@@ -117,7 +116,7 @@ def bench_scaling(
 def case_of(config: TrainConfig, launcher: Launcher, number: int) -> Case:
     """Some processes of a run; raises where they cannot divide its weights or its batch."""
     launcher = replace(launcher, num_ranks=number, num_local_ranks=number)
-    strategy = strategy_of(placed(config, number), launcher, precision_of(config, launcher))
+    strategy = strategy_of(placed(config, number), launcher)
     return Case(strategy, share_of(config, 0, number))
 
 
