@@ -134,9 +134,9 @@ def same_scheduling() -> Iterator[None]:
         yield
     finally:
         for thread in _threads() - earlier | {threading.get_native_id()}:
+            # It may have ended meanwhile.
             with suppress(ProcessLookupError):
-                if os.sched_getscheduler(thread) != policy:
-                    os.sched_setscheduler(thread, policy, priority)
+                os.sched_setscheduler(thread, policy, priority)
 
 
 def _threads() -> set[int]:
