@@ -36,8 +36,10 @@ NUM_RUNNERS := $(shell echo $$(( $$(nproc) < 3 ? $$(nproc) + 1 : 4 )))
 test: style
 	@$(MAKE) --no-print-directory --jobs=2 types suite
 
+# Programs that tests start are forked off one that has imported torch; FORK=0 starts new interpreters.
+FORK ?= 1
 suite: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder \
+	MANYHANDS_FORK_TESTS=$(FORK) OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder \
 		--max-worker-restart=0 --durations=20
 
 # Compiling is the CPU's work, so several processes share a GPU. Tests that measure memory or time run
@@ -93,10 +95,11 @@ exactness: $(READY)
 launch-test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/cli tests/cluster tests/training -m 'launchers and not slurm'
 
-# 100 times kill -9, of any process at any moment, over ACT and Diffusion Policy, single, DDP and FSDP2;
+# Tests that take minutes, in new interpreters. Then 100 times kill -9, of any process at any moment, over ACT and Diffusion Policy, single, DDP and FSDP2;
 # fifteen minutes on two cores. Another SEED kills elsewhere.
 SEED ?= 0
 soak: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m soak
 	$(BIN)/manyhands bench resume --kills=100 --seed=$(SEED) $(SOAK_FLAGS)
 
 # LeRobot pins another torch and another PyAV, so it lives apart.

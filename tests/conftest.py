@@ -1,5 +1,6 @@
 """Fixtures every test may use."""
 
+import gc
 import json
 import os
 import resource
@@ -18,6 +19,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 # What processes share between runs must not come from, or go to, the home of whoever runs tests.
 os.environ["MANYHANDS_HOME"] = tempfile.mkdtemp(prefix="manyhands-tests-")
 
+sys.path.insert(0, str(Path(__file__).with_name("processes")))
+
+import forked_python
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -33,6 +37,9 @@ settings.register_profile("manyhands", deadline=None)
 settings.register_profile("few", parent=settings.get_profile("manyhands"), max_examples=12)
 settings.load_profile("manyhands")
 
+if os.environ.get("MANYHANDS_FORK_TESTS") == "1":
+    forked_python.install_server()
+
 TINY_ACT = (*POLICIES["act"], "--policy.device=cpu", "--num_workers=0")
 
 
@@ -45,11 +52,24 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
+def interpreter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are forked, see forked_python.py, unless a test is about the interpreter."""
+    if request.node.get_closest_marker("new_interpreter"):
+        monkeypatch.setattr(forked_python, "is_enabled", False)
+
+
+@pytest.fixture(autouse=True)
 def scheduling() -> Iterator[None]:
     """No test leaves its process ahead of others: what follows would starve them."""
     before = os.sched_getscheduler(0)
     yield
     assert os.sched_getscheduler(0) == before, "the scheduling class of the process has changed"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave what is known by now to itself: each run collects garbage among all there is."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

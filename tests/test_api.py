@@ -21,6 +21,7 @@ def test_train_stays_a_function_whatever_is_imported():
     assert manyhands.train.__name__ == "train"
 
 
+@pytest.mark.new_interpreter
 def test_importing_does_not_wait_for_torch():
     program = "import sys, manyhands; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -235,6 +235,7 @@ def test_no_modules_import_each_other_in_a_circle(modules: list[Module]) -> None
     assert import_circles(modules) == []
 
 
+@pytest.mark.new_interpreter
 def test_flags_and_launching_answer_without_loading_torch(modules: list[Module]) -> None:
     names = [module.name for module in modules if module.package in ("config", "launch")]
     program = "import importlib, sys; [*map(importlib.import_module, sys.argv[1:])]; "

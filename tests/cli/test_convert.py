@@ -116,6 +116,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tiny_dataset, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.new_interpreter
 def test_help_answers_without_torch():
     program = (
         "import sys; from manyhands.cli.convert import convert_command;"

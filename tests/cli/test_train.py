@@ -90,6 +90,7 @@ def test_faults_come_together_with_the_right_names_and_no_traceback():
         assert words in done.stderr
 
 
+@pytest.mark.new_interpreter
 def test_help_and_print_config_answer_without_torch():
     program = (
         "import sys; from manyhands.cli.main import guarded, train_command; "

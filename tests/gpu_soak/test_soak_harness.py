@@ -29,6 +29,7 @@ a line without a time
 2025-01-01 00:00:11  step 40/10"""
 
 
+@pytest.mark.soak
 @pytest.mark.process
 @pytest.mark.timeout(600)
 def test_a_run_lives_through_it_on_a_cpu(tmp_path, monkeypatch):

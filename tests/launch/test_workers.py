@@ -72,6 +72,7 @@ def test_a_rank_that_leaves_early_is_named(capfd):
     assert "rank 1 left before the others, with exit code 0" in capfd.readouterr().err
 
 
+@pytest.mark.new_interpreter
 def test_what_a_failed_rank_started_ends_with_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     script = (

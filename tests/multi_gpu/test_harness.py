@@ -20,6 +20,7 @@ def cpu_runs(tmp_path_factory, tiny_dataset) -> Runs:
     return Runs(tmp_path_factory.mktemp("cpu"), tiny_dataset, "cpu")
 
 
+@pytest.mark.soak
 @pytest.mark.process
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", CPU_CASES, ids=lambda case: case.name)

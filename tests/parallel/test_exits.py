@@ -36,6 +36,7 @@ raise error
 """
 
 
+@pytest.mark.new_interpreter
 def test_a_traceback_that_python_printed_is_not_printed_again():
     done = subprocess.run(
         [sys.executable, "-c", UNCAUGHT], capture_output=True, text=True, check=False

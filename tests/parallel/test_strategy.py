@@ -98,6 +98,7 @@ def test_details_of_another_way_to_travel_are_refused(num_ranks):
         strategy_of(sharding, launcher)
 
 
+@pytest.mark.new_interpreter
 def test_a_strategy_is_told_without_torch():
     code = "import sys, manyhands.parallel.strategy; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -61,9 +61,9 @@ class Job:
 
     def rank(self, number: int) -> psutil.Process:
         """The process of a rank."""
-        return next(
-            each for each in self.launcher.children() if each.environ().get("RANK") == str(number)
-        )
+        # In the order in which they were started; a forked process has not its own variables there.
+        children = self.launcher.children()
+        return sorted(children, key=lambda each: (each.create_time(), each.pid))[number]
 
     def end(self, code: int, within_s: float, told: str = "") -> None:
         """Wait until no process is left, with an exit code and a message."""

@@ -204,9 +204,9 @@ class Job:
 
     def rank(self, number: int) -> psutil.Process:
         """The process of a rank."""
-        return next(
-            each for each in self.launcher.children() if each.environ().get("RANK") == str(number)
-        )
+        # In the order in which they were started; a forked process has not its own variables there.
+        children = self.launcher.children()
+        return sorted(children, key=lambda each: (each.create_time(), each.pid))[number]
 
     def end(self) -> tuple[int, float]:
         """Wait for the end; the exit code, and seconds until no process was left."""

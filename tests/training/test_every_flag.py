@@ -1,13 +1,15 @@
 """Each flag of `manyhands train`, set on the command line, changes something one can see.
 
-What is seen is taken from a real run of a few updates wherever the flag acts on a run, and from the
-refusal where this machine or this policy can meet only one value.
+What is seen is taken from the policy, optimizer and schedule that are built where the flag only
+configures them, from a real run of a few updates where it acts on a run, and from the refusal where
+this machine or this policy can meet only one value.
 """
 
 import json
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -17,7 +19,10 @@ from manyhands.config.resolve import read_train_config
 from manyhands.config.schema import flags_of
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
+from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
+from manyhands.training.assemble import assemble
+from manyhands.training.learner import Learner
 from manyhands.training.start import run_training
 
 HELD_OUT = "--dataset.eval_split=0.25"
@@ -38,14 +43,8 @@ class Run:
     def checkpoint(self) -> Path:
         return self.dir / "checkpoints" / "last"
 
-    def policy_config(self) -> dict[str, Any]:
-        return json.loads((self.checkpoint / "pretrained_model" / "config.json").read_text())
-
     def losses(self) -> list[float]:
         return [row["loss"] for row in self.rows]
-
-    def rates(self) -> list[float]:
-        return [row["lr"] for row in self.rows]
 
     def weights(self, folder: str = "pretrained_model") -> dict[str, list[float]]:
         tensors = load_file(self.checkpoint / folder / "model.safetensors")
@@ -53,13 +52,6 @@ class Run:
 
     def average(self) -> dict[str, list[float]]:
         return self.weights("pretrained_model_ema")
-
-    def shapes(self) -> dict[str, int]:
-        return {name: len(values) for name, values in self.weights().items()}
-
-    def groups(self) -> list[dict[str, Any]]:
-        file = self.checkpoint / "training_state" / "optimizer_param_groups.json"
-        return json.loads(file.read_text())
 
     def actions(self) -> list[float]:
         policy = load_policy(self.checkpoint)
@@ -78,12 +70,36 @@ class Run:
         return sorted(path.name for path in (self.dir / "checkpoints").iterdir())
 
 
-Look = Callable[[Run], object]
+class Built(NamedTuple):
+    """A look at what is built for a run before its first update."""
+
+    look: Callable[[Learner], object]
 
 
-def look_at_config(name: str) -> Look:
-    return lambda run: run.policy_config()[name]
+Look = Callable[[Run], object] | Built
 
+
+def config_entry(name: str) -> Built:
+    return Built(lambda learner: getattr(learner.policy.config, name))
+
+
+def group_entry(name: str, number: int = 0) -> Built:
+    return Built(lambda learner: learner.optimizer.param_groups[number][name])
+
+
+def shapes_of(learner: Learner) -> dict[str, list[int]]:
+    return {name: [*value.shape] for name, value in learner.policy.network.state_dict().items()}
+
+
+def rates_of(learner: Learner) -> list[float]:
+    rates = []
+    for step in range(learner.config.num_steps):
+        learner.begin_step(step)
+        rates.append(learner.lr)
+    return rates
+
+
+SHAPES, RATES = Built(shapes_of), Built(rates_of)
 
 EFFECTS: dict[str, tuple[str, str, Look]] = {
     # flag: (value, other flags that both runs have, what must differ)
@@ -121,58 +137,58 @@ EFFECTS: dict[str, tuple[str, str, Look]] = {
     "optimizer.dampening": ("0.5", f"{SGD} --optimizer.momentum=0.9", Run.weights),
     "optimizer.eps": ("0.1", "", Run.weights),
     "optimizer.grad_clip_norm": ("0.01", SGD, Run.weights),
-    "optimizer.lr": ("0.1", "", Run.rates),
+    "optimizer.lr": ("0.1", "", RATES),
     "optimizer.momentum": ("0.9", SGD, Run.weights),
     "optimizer.nesterov": ("true", f"{SGD} --optimizer.momentum=0.9", Run.weights),
-    "optimizer.type": ("adam", "", lambda run: run.groups()[0]["decoupled_weight_decay"]),
+    "optimizer.type": ("adam", "", group_entry("decoupled_weight_decay")),
     "optimizer.weight_decay": ("0.5", "", Run.weights),
     "parallelism.gpus_per_process": ("2", "", lambda run: run.facts["strategy"]),
-    "policy.chunk_size": ("8", "", Run.shapes),
-    "policy.dim_feedforward": ("48", "", Run.shapes),
-    "policy.dim_model": ("32", "", Run.shapes),
+    "policy.chunk_size": ("8", "", SHAPES),
+    "policy.dim_feedforward": ("48", "", SHAPES),
+    "policy.dim_model": ("32", "", SHAPES),
     "policy.dropout": ("0.5", "", Run.losses),
     "policy.feedforward_activation": ("gelu", "", Run.losses),
     "policy.input_features": (
         '{"observation.state": {"type": "STATE", "shape": [3]}, '
         '"observation.environment_state": {"type": "ENV", "shape": [4]}}',
         "",
-        lambda run: list(run.policy_config()["input_features"]),
+        Built(lambda learner: list(learner.policy.config.input_features)),
     ),
     "policy.kl_weight": ("1", "", Run.losses),
-    "policy.latent_dim": ("8", "", Run.shapes),
-    "policy.license": ("mit", "", look_at_config("license")),
+    "policy.latent_dim": ("8", "", SHAPES),
+    "policy.license": ("mit", "", config_entry("license")),
     "policy.n_action_steps": ("2", "", Run.actions),
-    "policy.n_decoder_layers": ("2", "", Run.shapes),
-    "policy.n_encoder_layers": ("2", "", Run.shapes),
+    "policy.n_decoder_layers": ("2", "", SHAPES),
+    "policy.n_encoder_layers": ("2", "", SHAPES),
     "policy.n_heads": ("4", "", Run.losses),
-    "policy.n_vae_encoder_layers": ("2", "", Run.shapes),
+    "policy.n_vae_encoder_layers": ("2", "", SHAPES),
     "policy.normalization_mapping": ('{"ENV": "MEAN_STD"}', "", Run.losses),
-    "policy.optimizer_lr": ("0.5", "", Run.rates),
-    "policy.optimizer_lr_backbone": ("0.5", "", lambda run: run.groups()[1]["lr"]),
+    "policy.optimizer_lr": ("0.5", "", RATES),
+    "policy.optimizer_lr_backbone": ("0.5", "", group_entry("lr", 1)),
     "policy.optimizer_weight_decay": ("0.5", "", Run.weights),
-    "policy.pre_norm": ("true", "", Run.shapes),
-    "policy.private": ("true", "", look_at_config("private")),
-    "policy.repo_id": ("me/mine", "", look_at_config("repo_id")),
-    "policy.tags": ('["a"]', "", look_at_config("tags")),
+    "policy.pre_norm": ("true", "", SHAPES),
+    "policy.private": ("true", "", config_entry("private")),
+    "policy.repo_id": ("me/mine", "", config_entry("repo_id")),
+    "policy.tags": ('["a"]', "", config_entry("tags")),
     "policy.temporal_ensemble_coeff": ("0.5", "--policy.n_action_steps=1", Run.actions),
     "policy.use_amp": ("true", "", lambda run: run.facts["precision"]),
-    "policy.use_vae": ("false", "", Run.shapes),
-    "scaling.base_batch_size": ("4", "--scaling.lr=linear --scaling.base_batch_size=2", Run.rates),
-    "scaling.lr": ("sqrt", "--scaling.lr=linear --scaling.base_batch_size=2", Run.rates),
+    "policy.use_vae": ("false", "", SHAPES),
+    "scaling.base_batch_size": ("4", "--scaling.lr=linear --scaling.base_batch_size=2", RATES),
+    "scaling.lr": ("sqrt", "--scaling.lr=linear --scaling.base_batch_size=2", RATES),
     "save_checkpoint": ("false", "", lambda run: (run.dir / "checkpoints").exists()),
     "save_freq": ("1", "", Run.checkpoints),
-    "scheduler.decay_lr": ("0.5", COSINE, Run.rates),
-    "scheduler.name": ("linear", "--scheduler.type=diffuser --steps=4 --log_freq=1", Run.rates),
-    "scheduler.num_decay_steps": ("3", f"{COSINE} --steps=5 --log_freq=1", Run.rates),
-    "scheduler.num_warmup_steps": ("10", "--scheduler.type=constant_with_warmup", Run.rates),
-    "scheduler.peak_lr": ("0.5", COSINE, Run.rates),
-    "scheduler.type": ("diffuser", "", Run.rates),
+    "scheduler.decay_lr": ("0.5", COSINE, RATES),
+    "scheduler.name": ("linear", "--scheduler.type=diffuser --steps=4 --log_freq=1", RATES),
+    "scheduler.num_decay_steps": ("3", f"{COSINE} --steps=5 --log_freq=1", RATES),
+    "scheduler.num_warmup_steps": ("10", "--scheduler.type=constant_with_warmup", RATES),
+    "scheduler.peak_lr": ("0.5", COSINE, RATES),
+    "scheduler.type": ("diffuser", "", RATES),
     "seed": ("5", "", Run.losses),
     "steps": ("3", "", lambda run: run.rows[-1]["step"]),
     "use_policy_training_preset": (
         "false",
         "--optimizer.type=adamw",
-        lambda run: run.groups()[0]["weight_decay"],
+        group_entry("weight_decay"),
     ),
 }
 
@@ -182,23 +198,23 @@ DIFFUSION_EFFECTS: dict[str, tuple[str, str, Look]] = {
     "policy.beta_start": ("0.01", "--policy.beta_schedule=linear", Run.losses),
     "policy.clip_sample": ("false", "", Run.actions),
     "policy.clip_sample_range": ("0.1", "", Run.actions),
-    "policy.diffusion_step_embed_dim": ("16", "", Run.shapes),
+    "policy.diffusion_step_embed_dim": ("16", "", SHAPES),
     "policy.do_mask_loss_for_padding": ("true", "", Run.losses),
-    "policy.down_dims": ("[16, 8]", "", Run.shapes),
+    "policy.down_dims": ("[16, 8]", "", SHAPES),
     "policy.drop_n_last_frames": ("0", "", lambda run: run.facts["batch"]),
     "policy.horizon": ("16", "", Run.losses),
-    "policy.kernel_size": ("3", "", Run.shapes),
+    "policy.kernel_size": ("3", "", SHAPES),
     "policy.n_groups": ("4", "", Run.losses),
-    "policy.n_obs_steps": ("3", "", Run.shapes),
+    "policy.n_obs_steps": ("3", "", SHAPES),
     "policy.noise_scheduler_type": ("DDIM", "", Run.actions),
     "policy.num_inference_steps": ("5", "", Run.actions),
     "policy.num_train_timesteps": ("50", "", Run.losses),
-    "policy.optimizer_betas": ("[0.5, 0.5]", "", lambda run: run.groups()[0]["betas"]),
-    "policy.optimizer_eps": ("0.1", "", lambda run: run.groups()[0]["eps"]),
+    "policy.optimizer_betas": ("[0.5, 0.5]", "", group_entry("betas")),
+    "policy.optimizer_eps": ("0.1", "", group_entry("eps")),
     "policy.prediction_type": ("sample", "", Run.losses),
-    "policy.scheduler_name": ("linear", "--steps=4 --log_freq=1", Run.rates),
-    "policy.scheduler_warmup_steps": ("9", "", Run.rates),
-    "policy.use_film_scale_modulation": ("false", "", Run.shapes),
+    "policy.scheduler_name": ("linear", "--steps=4 --log_freq=1", RATES),
+    "policy.scheduler_warmup_steps": ("9", "", RATES),
+    "policy.use_film_scale_modulation": ("false", "", SHAPES),
 }
 """The same for what only Diffusion Policy has."""
 
@@ -345,20 +361,36 @@ def run_with(tmp_path_factory, tiny_dataset) -> Callable[..., Run]:
     return run
 
 
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory, tiny_dataset, run_with) -> Callable[..., object]:
+    """What a look shows with some flags."""
+    folder = tmp_path_factory.mktemp("built")
+    numbers = count()
+
+    def see(look: Look, *flags: str) -> object:
+        if not isinstance(look, Built):
+            return look(run_with(*flags))
+        run_dir = folder / str(next(numbers))
+        base = [f"--dataset.root={tiny_dataset}", f"--output_dir={run_dir}", "--steps=2"]
+        config = read_train_config([*base, *flags])
+        with joined_world(config) as world:
+            return look.look(assemble(config, run_dir, world).learner)
+
+    return see
+
+
 @pytest.mark.parametrize("name", EFFECTS)
-def test_a_flag_has_a_visible_effect(run_with, tiny_act, name):
+def test_a_flag_has_a_visible_effect(seen, tiny_act, name):
     value, others, look = EFFECTS[name]
-    without = run_with(*tiny_act, *others.split())
-    with_flag = run_with(*tiny_act, *others.split(), f"--{name}={value}")
-    assert look(with_flag) != look(without)
+    flags = (*tiny_act, *others.split())
+    assert seen(look, *flags, f"--{name}={value}") != seen(look, *flags)
 
 
 @pytest.mark.parametrize("name", DIFFUSION_EFFECTS)
-def test_a_flag_of_diffusion_has_a_visible_effect(run_with, tiny_diffusion, name):
+def test_a_flag_of_diffusion_has_a_visible_effect(seen, tiny_diffusion, name):
     value, others, look = DIFFUSION_EFFECTS[name]
-    without = run_with(*tiny_diffusion, *others.split())
-    with_flag = run_with(*tiny_diffusion, *others.split(), f"--{name}={value}")
-    assert look(with_flag) != look(without)
+    flags = (*tiny_diffusion, *others.split())
+    assert seen(look, *flags, f"--{name}={value}") != seen(look, *flags)
 
 
 @pytest.mark.parametrize("name", REFUSALS)

@@ -101,6 +101,7 @@ def test_one_process_is_enough_without_a_gpu():
     assert num_processes_of(config, Launcher()) == 1
 
 
+@pytest.mark.new_interpreter
 def test_a_run_on_one_gpu_need_not_wait_for_torch_to_count_it():
     program = (
         "import sys\n"

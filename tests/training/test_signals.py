@@ -49,6 +49,7 @@ def test_a_request_to_one_rank_saves_and_ends_all_and_the_same_flags_go_on(
     assert last_checkpoint(run_dir) == 200
 
 
+@pytest.mark.new_interpreter
 @pytest.mark.process
 def test_a_request_to_processes_that_still_start_ends_them_with_75(start_job, tmp_path):
     job = start_job(tmp_path / "run", 2, *STEPS, "--steps=200")

@@ -35,6 +35,7 @@ with chosen_kernels(deterministic=False):
 """
 
 
+@pytest.mark.new_interpreter
 def test_a_run_begins_without_what_only_other_runs_need():
     done = subprocess.run(
         [sys.executable, "-c", OF_OTHER_RUNS], capture_output=True, text=True, check=True

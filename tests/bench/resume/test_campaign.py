@@ -15,6 +15,7 @@ DEADLINE_S = 1200
 """Half a minute on two idle cores; other programs may keep them busy."""
 
 
+@pytest.mark.soak
 @pytest.mark.process
 @pytest.mark.timeout(DEADLINE_S)
 def test_kills_of_a_run_leave_no_trace(command, tmp_path):

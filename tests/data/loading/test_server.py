@@ -19,6 +19,7 @@ print(*sorted(needed.difference(imported)))
 """
 
 
+@pytest.mark.new_interpreter
 @pytest.mark.process
 def test_a_server_that_starts_before_all_else_has_everything_imported():
     done = subprocess.run(
