@@ -75,7 +75,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options that make tests longer."""
     told = "damaged datasets to read and check; thousands before a release"
-    parser.addoption("--num-damages", type=int, default=300, help=told)
+    parser.addoption("--num-damages", type=int, default=150, help=told)
     told = "where results on several GPUs go"
     parser.addoption("--multi-gpu-json", default="multi_gpu.json", help=told)
     told = "run the matrix of training steps on a CPU, to see that every case can be built"

@@ -50,9 +50,17 @@ def start_rank(rank: int, num_ranks: int, port: int, run_dir: Path, argv: list[s
     os._exit(0)
 
 
+def load_once(argv: list[str]) -> None:
+    """Import here what every rank of a run would import."""
+    if any("smolvla" in flag or "peft" in flag for flag in argv):
+        import peft  # noqa: F401
+        from transformers import SmolVLMForConditionalGeneration  # noqa: F401
+
+
 if __name__ == "__main__":
     for line in sys.stdin:
         num_ranks, folder, argv, code = json.loads(line)
+        load_once(argv)
         port = free_port()
         pids = [start_rank(rank, num_ranks, port, Path(folder), argv) for rank in range(num_ranks)]
         codes = {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids}

@@ -35,7 +35,7 @@ def test_a_request_to_one_rank_saves_and_ends_all_and_the_same_flags_go_on(
     start_job, command, in_ranks, tmp_path
 ):
     run_dir = tmp_path / "run"
-    job = start_job(run_dir, 4, *STEPS, "--steps=200")
+    job = start_job(run_dir, 3, *STEPS, "--steps=200")
     job.wait_for_updates()
     job.rank(2).send_signal(signal.SIGTERM)
     code, took_s = job.end()
@@ -44,7 +44,7 @@ def test_a_request_to_one_rank_saves_and_ends_all_and_the_same_flags_go_on(
     assert 3 <= last_checkpoint(run_dir) < 200
     assert ending_of(run_dir) == "stopped"
 
-    in_ranks([(4, run_dir, command.argv(run_dir, *STEPS, "--steps=200"))])
+    in_ranks([(3, run_dir, command.argv(run_dir, *STEPS, "--steps=200"))])
     assert [row["step"] for row in read_rows(run_dir / "metrics.jsonl")] == [*range(1, 201)]
     assert last_checkpoint(run_dir) == 200
 
