@@ -30,8 +30,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/manyhands demo $(DEMO_FLAGS)
 
-# Files of tests are dealt out to one process more than there are cores, up to four: some of them wait.
-NUM_RUNNERS := $(shell echo $$(( $$(nproc) < 3 ? $$(nproc) + 1 : 4 )))
+# Files of tests are dealt out to two processes more than there are cores, up to six: many tests wait.
+NUM_RUNNERS := $(shell echo $$(( $$(nproc) < 4 ? $$(nproc) + 2 : 6 )))
 # Types are checked meanwhile: that takes half a minute of one core.
 test: style
 	@$(MAKE) --no-print-directory --jobs=2 types suite

@@ -138,6 +138,7 @@ def spread(argv, tmp_path, in_ranks):
     return train
 
 
+@pytest.mark.exact
 @pytest.mark.process
 def test_ranks_train_adapters_as_one_does_and_save_them_alone(spread, tmp_path, in_ranks):
     losses, *others = spread(ddp=(2, ()), fsdp=(2, SHARDS))

@@ -245,6 +245,8 @@ def test_a_full_disk_is_told_with_a_remedy(tmp_path):
         keep(np.zeros((1, 2, 3), np.float32), np.array([3]), FullStore(store))
 
 
+@pytest.mark.exact
+@pytest.mark.process
 def test_ranks_share_the_work_and_train_as_they_do_on_images(flags_of, in_ranks, weights, tmp_path):
     kinds = {"plain": (), "tokens": (TOKENS,)}
     in_ranks(

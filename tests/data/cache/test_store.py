@@ -78,7 +78,7 @@ def open_and_write(home, frame):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "shape", "num_kills"), [("raw", (3, 224, 224), 15), ("jpeg", (3, 32, 32), 10)]
+    ("encoding", "shape", "num_kills"), [("raw", (3, 224, 224), 8), ("jpeg", (3, 32, 32), 6)]
 )
 def test_killing_never_leaves_a_wrong_frame(tmp_path, encoding, shape, num_kills):
     source, dice = NumberedPictures(shape), random.Random(5)
