@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import random
 import resource
 import runpy
 import shutil
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).with_name("processes")))
 import forked_python
 import numpy as np
 import pytest
+import torch
 from hypothesis import settings
 
 from manyhands.bench.resume.cases import ACT_SIZES, POLICIES
@@ -61,15 +63,24 @@ def interpreter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture(autouse=True)
 def scheduling() -> Iterator[None]:
     """No test leaves its process ahead of others: what follows would starve them."""
-    before = os.sched_getscheduler(0)
+    find = getattr(os, "sched_getscheduler", lambda _: None)
+    before = find(0)
     yield
-    assert os.sched_getscheduler(0) == before, "the scheduling class of the process has changed"
+    assert find(0) == before, "the scheduling class of the process has changed"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave what is known by now to itself: each run collects garbage among all there is."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests draw the same numbers, whichever ran before in the same process."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
