@@ -69,6 +69,12 @@ def scheduling() -> Iterator[None]:
     assert find(0) == before, "the scheduling class of the process has changed"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start worker processes come first: a long one must not be the last."""
+    starting = {item.path for item in items if item.get_closest_marker("process")}
+    items.sort(key=lambda item: item.path not in starting)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave what is known by now to itself: each run collects garbage among all there is."""
     gc.collect()
