@@ -22,4 +22,5 @@ def test_long_run(soaked, request):
         pytest.skip("no dataset: set SOAK_DATASET=DIR for make, or --soak-dataset=DIR for pytest")
     first_s = 60.0 * request.config.getoption("--soak-minutes")
     recipe = long_recipe(Path(dataset).resolve())
-    soaked(recipe, Plan(first_s=first_s, resumed_s=RESUMED_S))
+    # Faults that are found on the way are raised.
+    assert soaked(recipe, Plan(first_s=first_s, resumed_s=RESUMED_S)).seconds > 0

@@ -14,4 +14,5 @@ pytestmark = [
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_recipe(recipe: Recipe, soaked, request):
-    soaked(recipe, Plan(train_s=request.config.getoption("--soak-seconds")))
+    # Faults that are found on the way are raised.
+    assert soaked(recipe, Plan(train_s=request.config.getoption("--soak-seconds"))).seconds > 0

@@ -1,7 +1,7 @@
 """Runs on several devices, and a table of what came of them."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,12 +30,13 @@ def gpu_runs(tmp_path_factory: pytest.TempPathFactory, multi_gpu_dataset: Path) 
 
 
 @pytest.fixture
-def recorded() -> Iterator[Callable[[Case, Callable[[], Result]], None]]:
+def recorded() -> Callable[[Case, Callable[[], Result]], Result]:
     """Runs a case and keeps its result for the table, whatever it is."""
 
-    def run(case: Case, work: Callable[[], Result]) -> None:
+    def run(case: Case, work: Callable[[], Result]) -> Result:
         try:
             RESULTS.append(work())
+            return RESULTS[-1]
         except pytest.skip.Exception as reason:
             RESULTS.append(Result(case.name, f"skipped: {reason}"))
             raise
@@ -43,7 +44,7 @@ def recorded() -> Iterator[Callable[[Case, Callable[[], Result]], None]]:
             RESULTS.append(Result(case.name, failure(error)))
             raise
 
-    yield run
+    return run
 
 
 def pytest_terminal_summary(

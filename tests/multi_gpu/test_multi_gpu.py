@@ -23,4 +23,4 @@ def test_case(case: Case, gpu_runs, recorded, request):
             gpu_runs.own_flags["smolvla"] = [f"--policy.vlm_model_name={model}"]
         return gpu_runs.result_of(case)
 
-    recorded(case, work)
+    assert recorded(case, work).outcome.startswith("passed")

@@ -15,6 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "real_runs"))
+
+from run_flags import SMOLVLA
+
 from manyhands.bench.resume.cases import POLICIES
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.observe.rows import read_rows
@@ -75,17 +79,7 @@ def task_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_smolvla(tiny_vlm: Path) -> tuple[str, ...]:
     """Flags of a SmolVLA as small as one can be."""
-    return (
-        "--policy.type=smolvla",
-        f"--policy.vlm_model_name={tiny_vlm}",
-        "--policy.random_vlm=true",
-        "--policy.num_vlm_layers=2",
-        "--policy.chunk_size=4",
-        "--policy.n_action_steps=4",
-        "--policy.resize_imgs_with_padding=[32,32]",
-        "--policy.max_state_dim=8",
-        "--policy.max_action_dim=6",
-    )
+    return (*SMOLVLA, f"--policy.vlm_model_name={tiny_vlm}")
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
 """Loss scaling for fp16, in which small gradients would be rounded to zero.
 
 The scale follows torch's GradScaler: halved after an overflow, doubled after many steps without.
-An overflow is told by the norm of all gradients, which every rank knows: ranks that hold shards
-agree on the scale without another collective, and no rank waits for its device.
+The norm of all gradients, which every rank has, is not finite after an overflow: ranks that hold
+shards agree on the scale without another collective, and no rank waits for its device.
 """
 
 from collections.abc import Sequence
