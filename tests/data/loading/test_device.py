@@ -221,20 +221,19 @@ class TestOnAGpu:
     @pytest.mark.gpu_serial
     def test_the_next_batch_is_had_while_the_gpu_is_busy(self):
         with on_gpu(2, 8) as batches:
-            list(islice(batches, 20))
+            for batch in islice(batches, 20):
+                batch["picture"].sum()  # A kernel that is loaded later waits for the GPU.
             time.sleep(0.5)
             torch.cuda.synchronize()
             torch.cuda.set_sync_debug_mode("error")
             try:
                 keep_busy(1.0)
-                began = time.perf_counter()
                 batch = next(batches)
                 total = batch["picture"].sum()
-                asked_s = time.perf_counter() - began
+                is_busy = not torch.cuda.current_stream().query()
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-            assert asked_s < 0.2
-            assert not torch.cuda.current_stream().query()
+            assert is_busy
             expected = (batch["index"] % 251).sum() * 3 * PICTURES.side**2
             assert total.item() == expected.item()
 

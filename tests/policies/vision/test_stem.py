@@ -66,7 +66,7 @@ def test_a_gpu_finds_what_a_cpu_finds_in_any_layout(any_layout, data, number, si
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(number, 3, *size, generator=generator).to(precision)
     weight = torch.randn(64, 3, 7, 7, generator=generator).to(precision)
-    leaves = [each.double().requires_grad_() for each in (images, weight)]
+    leaves = [each.to(torch.float64, copy=True).requires_grad_() for each in (images, weight)]
     expected = F.conv2d(*leaves, stride=2, padding=3)
     upper = torch.randn(expected.shape, generator=generator).to(precision)
     expected.backward(upper.double())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.parallel.stepping import tensors_of
-from manyhands.training.step.comparison import Comparison
+from manyhands.training.step.comparison import ROUNDING, Comparison
 from manyhands.training.step.state_backup import StateBackup
 from manyhands.training.update import Inputs, Measures
 
@@ -88,6 +88,28 @@ def test_one_wrong_layer_is_found_though_all_others_are_right(optimizer):
 def test_a_wrong_gradient_is_found_by_its_size():
     found = Setting(torch.optim.AdamW).fault("compile", spoil_a_row)
     assert found is not None and found.startswith("the gradient")
+
+
+class Sensitive(nn.Module):
+    """Differences of nearly equal numbers: noise in the weights moves the gradient by 0.3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(64) + 0.5)
+        self.register_buffer("target", self.weight.detach() * (1 - 2 * ROUNDING))
+
+    def forward(self, values: Tensor) -> Tensor:
+        return self.weight - self.target
+
+
+@pytest.mark.parametrize(("factor", "agrees"), [(1.3, True), (0.7, True), (0.0, False)])
+def test_kernels_may_move_a_gradient_as_far_as_noise_does(factor, agrees):
+    setting = Setting(torch.optim.SGD)
+    setting.network = nn.Sequential(Sensitive())
+    setting.optimizer = torch.optim.SGD(setting.network.parameters(), lr=1e-3)
+    setting.before = StateBackup(lambda: tensors_of(setting.optimizer))
+    found = setting.fault("compile", lambda net: gradient(net, "0.weight").mul_(factor))
+    assert (found is None) == agrees, found
 
 
 def test_values_that_are_not_a_number_do_not_agree_with_numbers():
