@@ -177,9 +177,9 @@ class Job:
     def printed(self) -> str:
         return self._log.read_text()
 
-    def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Wait for something while the run goes on."""
-        deadline = time.monotonic() + START_S
+    def wait_until(self, is_so: Callable[[], bool], within_s: float = START_S) -> None:
+        """Wait for something while the run continues."""
+        deadline = time.monotonic() + within_s
         while not is_so():
             assert self.launcher.poll() is None, self.printed()
             assert time.monotonic() < deadline, self.printed()

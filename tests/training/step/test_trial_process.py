@@ -23,6 +23,8 @@ from manyhands.training.update import Inputs
 INPUTS = Inputs({"x": torch.ones(2, 3)}, {})
 ON_A_GPU = ("--policy.device=cuda", "--steps=10000000", "--save_freq=10000000")
 AT_ONCE = "--step.compile_min_left_s=0"
+TRIAL_S = 500
+"""A trial has the lowest priority, and other tests compile beside it."""
 
 SITE = """
 import importlib.abc
@@ -81,6 +83,7 @@ def test_another_process_builds_the_same_network(command, tmp_path, monkeypatch)
 
 
 @pytest.mark.gpu
+@pytest.mark.timeout(2 * TRIAL_S)
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 class TestOnAGpu:
     """What only a real device can show."""
@@ -113,7 +116,7 @@ class TestOnAGpu:
 
     def stopped_after(self, job, words: str) -> str:
         """Let a run train until it logs something, and on for a while; then stop it."""
-        job.wait_until(lambda: words in job.printed())
+        job.wait_until(lambda: words in job.printed(), TRIAL_S)
         step = job.last_step()
         job.wait_until(lambda: job.last_step() > step + 10)
         job.launcher.send_signal(signal.SIGTERM)

@@ -25,7 +25,7 @@ NUM_NOISY_STEPS = 3
 MAX_TIMES_NOISE = 8.0
 """How many times as far as the noise compiled kernels may move the gradient of a tensor."""
 MAX_TIMES_TOTAL_NOISE = 1.5
-"""The same for all tensors together. Batch norm over few samples turns it into 0.4 of their size."""
+"""The same for all tensors together. Batch norm over few samples makes it 0.4 of their size."""
 MAX_OVERALL = 0.75
 """The largest difference that noise excuses; a gradient that is missing differs by 1."""
 MAX_SHARE = 0.05
