@@ -1,47 +1,23 @@
 """Whatever interrupts a save, a whole checkpoint remains."""
 
-import errno
-import os
+import json
+import runpy
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
-from manyhands import atomic
 from manyhands.checkpoint.files import CheckpointFiles
 from manyhands.checkpoint.snapshot import Snapshot
-from manyhands.config.act import ActConfig
-from manyhands.config.checkpoints import damage_to, find_checkpoint, newest_whole, passed_over
-from manyhands.config.train import TrainConfig
-from manyhands.lerobot_format import files as tensor_files
+from manyhands.config.checkpoints import find_checkpoint, passed_over
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.parallel.world import World, joined_world
 
-CONFIG = TrainConfig(policy=ActConfig(device="cpu"), steps=9, keep_last=1)
-WEIGHTS = {"weight": torch.arange(64.0)}
-
-
-class TinyLearner:
-    """Saves one tensor as a policy."""
-
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None:
-        folder.mkdir()
-        tensor_files.write_tensors(folder / "model.safetensors", weights or {})
-
-
-def save(run_dir: Path, step: int, world: World) -> None:
-    """Save a checkpoint, and remove the one before."""
-    moments = {"state": {0: {"exp_avg": WEIGHTS["weight"]}}, "param_groups": [{"lr": 0.1}]}
-    state = TrainingState(step, 8 * step, 1, 8, 1, optimizer=moments)
-    snapshot = Snapshot({"pretrained_model": WEIGHTS}, state)
-    files = CheckpointFiles(run_dir, CONFIG, world, snapshot, {})
-    run_dir.mkdir(exist_ok=True)
-    files.make_room(TinyLearner())
-    files.write(TinyLearner(), {})
+PROGRAM = Path(__file__).with_name("interrupted_saves.py")
+parts = runpy.run_path(str(PROGRAM))
+CONFIG, TinyLearner, save = parts["CONFIG"], parts["TinyLearner"], parts["save"]
 
 
 @pytest.fixture
@@ -50,96 +26,14 @@ def world() -> Iterator[World]:
         yield world
 
 
-class Interruption:
-    """Counts what changes the disk, and strikes at one of these moments."""
-
-    WATCHED = ("os.rename", "os.mkdir", "os.symlink", "os.remove", "os.rmdir", "shutil.rmtree")
-
-    def __init__(self, number: int | None, strike: Callable[[], None]) -> None:
-        self._number = number
-        self._strike = strike
-        self.count = 0
-
-    def note(self) -> None:
-        if self.count == self._number:
-            self._strike()
-        self.count += 1
-
-    def hear(self, event: str, arguments: tuple[object, ...]) -> None:
-        opened = event == "open" and isinstance(arguments[1], str) and "w" in arguments[1]
-        if event in self.WATCHED or event == "ctypes.call_function" or opened:
-            self.note()
-
-    @contextmanager
-    def lurking(self) -> Iterator[None]:
-        flush, save_file = atomic.flush, tensor_files.save_file
-
-        def noted_flush(path: Path) -> None:
-            self.note()
-            flush(path)
-
-        def noted_save(*arguments: object) -> None:
-            # Half of a file may be there already.
-            Path(str(arguments[1])).write_bytes(b"half")
-            self.note()
-            save_file(*arguments)
-
-        atomic.flush, tensor_files.save_file = noted_flush, noted_save
-        sys.addaudithook(self.hear)
-        yield
-
-
-def in_a_child(work: Callable[[], None]) -> int:
-    """Do something in a process that may die of it; its exit code."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except OSError:
-            code = 2
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def crash() -> None:
-    os._exit(9)
-
-
-def fail() -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-@pytest.mark.parametrize(("strike", "code"), [(crash, 9), (fail, 2)], ids=["crash", "fault"])
-def test_an_interruption_at_any_moment_leaves_a_whole_checkpoint(tmp_path, world, strike, code):
-    def interrupted(run_dir: Path, number: int | None) -> int:
-        interruption = Interruption(number, strike)
-
-        def work() -> None:
-            with interruption.lurking():
-                save(run_dir, 2, world)
-
-        return in_a_child(work)
-
-    number, codes = 0, []
-    while not codes or codes[-1] != 0:
-        run_dir = tmp_path / str(number)
-        save(run_dir, 1, world)
-        codes.append(interrupted(run_dir, number))
-        newest, last = newest_whole(run_dir), run_dir / "checkpoints/last"
-        assert newest is not None
-        assert damage_to(last.resolve()) is None, number
-        assert last.exists(), number
-        assert passed_over(newest) == []
-        # The next save goes well, whatever the interrupted one left behind.
-        save(run_dir, 3, world)
-        assert find_checkpoint(run_dir).name == "000003"
-        number += 1
+@pytest.mark.process
+@pytest.mark.parametrize(("strike", "code"), [("crash", 9), ("fault", 2)])
+def test_an_interruption_at_any_moment_leaves_a_whole_checkpoint(tmp_path, command, strike, code):
+    printed = command.run([sys.executable, str(PROGRAM), str(tmp_path), strike])
+    codes = json.loads(printed)
     assert len(codes) > 30
     # Failing to remove what has expired is no failure to save.
-    assert set(codes[:-1]) <= ({code} if strike is crash else {code, 0})
+    assert set(codes[:-1]) <= ({code} if strike == "crash" else {code, 0})
 
 
 def test_a_flipped_byte_anywhere_is_found_and_the_checkpoint_before_is_used(tmp_path, world):

@@ -4,15 +4,19 @@ Reads one run after the other from its input, as [number of processes, output fo
 code], which ranks that end for the reason of another need not have.
 """
 
+import gc
 import json
 import os
 import sys
 import traceback
 from pathlib import Path
 
+import numpy.ma  # noqa: F401
 import torch
 import torch._dynamo  # The first optimizer of each process would load it.
+import torch.distributed.checkpoint  # And the first sharded tensor that is saved this.
 
+import manyhands.parallel.sharded  # noqa: F401
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import Diverged, RankLost, UserError
 from manyhands.launch.workers import free_port
@@ -61,6 +65,8 @@ if __name__ == "__main__":
     for line in sys.stdin:
         num_ranks, folder, argv, code = json.loads(line)
         load_once(argv)
+        # Every rank collects garbage at its end: not among what was here before.
+        gc.freeze()
         port = free_port()
         pids = [start_rank(rank, num_ranks, port, Path(folder), argv) for rank in range(num_ranks)]
         codes = {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids}

@@ -20,8 +20,8 @@ from manyhands.training.start import run_training
 
 DEADLINE_S = 120
 AVERAGE = "pretrained_model_ema/model.safetensors"
-STEPS = ("--steps=240", "--batch_size=4", "--log_freq=1", "--save_freq=20", "--audit")
-STEPS += ("--ema.enable=true",)
+STEPS = ("--batch_size=4", "--log_freq=1", "--save_freq=5", "--audit", "--ema.enable=true")
+ENDLESS = "--steps=1000000"
 
 
 def start_and_signal(argv: list[str], run_dir: Path, step: int, number: int) -> int:
@@ -70,18 +70,21 @@ def test_a_run_asked_to_stop_saves_leaves_with_75_and_continues_exactly(
     command, tmp_path, metrics, weights
 ):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    command.train(whole, *STEPS)
-    assert start_and_signal(command.argv(parts, *STEPS), parts, 30, signal.SIGTERM) == 75
+    argv = command.argv(parts, *STEPS, ENDLESS)
+    assert start_and_signal(argv, parts, 12, signal.SIGTERM) == 75
     assert json.loads((parts / "run.json").read_text())["ending"] == "stopped"
-    assert 30 <= last_checkpoint(parts) < 240
-    command.run([sys.executable, "-m", "manyhands", "train", f"--resume={parts}"])
+    stopped = last_checkpoint(parts)
+    assert stopped >= 12
+    steps = f"--steps={stopped + 8}"
+    command.run([sys.executable, "-m", "manyhands", "train", f"--resume={parts}", steps])
+    command.train(whole, *STEPS, steps)
     assert_same_run(whole, parts, metrics, weights)
 
 
 @pytest.mark.process
 def test_a_run_that_saves_nothing_saves_nothing_when_asked_to_stop(command, tmp_path):
     run_dir = tmp_path / "run"
-    argv = command.argv(run_dir, *STEPS, "--steps=100000", "--save_checkpoint=false")
+    argv = command.argv(run_dir, *STEPS, ENDLESS, "--save_checkpoint=false")
     assert start_and_signal(argv, run_dir, 5, signal.SIGTERM) == 75
     assert not (run_dir / "checkpoints").exists()
     assert "nothing was saved" in (run_dir / "log.txt").read_text()

@@ -45,11 +45,17 @@ class Case:
     dtype: str
     num_processes: int = 1
     strategy: str = "ddp"
+    max_steps: int = 50
 
     @property
     def name(self) -> str:
         """A name for the run's folder."""
-        return f"{self.policy}-{self.dtype}-{self.strategy}-{self.num_processes}"
+        return f"{self.policy}-{self.dtype}-{self.strategy}-{self.num_processes}-{self.num_steps}"
+
+    @property
+    def num_steps(self) -> int:
+        """Updates to compare."""
+        return min(PRECISIONS[self.dtype][0], self.max_steps)
 
     @property
     def alone(self) -> "Case":
@@ -86,13 +92,12 @@ class Runs:
 
     def argv(self, case: Case) -> list[str]:
         """The flags of a run."""
-        num_steps, _ = PRECISIONS[case.dtype]
         settings = ["--log_freq=1", "--audit=true", "--save_checkpoint=false"]
         spread = STRATEGIES[case.strategy] if case.num_processes > 1 else ()
         return [
             *self._base,
             *self._policies[case.policy],
-            *(f"--dtype={case.dtype}", f"--steps={num_steps}", *settings, *spread),
+            *(f"--dtype={case.dtype}", f"--steps={case.num_steps}", *settings, *spread),
         ]
 
 
@@ -133,10 +138,8 @@ def runs(tmp_path_factory, tiny_dataset, tiny_act, tiny_diffusion, in_ranks) -> 
 @pytest.mark.process
 def test_a_strategy_changes_neither_samples_nor_losses(runs):
     cases = [
-        Case("act", "float64", 2, "fsdp"),
-        Case("diffusion", "float64", 2, "ddp"),
-        Case("diffusion", "float32", 3, "fsdp"),
-        Case("act", "float32", 4, "hsdp"),
+        Case("diffusion", "float64", 2, "ddp", max_steps=20),
+        Case("diffusion", "float32", 2, "fsdp"),
     ]
     for found, expected in runs.with_expected(cases):
         assert found.losses and found == expected
@@ -171,7 +174,9 @@ def test_batch_norm_learns_alike_however_images_are_spread(
 
 
 @pytest.mark.process
-def test_a_run_goes_on_under_another_strategy(tmp_path, tiny_dataset, tiny_act, in_ranks):
+def test_act_learns_alike_and_goes_on_under_another_strategy(
+    tmp_path, tiny_dataset, tiny_act, in_ranks
+):
     shared = [f"--dataset.root={tiny_dataset}", *tiny_act, *AVERAGED, "--dtype=float64"]
     shared += [f"--global_batch_size={GLOBAL_BATCH}", "--audit=true"]
     names = ("alone", "fsdp to ddp", "fsdp to one", "fsdp to fsdp", "ddp to fsdp", "hsdp to fsdp")
@@ -185,7 +190,7 @@ def test_a_run_goes_on_under_another_strategy(tmp_path, tiny_dataset, tiny_act, 
     in_ranks(
         [
             (1, alone, [*shared, "--steps=6"]),
-            (4, to_ddp, [*shared, "--steps=3", *STRATEGIES["fsdp"]]),
+            (3, to_ddp, [*shared, "--steps=3", *STRATEGIES["fsdp"]]),
             (2, ddp, [*shared, "--steps=3"]),
             (4, hsdp, [*shared, "--steps=3", *STRATEGIES["hsdp"], shards]),
         ]
@@ -196,7 +201,7 @@ def test_a_run_goes_on_under_another_strategy(tmp_path, tiny_dataset, tiny_act, 
         [
             (2, to_ddp, resumed(to_ddp, "--parallelism.dp_shard=1")),
             (1, to_one, resumed(to_one)),
-            (3, to_fsdp, resumed(to_fsdp)),
+            (2, to_fsdp, resumed(to_fsdp)),
             (2, ddp, resumed(ddp, *STRATEGIES["fsdp"])),
             (3, hsdp, resumed(hsdp, "--parallelism.dp_replicate=1", *STRATEGIES["fsdp"], whole)),
         ]

@@ -143,7 +143,8 @@ class Decoder:
 
     def __init__(self, root: type) -> None:
         self.faults: list[str] = []
-        self._flags = [f"--{flag.name}" for flag in flags_of(root)]
+        self._root = root
+        self._entry_flags: list[str] = []
 
     def section(self, config: type[Config], tree: Tree, prefix: str = "") -> Config:
         """The config a tree describes; values at fault keep their default."""
@@ -175,10 +176,12 @@ class Decoder:
             for inner, inner_value in value.items():
                 self.unknown(f"{name}.{inner}", inner_value)
             return
-        if f"--{name}" in self._flags:
+        # Listing all flags reads the source of every config, which a run without faults need not.
+        flags = [*(f"--{flag.name}" for flag in flags_of(self._root)), *self._entry_flags]
+        if f"--{name}" in flags:
             self.faults.append(f"--{name} does not belong to the type that is chosen")
             return
-        self.faults.append(f"unknown flag --{name}{advice_for(name, self._flags)}")
+        self.faults.append(f"unknown flag --{name}{advice_for(name, flags)}")
 
     def _value(self, hint: Any, raw: Any, name: str) -> Any:
         inner = plain_type(hint)
@@ -203,7 +206,8 @@ class Decoder:
         if _has_typed_value(entries):
             self.faults.append(f"--{name} is set as a whole: --{name}='{{...}}' with all entries")
             return MISSING
-        self._flags += [f"--{name}.{key}.{item.name}" for key in entries for item in fields(entry)]
+        own = [item.name for item in fields(entry)]
+        self._entry_flags += [f"--{name}.{key}.{each}" for key in entries for each in own]
         decoded = {key: self._value(entry, each, f"{name}.{key}") for key, each in entries.items()}
         return {key: value for key, value in decoded.items() if value is not MISSING}
 

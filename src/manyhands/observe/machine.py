@@ -1,6 +1,7 @@
 """Facts about this machine and its software, for `run.json`."""
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -16,14 +17,18 @@ PACKAGES = ("torch", "accelerate", "safetensors", "numpy", "pyarrow", "av")
 def software_versions() -> dict[str, str]:
     """Versions of everything that decides a run's numbers."""
     versions = {"python": platform.python_version(), "manyhands": VERSION}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
+    versions |= {package: _version(package) for package in PACKAGES}
     if torch.version.cuda:
         versions["cuda"] = torch.version.cuda
     return versions
+
+
+@cache
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def hardware() -> dict[str, Any]:

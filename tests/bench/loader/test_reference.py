@@ -1,5 +1,6 @@
 """Another loader measured by another Python."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -33,15 +34,13 @@ class LeRobotDataset(torch.utils.data.Dataset):
 
 
 @pytest.fixture
-def python(tmp_path) -> Path:
+def python(tmp_path, monkeypatch) -> Path:
     """A Python that finds a package by LeRobot's name."""
     package = tmp_path / "lerobot" / "datasets"
     package.mkdir(parents=True)
     (package / "lerobot_dataset.py").write_text(LEROBOT)
-    script = tmp_path / "python"
-    script.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"\n')
-    script.chmod(0o755)
-    return script
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return Path(sys.executable)
 
 
 def test_the_rate_of_the_other_loader_comes_back(python):

@@ -1,5 +1,6 @@
 """LeRobot's updates, measured by another Python."""
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,16 +61,14 @@ def make_pre_post_processors(settings, pretrained_path):
 
 
 @pytest.fixture
-def python(tmp_path) -> Path:
+def python(tmp_path, monkeypatch) -> Path:
     """A Python that finds a package by LeRobot's name."""
     for name, text in FAKES.items():
         file = tmp_path / "lerobot" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    script = tmp_path / "python"
-    script.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"\n')
-    script.chmod(0o755)
-    return script
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return Path(sys.executable)
 
 
 def test_the_other_program_makes_as_many_updates_of_the_same_batch(open_subject, python):
