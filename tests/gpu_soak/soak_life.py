@@ -30,8 +30,8 @@ from manyhands.training.step.verdict import FOLDER
 DEADLINE_S = 1800.0
 """How long a start may take beyond the time that it is to train."""
 AFTER_CHECKPOINT_S = 2.0
-ACCEPTED = ("ms per step", "of GPU memory", "out of memory")
-"""Reasons not to switch that are no fault: it is slower, or memory is missing."""
+ACCEPTED = ("of GPU memory", "out of memory")
+"""Reasons not to switch that are no fault: neighbors have the memory."""
 NUM_TRIAL_LINES = 30
 MAX_GROWTH = 0.05
 MAX_GROWTH_BYTES = 128 << 20

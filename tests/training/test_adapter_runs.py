@@ -14,7 +14,11 @@ from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.policies.load import load_policy
+from manyhands.training import assemble
+from manyhands.training.assemble import learner_with
 from manyhands.training.start import run_training
+from manyhands.training.step.trial import facts_of
+from manyhands.training.update import Inputs
 
 pytest.importorskip("peft", reason="pip install 'manyhands[smolvla]'")
 
@@ -268,3 +272,19 @@ def test_adapters_learn_in_full_precision_over_weights_in_a_lower_one(argv, tmp_
         assert losses_of(tmp_path / name) == pytest.approx(losses_of(tmp_path / "one"), rel=1e-2)
     network = load_policy(tmp_path / "fsdp", device="cpu").network
     assert torch.bfloat16 in {each.dtype for each in network.parameters()}
+
+
+def test_a_resumed_run_looks_for_the_verdict_that_the_first_one_stored(argv, tmp_path, monkeypatch):
+    found = []
+
+    def noted(*given):
+        learner = learner_with(*given)
+        found.append(facts_of(learner.config, learner.work, Inputs({}, {})))
+        return learner
+
+    monkeypatch.setattr(assemble, "learner_with", noted)
+    flags = argv(*LORA, "--steps=1", f"--output_dir={tmp_path / 'run'}")
+    run_training(read_train_config(flags))
+    run_training(read_train_config([f"--resume={tmp_path / 'run'}", "--steps=2"]))
+    first, resumed = found
+    assert first == resumed

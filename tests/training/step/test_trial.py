@@ -67,6 +67,19 @@ def test_the_verdict_of_a_trial_is_kept_for_later_runs(started, tmp_path, monkey
     assert Trial(started._config, started._work).verdict(other) is None
 
 
+@pytest.mark.parametrize(("is_final", "num_files"), [(True, 1), (False, 0)])
+def test_a_slower_step_on_a_busy_gpu_is_tried_again_by_the_next_run(
+    started, tmp_path, monkeypatch, is_final, num_files
+):
+    write = "import pickle, sys\nrequest = pickle.load(sys.stdin.buffer)\n"
+    write += "from manyhands.training.step.verdict import Verdict\n"
+    write += f"verdict = Verdict(is_faster=False, is_final={is_final}, reason='slow')\n"
+    program(tmp_path / "a", f"{write}request.verdicts.write(request.key, verdict)", monkeypatch)
+    assert run(started) == Verdict(is_faster=False, is_final=is_final, reason="slow")
+    assert len([*tmp_path.glob("kernels/*/*.json")]) == num_files
+    assert (Trial(started._config, started._work).verdict(INPUTS) is not None) == is_final
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -88,6 +88,7 @@ def test_another_process_builds_the_same_network(command, tmp_path, monkeypatch)
 class TestOnAGpu:
     """What only a real device can show."""
 
+    @pytest.mark.gpu_serial
     def test_a_run_switches_and_a_resumed_one_begins_compiled(
         self, start_job, tmp_path, monkeypatch
     ):

@@ -24,7 +24,7 @@ from manyhands.cores import num_cores
 from manyhands.data.loading.stream import Share
 from manyhands.launch.background import start_in_background
 from manyhands.launch.environment import compiled_kernels_dir
-from manyhands.lerobot_format.adapters import Settings
+from manyhands.lerobot_format.adapters import BASE, REVISION, Settings
 from manyhands.lerobot_format.processor import Processors
 from manyhands.training.step.captured import StepWork
 from manyhands.training.step.cuda_graph import signature_of
@@ -40,6 +40,8 @@ RESERVED_BYTES = 2 << 30
 OUT_OF_MEMORY = "out of memory"
 FORGOTTEN = ("device", "pretrained_path", "pretrained_revision", "repo_id", "push_to_hub")
 """Settings of a policy that say nothing about what a step computes."""
+FORGOTTEN_OF_ADAPTERS = (BASE, REVISION, "inference_mode", "peft_version")
+"""The same for adapters; files of a checkpoint always have them for inference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,11 @@ class Trial:
         except subprocess.TimeoutExpired:
             self._process.kill()
         code = self._process.wait()
-        if self._is_closed or (code == 0 and self.verdicts.read(self._key) is not None):
+        verdict = self.verdicts.read(self._key) if code == 0 else None
+        if verdict is not None and not (verdict.is_faster or verdict.is_final):
+            self._failure = verdict
+            self.verdicts.remove(self._key)
+        if self._is_closed or verdict is not None:
             return
         last = last_line(log)
         reason = f"its trial {how_it_ended(code)}: {last}; see {log}"
@@ -181,10 +187,13 @@ def facts_of(config: TrainConfig, work: StepWork, inputs: Inputs) -> dict[str, A
     policy, optimizer = asdict(work.policy.config.self_contained()), asdict(config.optimizer)
     del optimizer["lr"]  # Kernels read it from the device.
     names = [sorted(group) for group in inputs.groups]
+    adapters = work.policy.adapters or {}
     return {
         "policy": {name: value for name, value in policy.items() if name not in FORGOTTEN},
         "type": work.policy.config.type,
-        "adapters": work.policy.adapters,
+        "adapters": {
+            name: value for name, value in adapters.items() if name not in FORGOTTEN_OF_ADAPTERS
+        },
         "inputs": [names, [str(each) for each in signature_of(inputs)]],
         "micro_batches": work.share.num_parts,
         "ranks": work.share.num_ranks,

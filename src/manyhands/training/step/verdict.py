@@ -30,6 +30,8 @@ class Verdict:
     is_faster: bool
     reason: str
     """Why the compiled step is not used, or by how much it is faster."""
+    is_final: bool = True
+    """Whether later runs should rely on it even if the compiled step was slower."""
     graph_ms: float = 0.0
     compiled_ms: float = 0.0
     trial_s: float = 0.0
@@ -66,6 +68,10 @@ class Verdicts:
                 file.write_text(json.dumps(asdict(verdict), indent=2), encoding="utf-8")
         except OSError:
             return
+
+    def remove(self, key: str) -> None:
+        """Forget a verdict, so that the next run makes a trial."""
+        self.path(key).unlink(missing_ok=True)
 
     def begin_switch(self, key: str, verdict: Verdict) -> None:
         """Note that a run is about to switch."""
