@@ -27,7 +27,7 @@ class Popen(forked_python.Popen):
     """A process; one that execnet starts is forked too."""
 
     def _execute_child(self, args: Sequence[str], *others: Any) -> None:
-        is_runner = [*args] == [sys.executable, "-u", "-c", popen_bootstrapline]
+        is_runner = args == [sys.executable, "-u", "-c", popen_bootstrapline]
         # A runner has no use for output that is not buffered: it writes to its pipe by itself.
         words = [args[0], "-c", BEGINNING + args[3]] if is_runner else args
         super()._execute_child(words, *others)
