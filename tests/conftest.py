@@ -23,6 +23,7 @@ os.environ["MANYHANDS_HOME"] = tempfile.mkdtemp(prefix="manyhands-tests-")
 sys.path.insert(0, str(Path(__file__).with_name("processes")))
 
 import forked_python
+import forked_runners
 import numpy as np
 import pytest
 import torch
@@ -40,7 +41,7 @@ settings.register_profile("few", parent=settings.get_profile("manyhands"), max_e
 settings.load_profile("manyhands")
 
 if os.environ.get("MANYHANDS_FORK_TESTS") == "1":
-    forked_python.install_server()
+    forked_runners.install()
 
 TINY_ACT = (*POLICIES["act"], "--policy.device=cpu", "--num_workers=0")
 

@@ -1,12 +1,14 @@
 """A small Hub on this machine: enough of its HTTP interface for huggingface_hub to push and fetch.
 
-Processes reach it through `environ`, because that library reads its address when it is imported.
+That library reads the address of a Hub when it is imported: a process that has imported it already,
+as one that was forked has, must adopt this Hub.
 """
 
 import base64
 import hashlib
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +26,12 @@ OWNER = "me"
 ORGANIZATION = "lab"
 POLL_S = 0.01
 LICENSES = ("apache-2.0", "mit")
+ADOPTING = """
+import os
+os.environ.update({environ})
+from huggingface_hub import constants
+vars(constants).update({constants})
+"""
 
 
 @dataclass
@@ -67,32 +75,39 @@ class HubServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def environ(self, home: Path, token: str | None = "hf_writer") -> dict[str, str]:
-        """What makes a process talk to this Hub, with a home of its own and perhaps a login."""
+    def environ(self, home: Path) -> dict[str, str]:
+        """What makes a new process talk to this Hub, logged in and with a home of its own."""
         return {
             "HF_ENDPOINT": self.url,
             "HF_HOME": str(home),
             "HF_HUB_OFFLINE": "0",
             "HF_HUB_DISABLE_XET": "1",
-            "HF_TOKEN": token or "",
+            "HF_TOKEN": "hf_writer",
             "NO_PROXY": "127.0.0.1",
             "no_proxy": "127.0.0.1",
+        }
+
+    def constants(self, home: Path) -> dict[str, str | bool]:
+        """What the library makes of those variables when it is imported."""
+        return {
+            "ENDPOINT": self.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": self.url + "/{repo_id}/resolve/{revision}/{filename}",
+            "HF_HUB_CACHE": str(home / "hub"),
+            "HF_HUB_OFFLINE": False,
+            "HF_HUB_DISABLE_XET": True,
         }
 
     def adopt(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         """Make this very process talk to this Hub, though its library is imported already."""
         for name, value in self.environ(home).items():
             monkeypatch.setenv(name, value)
-        template = self.url + "/{repo_id}/resolve/{revision}/{filename}"
-        changes = {
-            "ENDPOINT": self.url,
-            "HUGGINGFACE_CO_URL_TEMPLATE": template,
-            "HF_HUB_CACHE": str(home / "hub"),
-            "HF_HUB_OFFLINE": False,
-            "HF_HUB_DISABLE_XET": True,
-        }
-        for name, changed in changes.items():
-            monkeypatch.setattr(constants, name, changed)
+        for name, value in self.constants(home).items():
+            monkeypatch.setattr(constants, name, value)
+
+    def program(self, home: Path, text: str) -> list[str]:
+        """A command that adopts this Hub and then runs the text of a program."""
+        adopting = ADOPTING.format(environ=self.environ(home), constants=self.constants(home))
+        return [sys.executable, "-c", adopting + text]
 
     def __enter__(self) -> "HubServer":
         self._thread.start()

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed.run
+from accelerate.commands.launch import launch_command, launch_command_parser
 
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import ConfigError
-from manyhands.launch.workers import LOOPBACK, free_port, listen
+from manyhands.launch.workers import LOOPBACK, free_port, listen, run_workers
 from manyhands.training.start import run_training
 
 BIN = Path(sys.executable).parent
@@ -65,7 +67,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--mixed_precision=no", PROGRAM, DATA, "--policy=act",
     ),
 }  # fmt: skip
-EVERY_TIME = ("S2.23 sharded", "S4.6 torchrun")
+EVERY_TIME = ("S4.6 torchrun",)
 SAVED = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n"
 SAVED += "mixed_precision: 'no'\nnum_machines: 1\nuse_cpu: false\n"
 EXPECTED = {
@@ -134,6 +136,30 @@ def test_a_guides_command_line_runs(command, homes, tiny_sizes, tmp_path, name):
         changes["HF_HOME"] = str(tmp_path)
     printed = command.run(words, changes=changes)
     for told in EXPECTED.get(name, ()) or ("Number of processes: 2",):
+        assert told in printed, printed
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["ending"] == "finished"
+    assert (tmp_path / "run/checkpoints/last/pretrained_model/model.safetensors").exists()
+
+
+@pytest.mark.process
+def test_ranks_train_with_what_accelerate_makes_of_a_sharded_command_line(
+    tiny_dataset, tiny_sizes, tmp_path, monkeypatch, capfd
+):
+    """All that accelerate does but for the start of ranks, which torch's launcher does for it."""
+    words = [*COMMANDS["S2.23 sharded"][2:], *tiny_sizes, *SHORT, "--policy.device=cpu"]
+    words[words.index(DATA)] = f"--dataset.root={tiny_dataset}"
+    outcomes = []
+
+    def start_ranks(args):
+        command = [args.training_script, *args.training_script_args]
+        outcomes.append(run_workers(int(args.nproc_per_node), command))
+
+    monkeypatch.setattr(torch.distributed.run, "run", start_ranks)
+    parser = launch_command_parser()
+    launch_command(parser.parse_args([*words, f"--output_dir={tmp_path / 'run'}"]))
+    printed = "".join(capfd.readouterr())
+    assert [outcome.code for outcome in outcomes] == [0], printed
+    for told in EXPECTED["S2.23 sharded"]:
         assert told in printed, printed
     assert json.loads((tmp_path / "run" / "run.json").read_text())["ending"] == "finished"
     assert (tmp_path / "run/checkpoints/last/pretrained_model/model.safetensors").exists()

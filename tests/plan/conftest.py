@@ -11,7 +11,7 @@ from manyhands.training.assemble import make_policy
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def planned(tiny_act):
     """Makes a config and its policy, tiny and without data: (config, policy)."""
 

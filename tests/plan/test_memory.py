@@ -17,63 +17,69 @@ from manyhands.plan.topologies import spread_over
 from manyhands.training.step.trial import RESERVED_BYTES
 
 
-def footprint(planned, gpus, *flags, num_parts=1):
-    config, policy = planned(
-        "--batch_size=8", f"--accelerator.gradient_accumulation.steps={num_parts}", *flags
-    )
-    spread = spread_over(gpus, config, None)
-    sizes = sizes_of(policy.network, config, spread.strategy)
-    return sizes, footprint_of(Rehearsals(policy), sizes, spread)
+@pytest.fixture(scope="module")
+def footprint(planned):
+    """Finds what a GPU holds of a run; its policy is the same, and rehearses each update once."""
+    rehearsals = Rehearsals(planned()[1])
+
+    def find(gpus, *flags, num_parts=1):
+        accumulation = f"--accelerator.gradient_accumulation.steps={num_parts}"
+        config, _ = planned("--batch_size=8", accumulation, *flags)
+        spread = spread_over(gpus, config, None)
+        sizes = sizes_of(rehearsals.network, config, spread.strategy)
+        return sizes, footprint_of(rehearsals, sizes, spread)
+
+    return find
 
 
-def test_adam_remembers_two_numbers_a_weight_and_an_average_is_one_more(planned):
-    sizes, memory = footprint(planned, 1)
+def test_adam_remembers_two_numbers_a_weight_and_an_average_is_one_more(footprint):
+    sizes, memory = footprint(1)
     assert memory.weights == sizes.weights and memory.optimizer == 2 * sizes.trained
-    averaging, more = footprint(planned, 1, "--ema.enable=true")
+    averaging, more = footprint(1, "--ema.enable=true")
     assert more.weights == memory.weights + averaging.trained
 
 
 @pytest.mark.parametrize(("momentum", "number"), [(0.0, 0), (0.9, 1)])
-def test_sgd_remembers_its_momentum_if_it_has_one(planned, momentum, number):
+def test_sgd_remembers_its_momentum_if_it_has_one(footprint, momentum, number):
     flags = ("--optimizer.type=sgd", f"--optimizer.momentum={momentum}")
-    sizes, memory = footprint(planned, 1, *flags)
+    sizes, memory = footprint(1, *flags)
     assert memory.optimizer == number * sizes.trained
 
 
-def test_a_captured_step_is_compared_by_two_copies_and_only_where_there_is_one(planned):
-    sizes, memory = footprint(planned, 1)
+def test_a_captured_step_is_compared_by_two_copies_and_only_where_there_is_one(footprint):
+    sizes, memory = footprint(1)
     assert memory.capture == 2 * 3 * sizes.trained
     assert memory.most == memory.needed + memory.capture
-    assert footprint(planned, 1, "--step.mode=eager")[1].capture == 0
-    assert footprint(planned, 2, "--parallelism.dp_shard=2")[1].capture == 0
+    assert footprint(1, "--step.mode=eager")[1].capture == 0
+    assert footprint(2, "--parallelism.dp_shard=2")[1].capture == 0
 
 
-def test_the_default_mode_tries_the_compiled_step_in_a_process_as_large_as_the_run(planned):
-    memory = footprint(planned, 1)[1]
+def test_the_default_mode_tries_the_compiled_step_in_a_process_as_large_as_the_run(footprint):
+    memory = footprint(1)[1]
     assert memory.trial == memory.most + RESERVED_BYTES
     for flag in ("--step.mode=graph", "--step.mode=eager", "--cudnn_deterministic=true"):
-        assert footprint(planned, 1, flag)[1].trial == 0
-    assert footprint(planned, 2, "--parallelism.dp_shard=2")[1].trial == 0
+        assert footprint(1, flag)[1].trial == 0
+    assert footprint(2, "--parallelism.dp_shard=2")[1].trial == 0
 
 
-def test_shards_share_what_whole_weights_repeat(planned):
-    _, whole = footprint(planned, 4)
-    two, four = (footprint(planned, n, "--parallelism.dp_shard=-1")[1] for n in (2, 4))
+def test_shards_share_what_whole_weights_repeat(footprint):
+    _, whole = footprint(4)
+    two, four = (footprint(n, "--parallelism.dp_shard=-1")[1] for n in (2, 4))
     assert whole.optimizer == 2 * two.optimizer == 4 * four.optimizer
     assert four.needed < two.needed < whole.needed
 
 
-def test_copies_of_one_shared_set_of_weights_are_shared_by_their_own(planned):
-    _, hybrid = footprint(planned, 4, "--parallelism.dp_replicate=2", "--parallelism.dp_shard=2")
-    _, sharded = footprint(planned, 2, "--parallelism.dp_shard=2")
+def test_copies_of_one_shared_set_of_weights_are_shared_by_their_own(footprint):
+    _, hybrid = footprint(4, "--parallelism.dp_replicate=2", "--parallelism.dp_shard=2")
+    _, sharded = footprint(2, "--parallelism.dp_shard=2")
     assert hybrid == sharded
 
 
-def test_micro_batches_and_ddp_keep_gradients(planned):
-    _, single = footprint(planned, 1)
-    assert footprint(planned, 1, num_parts=2)[1].update > single.update
-    sizes, copied = footprint(planned, 2, "--accelerator.ddp.gradient_as_bucket_view=false")
-    _, shared = footprint(planned, 2)
+def test_micro_batches_and_ddp_keep_gradients(footprint):
+    _, single = footprint(1)
+    assert footprint(1, num_parts=2)[1].update > single.update
+    sizes, copied = footprint(2, "--accelerator.ddp.gradient_as_bucket_view=false")
+    _, shared = footprint(2)
     assert copied.update == shared.update + sizes.trained and shared.update > single.update
 
 

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import sys
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from huggingface_hub import constants
 from manyhands.config.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
+from manyhands.launch.workers import run_workers
 from manyhands.policies.load import load_policy
 from manyhands.policies.publish import check_publishing, fault_of_login, publish_checkpoint
 
@@ -152,6 +152,7 @@ def prediction(name: str) -> list:
     return policy.predict_action_chunk(observation).tolist()
 
 
+TRAINING = "from manyhands.cli.main import train_main; train_main()"
 ELSEWHERE = f"""
 import json, sys, torch
 from manyhands import load_policy
@@ -164,10 +165,9 @@ print("ACTIONS", json.dumps(prediction(sys.argv[1])))
 def test_a_trained_policy_is_published_and_another_machine_predicts_the_same(
     hub, command, tmp_path
 ):
-    program = [sys.executable, "-m", "manyhands", "train"]
     flags = ("--steps=2", "--policy.push_to_hub=true", "--policy.repo_id=me/tiny", "--seed=5")
     argv = command.argv(tmp_path / "run", *flags)
-    printed = command.run([*program, *argv], changes=hub.environ(tmp_path / "one"))
+    printed = command.run([*hub.program(tmp_path / "one", TRAINING), *argv])
     assert f"published at {hub.url}/me/tiny" in printed
     folder = tmp_path / "run" / "checkpoints" / "000002" / "pretrained_model"
     local = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -176,18 +176,18 @@ def test_a_trained_policy_is_published_and_another_machine_predicts_the_same(
     assert "| seed | 5 |" in local["README.md"].decode()
     assert "| loss at the end |" in local["README.md"].decode()
 
-    fresh = hub.environ(tmp_path / "other")
-    printed = command.run([sys.executable, "-c", ELSEWHERE, "me/tiny"], changes=fresh)
+    printed = command.run([*hub.program(tmp_path / "other", ELSEWHERE), "me/tiny"])
     assert json.loads(printed.partition("ACTIONS ")[2]) == prediction(str(tmp_path / "run"))
 
 
 @pytest.mark.process
-def test_a_failed_upload_ends_a_finished_run_with_the_users_code(hub, command, tmp_path):
+def test_a_failed_upload_ends_a_finished_run_with_the_users_code(hub, command, tmp_path, capfd):
     hub.failures["commit"] = 403
-    program = [sys.executable, "-m", "manyhands", "train"]
     flags = ("--steps=1", "--policy.push_to_hub=true", "--policy.repo_id=me/tiny")
-    argv = [*program, *command.argv(tmp_path / "run", *flags, "--launch.num_processes=2")]
-    printed = command.run(argv, code=2, changes=hub.environ(tmp_path / "home"))
+    argv = command.argv(tmp_path / "run", *flags)
+    outcome = run_workers(2, [*hub.program(tmp_path / "home", TRAINING), *argv])
+    printed = "".join(capfd.readouterr())
+    assert outcome.code == 2, printed
     assert "Traceback" not in printed
     assert "hf upload me/tiny" in printed
     assert json.loads((tmp_path / "run" / "run.json").read_text())["ending"] == "finished"

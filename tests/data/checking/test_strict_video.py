@@ -115,8 +115,10 @@ def test_damage_spoils_no_other_group(videos, tmp_path):
 def test_whatever_is_damaged_a_good_frame_can_be_read_from_anywhere(videos, tmp_path, kind):
     content = videos[kind].read_bytes()
     chance = np.random.default_rng(0)
-    num_bad = 0
-    for _ in range(25):
+    num_bad = num_tried = 0
+    # The encoder's bytes differ from run to run, and so does what damage does to them.
+    while num_tried < 25 or (num_bad < 3 and num_tried < 200):
+        num_tried += 1
         damaged = bytearray(content)
         damaged[chance.integers(40, len(content))] ^= 1 << chance.integers(0, 8)
         path = tmp_path / "damaged.mp4"

@@ -68,8 +68,9 @@ def test_the_memory_is_what_the_batches_take():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("context", ["fork", "forkserver"])
 def test_a_child_process_writes_what_its_parent_reads(context):
+    """Of loader processes that are spawned, test_stream.py tells the same."""
     slots = Slots(LAYOUT, 3, 2)
     write(slots, 0, 1)
     child = multiprocessing.get_context(context).Process(target=write, args=(slots, 1, 7))

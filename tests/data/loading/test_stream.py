@@ -217,8 +217,8 @@ def test_memory_stays_flat_over_thousands_of_batches():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_a_dataset_is_read_the_same_by_loader_processes(plain_root, method):
+@pytest.mark.parametrize(("method", "number"), [("fork", 2), ("forkserver", 2), ("spawn", 1)])
+def test_a_dataset_is_read_the_same_by_loader_processes(plain_root, method, number):
     dataset = open_dataset(root=plain_root, windows=WINDOWS)
     order = SampleOrder(dataset.episode_bounds, seed=3)
 
@@ -229,7 +229,7 @@ def test_a_dataset_is_read_the_same_by_loader_processes(plain_root, method):
 
     # This process has videos open and decoders under way when the others start.
     expected = read(0)
-    assert all_equal(read(2), expected)
+    assert all_equal(read(number), expected)
     rows = order.indices(5, 9)
     assert equal(expected[0], dataset.batch(rows))
 
