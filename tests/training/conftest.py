@@ -1,6 +1,5 @@
 """Datasets and flags of runs, and processes to make them in."""
 
-import gc
 import json
 import os
 import shutil
@@ -32,18 +31,6 @@ BAD_ROW = 13
 """Frame 4 of episode 1 of the tiny dataset."""
 START_S = 150
 END_S = 60
-
-
-num_modules = 0
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Freeze what tests have imported since: every run collects garbage among all objects."""
-    global num_modules
-    if len(sys.modules) > num_modules + 20:
-        num_modules = len(sys.modules)
-        gc.collect()
-        gc.freeze()
 
 
 @pytest.fixture(scope="session")
