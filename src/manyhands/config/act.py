@@ -25,7 +25,7 @@ class ActConfig(BackbonePolicyConfig):
     title: ClassVar[str | None] = "ACT"
 
     chunk_size: int = 100
-    """Actions predicted at once."""
+    """Actions predicted per chunk."""
     n_action_steps: int = 100
     """Actions executed before the next prediction."""
     normalization_mapping: dict[str, NormalizationMode] = field(
@@ -35,17 +35,17 @@ class ActConfig(BackbonePolicyConfig):
     vision_backbone: str = "resnet18"
     """Image encoder: resnet18, resnet34, resnet50, resnet101 or resnet152."""
     pretrained_backbone_weights: str | None = DEFAULT_BACKBONE_WEIGHTS
-    """Weights the image encoder starts from; null for random ones."""
+    """Pretrained weights of the image encoder; null: random weights."""
     replace_final_stride_with_dilation: int = 0
-    """Keep the last stage's resolution by dilation (1), for resnet50 and larger."""
+    """Dilate instead of striding in the last stage (1), for resnet50 and larger."""
     pre_norm: bool = False
-    """Normalize before each transformer sublayer instead of after."""
+    """Layer norm before each transformer sublayer (pre-norm) instead of after."""
     dim_model: int = 512
-    """Width of the transformer."""
+    """Hidden size of the transformer."""
     n_heads: int = 8
     """Attention heads."""
     dim_feedforward: int = 3200
-    """Width of the feed-forward sublayers."""
+    """Hidden size of the feed-forward sublayers."""
     feedforward_activation: str = "relu"
     """Activation of the feed-forward sublayers: relu or gelu."""
     n_encoder_layers: int = 4
@@ -53,21 +53,21 @@ class ActConfig(BackbonePolicyConfig):
     n_decoder_layers: int = 1
     """Decoder layers."""
     use_vae: bool = True
-    """Train with a variational encoder of the action chunk."""
+    """Train with a variational encoder (VAE) of the action chunk."""
     latent_dim: int = 32
-    """Size of the variational latent."""
+    """Size of the VAE latent."""
     n_vae_encoder_layers: int = 4
-    """Layers of the variational encoder."""
+    """Layers of the VAE encoder."""
     temporal_ensemble_coeff: float | None = None
-    """Average overlapping chunks with weights exp(-coeff * age); needs n_action_steps=1."""
+    """Temporal ensembling of chunks, weights exp(-coeff * age); needs n_action_steps=1."""
     dropout: float = 0.1
     """Dropout in the transformer."""
     kl_weight: float = 10.0
-    """Weight of the latent's KL term in the loss."""
+    """Weight of the KL loss."""
     optimizer_lr: float = 1e-5
-    """Learning rate of the preset."""
+    """Learning rate of the policy's preset."""
     optimizer_weight_decay: float = 1e-4
-    """Weight decay of the preset."""
+    """Weight decay of the policy's preset."""
     optimizer_lr_backbone: float = 1e-5
     """Learning rate of the image encoder."""
 
@@ -104,12 +104,12 @@ class ActConfig(BackbonePolicyConfig):
         return [
             (
                 self.n_obs_steps != 1,
-                f"--policy.n_obs_steps={self.n_obs_steps}: ACT reads one observation; use 1",
+                f"--policy.n_obs_steps={self.n_obs_steps}: ACT reads one observation. Set it to 1",
             ),
             (self.chunk_size < 1, f"--policy.chunk_size={self.chunk_size} must be at least 1"),
             (
                 not 1 <= executed <= max(1, self.chunk_size),
-                f"--policy.n_action_steps={executed} must lie between 1 and "
+                f"--policy.n_action_steps={executed} must be between 1 and "
                 f"--policy.chunk_size={self.chunk_size}",
             ),
             (
@@ -134,16 +134,21 @@ class ActConfig(BackbonePolicyConfig):
             ),
             (
                 bool(self.replace_final_stride_with_dilation) and backbone in BACKBONES[:2],
-                f"--policy.replace_final_stride_with_dilation needs resnet50 or up, not {backbone}",
+                "--policy.replace_final_stride_with_dilation needs resnet50 or larger, not "
+                f"{backbone}",
             ),
             (
                 self.feedforward_activation not in ("relu", "gelu"),
-                f"--policy.feedforward_activation={self.feedforward_activation} is no relu or gelu",
+                f"--policy.feedforward_activation={self.feedforward_activation} is not one of "
+                "relu, gelu",
             ),
             (
                 width > 0 and (width % 4 != 0 or width % max(1, self.n_heads) != 0),
                 f"--policy.dim_model={width} must be divisible by 4 and by --policy.n_heads="
                 f"{self.n_heads}",
             ),
-            (not 0 <= self.dropout < 1, f"--policy.dropout={self.dropout} must lie in [0, 1)"),
+            (
+                not 0 <= self.dropout < 1,
+                f"--policy.dropout={self.dropout} must be at least 0 and below 1",
+            ),
         ]

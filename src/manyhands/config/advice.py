@@ -93,6 +93,6 @@ def push_notes(config: TrainConfig) -> list[str]:
     if policy is None or policy.push_to_hub or policy.repo_id is None:
         return []
     return [
-        f"NOTE: nothing is pushed to {policy.repo_id}; add --policy.push_to_hub=true to push the "
-        "policy when training has finished"
+        f"NOTE: the policy is not pushed to {policy.repo_id}; add --policy.push_to_hub=true to "
+        "push it when training has finished"
     ]

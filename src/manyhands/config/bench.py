@@ -12,13 +12,13 @@ class BenchLoaderConfig:
     """Measurement."""
 
     seconds: float = 8.0
-    """How long each way of loading is measured."""
+    """Seconds to measure each way of loading."""
     epochs: int = 0
-    """Epochs read to see whether memory grows; 0 for none."""
+    """Epochs to read to check whether memory grows; 0: none."""
     against: Path | None = None
-    """Python of an environment with LeRobot, whose loader is measured in the same run."""
+    """Python of an environment with LeRobot; its loader is measured in the same run."""
     json: Path | None = None
-    """File to write the results to."""
+    """JSON file for the results."""
 
     def faults(self) -> list[str]:
         """Values that nothing can be measured with."""
@@ -27,7 +27,7 @@ class BenchLoaderConfig:
             (self.epochs < 0, f"--epochs={self.epochs} must be at least 0"),
             (
                 self.against is not None and not self.against.is_file(),
-                f"--against={self.against} is not the file of a Python",
+                f"--against={self.against} is not a Python executable",
             ),
         ]
         return [sentence for is_wrong, sentence in rules if is_wrong]
@@ -38,23 +38,23 @@ class BenchScalingConfig:
     """Measurement."""
 
     processes: list[int] | None = None
-    """Numbers of processes; null takes powers of two up to the number of GPUs, at least up to 8."""
+    """Numbers of processes; null: powers of two up to the number of GPUs, at least up to 8."""
     kind: str = "auto"
-    """measured refuses what this machine cannot host, auto models it, modelled models all but 1."""
+    """measured rejects what this machine cannot host, auto models it, modelled models all but 1."""
     steps: int = 30
-    """Updates that are timed; their median counts."""
+    """Timed steps; the median is reported."""
     warm_up: int = 5
-    """Updates before those."""
+    """Warm-up steps."""
     threads: int | None = None
-    """Compute threads of every process; null divides the cores among the most that are measured."""
+    """Compute threads per process; null: cores divided by the largest measured count."""
     link_gbps: float | None = None
-    """For modelled rows: Gbit/s that a process sends to its neighbor; null takes the usual link."""
+    """Modelled rows: Gbit/s from a process to its neighbor; null: a typical link."""
     link_latency_us: float | None = None
-    """For modelled rows: microseconds until a message has arrived; null takes the usual link."""
+    """Modelled rows: latency of a message in microseconds; null: a typical link."""
     overlap: float | None = None
-    """For modelled rows: share of the exchange that the backward pass may hide; null derives it."""
+    """Modelled rows: fraction of communication that overlaps with backward; null derives it."""
     json: Path | None = None
-    """File to write the rows to, as a list."""
+    """JSON file for the rows, as a list."""
 
     def faults(self) -> list[str]:
         """Values that nothing can be measured or modelled with."""
@@ -63,7 +63,7 @@ class BenchScalingConfig:
             not counts or min(counts) < 1 or len(set(counts)) < len(counts)
         )
         rules = [
-            (is_odd, f"--processes={counts} must be different numbers from 1"),
+            (is_odd, f"--processes={counts} must be distinct integers from 1"),
             (self.kind not in KINDS, f"--kind={self.kind} is not one of {', '.join(KINDS)}"),
             (self.steps < 1, f"--steps={self.steps} must be at least 1"),
             (self.warm_up < 1, f"--warm_up={self.warm_up} must be at least 1"),

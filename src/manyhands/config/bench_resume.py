@@ -14,17 +14,17 @@ class BenchResumeConfig:
     """Measurement."""
 
     kills: int = 12
-    """Times that a process is ended by kill -9, over all cases; 0 for none."""
+    """Number of kill -9, over all cases; 0: none."""
     cases: list[str] | None = None
-    """Which runs are killed, as [act-ddp]; null takes act and diffusion in all strategies."""
+    """Runs to kill, as [act-ddp]; null: act and diffusion with every strategy."""
     seed: int = 0
-    """Seed of which processes are killed, and when."""
+    """Seed that chooses the processes to kill and the moments."""
     saves: int = 9
-    """Saves of 500 MB, each way, whose delay is measured; 0 for none."""
+    """Saves of 500 MB to time, asynchronous and synchronous each; 0: none."""
     folder: Path | None = None
-    """New folder for all runs, which stays; null takes a temporary one, kept if a run fails."""
+    """New folder for all runs; null: a temporary one, removed unless a run fails."""
     json: Path | None = None
-    """File to write the results to."""
+    """JSON file for the results."""
 
     def faults(self) -> list[str]:
         """Values that nothing can be measured with."""
@@ -32,14 +32,14 @@ class BenchResumeConfig:
         rules = [
             (self.kills < 0, f"--kills={self.kills} must be at least 0"),
             (self.saves < 0, f"--saves={self.saves} must be at least 0"),
-            (self.cases == [], "--cases=[] leaves nothing to kill; leave it out, or use --kills=0"),
+            (self.cases == [], "--cases=[] leaves nothing to kill. Remove it, or set --kills=0"),
             (
                 bool(strange),
                 f"--cases={self.cases}: {strange[:1]} is not one of {', '.join(CASES)}",
             ),
             (
                 self.folder is not None and self.folder.exists(),
-                f"--folder={self.folder} exists already; choose a new one",
+                f"--folder={self.folder} already exists. Choose a new folder",
             ),
         ]
         return [sentence for is_wrong, sentence in rules if is_wrong]

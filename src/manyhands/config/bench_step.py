@@ -12,17 +12,17 @@ class BenchStepConfig(MadeUpConfig):
     """Measurement."""
 
     num_steps: int = 60
-    """Updates that are timed; their median counts."""
+    """Timed steps; the median is reported."""
     warm_up: int = 10
-    """Updates before those."""
+    """Warm-up steps."""
     compare: list[str] | None = None
-    """Modes to measure in one run, as [eager,graph,compile]; null takes that of --step.mode."""
+    """Step modes to measure in one run, as [eager,graph,compile]; null: that of --step.mode."""
     with_loader: bool = False
-    """Train from the real loader too, and tell what share of the speed is left."""
+    """Also train from the real loader and report the remaining fraction of the speed."""
     against: Path | None = None
-    """Python of an environment with LeRobot, whose updates are measured in the same run."""
+    """Python of an environment with LeRobot; its steps are measured in the same run."""
     json: Path | None = None
-    """File to write the results to."""
+    """JSON file for the results."""
 
     def faults(self) -> list[str]:
         """Values that nothing can be measured with."""
@@ -34,10 +34,10 @@ class BenchStepConfig(MadeUpConfig):
                 (value < 1, f"--{name}={value} must be at least 1")
                 for name, value in counts.items()
             ),
-            (modes == [], "--compare=[] leaves nothing to measure; leave it out"),
+            (modes == [], "--compare=[] leaves nothing to measure. Remove it"),
             (
                 len(set(modes or ())) < len(modes or ()),
-                f"--compare={modes} must be different modes",
+                f"--compare={modes} must be distinct modes",
             ),
             (
                 bool(strange),
@@ -45,7 +45,7 @@ class BenchStepConfig(MadeUpConfig):
             ),
             (
                 self.against is not None and not self.against.is_file(),
-                f"--against={self.against} is not the file of a Python",
+                f"--against={self.against} is not a Python executable",
             ),
         ]
         return [*super().faults(), *(sentence for is_wrong, sentence in rules if is_wrong)]

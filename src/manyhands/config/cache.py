@@ -13,11 +13,11 @@ class CachedDatasetConfig(NamedDatasetConfig):
     """Dataset whose frames are meant."""
 
     episodes: list[int] | None = None
-    """Episodes to decode; null for all."""
+    """Episodes to decode; null: all."""
     image_size: tuple[int, int] | None = None
-    """Height and width cameras are resized to, as in training; null keeps them."""
+    """Resize cameras to this height and width, as in training; null: no resizing."""
     depth_output_unit: str = "mm"
-    """Unit of depth cameras: mm or m, as in training."""
+    """Unit of depth cameras, as in training: mm or m."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,11 @@ class CacheBuildConfig:
     dataset: CachedDatasetConfig = field(default_factory=CachedDatasetConfig)
     cache: DiskCacheConfig = field(default_factory=DiskCacheConfig)
     cameras: list[str] | None = None
-    """Cameras to decode; null for all."""
+    """Cameras to decode; null: all."""
     num_workers: int | None = None
-    """Processes that decode; null for one per core."""
+    """Decoding processes; null: one per core."""
     json: Path | None = None
-    """File to write the results to."""
+    """JSON file for the results."""
 
     def faults(self) -> list[str]:
         """Values that nothing can be built with."""
@@ -64,7 +64,7 @@ class KeptDatasetConfig:
     """Dataset whose kept frames are meant."""
 
     root: Path | None = None
-    """Folder of the dataset; null for all that is kept."""
+    """Folder of the dataset; null: everything in the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class CacheContentsConfig:
     dataset: KeptDatasetConfig = field(default_factory=KeptDatasetConfig)
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
     json: Path | None = None
-    """File to write the results to."""
+    """JSON file for the results."""
 
     def faults(self) -> list[str]:
         """Nothing can be wrong with these."""

@@ -47,14 +47,17 @@ def faults_of_changes(changes: Changes) -> Iterator[str]:
         is_fixed = own not in FREE and not own.startswith(FREE_BEGINNINGS)
         if section == "peft" or (section == "policy" and is_fixed):
             yield (
-                f"--{name}={now} cannot change on the way: the weights of this run were trained "
-                f"with {before}; leave it out, or start a new run with --policy.path"
+                f"--{name}={now} cannot change when resuming: the weights were trained with "
+                f"{before}. Remove it, or start a new run with --policy.path"
             )
 
 
 def told_changes(changes: Changes) -> list[str]:
     """Changes as sentences for the log."""
-    return [f"changed since: --{name} from {old} to {new}" for name, (old, new) in changes.items()]
+    return [
+        f"changed since the checkpoint: --{name} from {old} to {new}"
+        for name, (old, new) in changes.items()
+    ]
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

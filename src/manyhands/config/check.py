@@ -32,7 +32,7 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
     if "dataset" not in already_named:
         yield from _dataset_faults(config)
     if config.policy is None and "policy" not in already_named:
-        yield "no policy: give --policy.type=act, or --policy.path=FOLDER to start from one"
+        yield "no policy. Set --policy.type=act, or --policy.path=FOLDER for a pretrained one"
     yield from _count_faults(config)
     yield from _budget_faults(config)
     yield from _batch_faults(config)
@@ -52,7 +52,7 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
     yield from _guard_faults(config)
     yield from config.launch.faults()
     if config.launch.max_restarts > 0 and not config.save_checkpoint:
-        yield "--launch.max_restarts has nothing to go on from with --save_checkpoint=false"
+        yield "--launch.max_restarts needs checkpoints, but --save_checkpoint=false"
     if not 0 < config.timeout_s < math.inf:
         yield f"--timeout_s={config.timeout_s} must be above 0"
     yield from _precision_faults(config)
@@ -63,7 +63,7 @@ def _guard_faults(config: TrainConfig) -> Iterator[str]:
     if answer not in NONFINITE_ANSWERS:
         yield f"--on_nonfinite={answer} is not one of {', '.join(NONFINITE_ANSWERS)}"
     if answer == "rollback" and not config.save_checkpoint:
-        yield "--on_nonfinite=rollback has nowhere to go back to with --save_checkpoint=false"
+        yield "--on_nonfinite=rollback needs checkpoints, but --save_checkpoint=false"
 
 
 def _retention_faults(config: TrainConfig) -> Iterator[str]:
@@ -72,13 +72,13 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
     if config.keep_every < 0:
         yield f"--keep_every={config.keep_every} must be at least 0"
     if config.keep_every > 0 and config.keep_last is None:
-        yield "--keep_every has no effect without --keep_last: all checkpoints stay"
+        yield "--keep_every has no effect without --keep_last: all checkpoints are kept"
     if config.keep_best is not None and config.keep_best not in SCORES:
         yield f"--keep_best={config.keep_best} is not one of {', '.join(SCORES)}"
     if config.keep_best == "success":
-        yield "--keep_best=success needs rollouts while training, which do not exist here"
+        yield "--keep_best=success needs rollouts during training, which manyhands does not support"
     elif config.keep_best is not None and config.dataset.eval_split == 0:
-        yield f"--keep_best={config.keep_best} needs episodes held out by --dataset.eval_split"
+        yield f"--keep_best={config.keep_best} needs held-out episodes. Set --dataset.eval_split"
     if config.keep_best == "held_out_loss_ema" and not config.ema.enable:
         yield "--keep_best=held_out_loss_ema needs --ema.enable=true"
 
@@ -89,9 +89,9 @@ def _dataset_faults(config: TrainConfig) -> Iterator[str]:
     for name in ("episodes", "exclude_episodes"):
         numbers = getattr(dataset, name) or []
         if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
-            yield f"--dataset.{name}={numbers} must be different numbers from 0"
+            yield f"--dataset.{name}={numbers} must be distinct numbers from 0"
     if dataset.episodes == []:
-        yield "--dataset.episodes=[] selects nothing; null selects all"
+        yield "--dataset.episodes=[] selects nothing. Use null for all"
     yield from _reading_faults(config)
     yield from dataset.image_transforms.faults()
 
@@ -100,13 +100,13 @@ def _mix_faults(dataset: DatasetConfig) -> Iterator[str]:
     alone = ("repo_id", "root", "revision", "episodes", "exclude_episodes")
     for name in alone:
         if getattr(dataset, name) is not None:
-            yield f"--dataset.{name} chooses from one dataset and has no effect with --dataset.mix"
+            yield f"--dataset.{name} selects from one dataset and has no effect with --dataset.mix"
     mix = dataset.mix or {}
     if not mix:
-        yield "--dataset.mix names no dataset; write it as {folder or Hub name: weight}"
+        yield "--dataset.mix is empty. Write it as {folder or Hub name: weight}"
     for name, weight in mix.items():
         if not 0 < weight < math.inf:
-            yield f"--dataset.mix gives {name} the weight {weight}, which must be above 0"
+            yield f"--dataset.mix: the weight {weight} of {name} must be above 0"
 
 
 def _reading_faults(config: TrainConfig) -> Iterator[str]:
@@ -124,9 +124,9 @@ def _reading_faults(config: TrainConfig) -> Iterator[str]:
     if dataset.image_size is not None and min(dataset.image_size) < 1:
         yield f"--dataset.image_size={list(dataset.image_size)} must be two positive sizes"
     if dataset.on_bad == "skip" and dataset.check == "off":
-        yield "--dataset.on_bad=skip needs a check to find what is bad; leave out --dataset.check"
+        yield "--dataset.on_bad=skip needs a check to find bad samples. Remove --dataset.check"
     if config.eval_steps > 0 and dataset.eval_split == 0:
-        yield "--eval_steps needs held-out episodes: give --dataset.eval_split=0.1 or so"
+        yield "--eval_steps needs held-out episodes. Set --dataset.eval_split, for example to 0.1"
     yield from cache_faults(config.cache)
     yield from vision_token_faults(config)
     yield from _size_faults("max_ram", config.max_ram)
@@ -183,7 +183,7 @@ def _budget_faults(config: TrainConfig) -> Iterator[str]:
     given = {name: getattr(config, name) for name in BUDGETS}
     told = [f"--{name}={value}" for name, value in given.items() if value is not None]
     if len(told) > 1:
-        yield f"{' and '.join(told)} are budgets of one run; give one of them"
+        yield f"{' and '.join(told)} contradict each other. Set only one of them"
     if config.epochs is not None and not 0 < config.epochs < math.inf:
         yield f"--epochs={config.epochs} must be above 0"
 
@@ -193,8 +193,8 @@ def _batch_faults(config: TrainConfig) -> Iterator[str]:
     if config.global_batch_size is not None and parts > 1:
         yield (
             f"--accelerator.gradient_accumulation.steps={parts} has no effect with "
-            f"--global_batch_size={config.global_batch_size}, which is cut into micro-batches of "
-            "at most --batch_size samples; leave one of the two out"
+            f"--global_batch_size={config.global_batch_size}: micro-batches follow from "
+            "--batch_size. Set only one of them"
         )
 
 
@@ -208,7 +208,7 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
         yield from _publishing_faults(config, policy.repo_id)
     yield from _backbone_faults(config, policy)
     if policy.use_peft and policy.pretrained_path is None:
-        yield "--policy.use_peft=true needs --policy.path=FOLDER, a policy with adapters"
+        yield "--policy.use_peft=true needs a policy with adapters. Set --policy.path=FOLDER"
     if policy.device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", policy.device):
         yield f"--policy.device={policy.device} is not cpu, cuda or cuda:N"
 
@@ -217,9 +217,9 @@ def _publishing_faults(config: TrainConfig, repo_id: str | None) -> Iterator[str
     if repo_id is None:
         yield "--policy.push_to_hub=true needs --policy.repo_id=YOUR_NAME/POLICY_NAME"
     elif not _is_hub_name(repo_id):
-        yield f"--policy.repo_id={repo_id} is no name on the Hub, such as YOUR_NAME/POLICY_NAME"
+        yield f"--policy.repo_id={repo_id} is not a name on the Hub, such as YOUR_NAME/POLICY_NAME"
     if not config.save_checkpoint:
-        yield "--policy.push_to_hub=true has nothing to upload with --save_checkpoint=false"
+        yield "--policy.push_to_hub=true needs a checkpoint to upload, but --save_checkpoint=false"
 
 
 def _backbone_faults(config: TrainConfig, policy: PolicyConfig) -> Iterator[str]:
@@ -229,9 +229,9 @@ def _backbone_faults(config: TrainConfig, policy: PolicyConfig) -> Iterator[str]
         return
     flag = f"--policy.backbone_weights={file}"
     if config.resumes:
-        yield f"{flag} has no effect: all weights come from the run that --resume continues"
+        yield f"{flag} has no effect: --resume loads all weights from the run"
     elif policy.pretrained_path is not None:
-        yield f"{flag} has no effect: all weights come from --policy.path={policy.pretrained_path}"
+        yield f"{flag} has no effect: --policy.path={policy.pretrained_path} loads all weights"
 
 
 def _is_hub_name(repo_id: str) -> bool:
@@ -243,7 +243,10 @@ def _is_hub_name(repo_id: str) -> bool:
 def _optimizer_faults(config: TrainConfig) -> Iterator[str]:
     if config.optimizer is None:
         if not config.use_policy_training_preset:
-            yield "--use_policy_training_preset=false needs --optimizer.type=adam, adamw or sgd"
+            yield (
+                "--use_policy_training_preset=false needs an optimizer. Set "
+                "--optimizer.type=adam, adamw or sgd"
+            )
         return
     yield from config.optimizer.faults()
     schedule = config.scheduler
@@ -264,8 +267,8 @@ def _curve_faults(name: str, lr: float) -> Iterator[str]:
         yield f"--scheduler.name={name} is not one of {', '.join(SCHEDULE_CURVES)}"
     if name == "polynomial" and lr <= POLYNOMIAL_END_LR:
         yield (
-            f"--scheduler.name=polynomial falls to {POLYNOMIAL_END_LR}, so --optimizer.lr={lr} "
-            "must be above that"
+            f"--scheduler.name=polynomial decays to {POLYNOMIAL_END_LR}, so "
+            f"--optimizer.lr={lr} must be above that"
         )
 
 
@@ -286,6 +289,6 @@ def _rounding_faults(config: TrainConfig) -> Iterator[str]:
     """Yield what would round the numbers of a run in double precision."""
     precision = config.accelerator.mixed_precision
     if precision in ("bf16", "fp16"):
-        yield f"--accelerator.mixed_precision={precision} rounds what --dtype=float64 keeps exact"
+        yield f"--accelerator.mixed_precision={precision} contradicts --dtype=float64"
     elif precision is None and config.policy is not None and config.policy.use_amp:
-        yield "--policy.use_amp=true rounds what --dtype=float64 keeps exact"
+        yield "--policy.use_amp=true contradicts --dtype=float64"

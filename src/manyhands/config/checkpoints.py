@@ -64,7 +64,7 @@ def find_checkpoint(path: Path) -> Path:
         if found is not None:
             return found.resolve()
     raise CheckpointError(
-        f"--resume={path}: no checkpoint there; give a run directory with {CHECKPOINTS}, or one of "
+        f"--resume={path}: no checkpoint found. Set a run directory with {CHECKPOINTS}, or one of "
         "its checkpoints"
     )
 
@@ -83,7 +83,7 @@ def newest_whole(run_dir: Path) -> Path | None:
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
         raise CheckpointError(
-            f"every checkpoint of {run_dir} is damaged:\n{listed}\nRemove them to start again"
+            f"every checkpoint of {run_dir} is damaged:\n{listed}\nRemove them to start from step 0"
         )
     return None
 
@@ -103,6 +103,6 @@ def _whole(checkpoint: Path, asked: Path) -> Path:
     if fault is None:
         return checkpoint
     raise CheckpointError(
-        f"--resume={asked}: {fault}; name the run directory to go on from the newest whole "
+        f"--resume={asked}: {fault}. Set --resume to the run directory to use the newest intact "
         "checkpoint, or copy this one again"
     )

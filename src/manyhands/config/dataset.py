@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-UNNAMED = "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME"
+UNNAMED = "no dataset. Set --dataset.root=FOLDER or --dataset.repo_id=NAME"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,11 +11,11 @@ class NamedDatasetConfig:
     """Dataset."""
 
     repo_id: str | None = None
-    """Hub name, also the folder name under the local LeRobot cache."""
+    """Name on the Hub, and folder in the local LeRobot cache."""
     root: Path | None = None
-    """Folder of the dataset; wins over the cache and the Hub."""
+    """Folder of the dataset; takes precedence over the cache and the Hub."""
     revision: str | None = None
-    """Hub revision to download."""
+    """Revision on the Hub to download."""
 
     def naming_faults(self) -> list[str]:
         """Why the dataset cannot be found by these names."""
@@ -23,7 +23,7 @@ class NamedDatasetConfig:
             (self.repo_id is None and self.root is None, UNNAMED),
             (
                 self.revision is not None and self.root is not None,
-                "--dataset.revision chooses a Hub revision and has no effect with --dataset.root",
+                "--dataset.revision is for the Hub and has no effect with --dataset.root",
             ),
         ]
         return [sentence for is_wrong, sentence in rules if is_wrong]

@@ -33,7 +33,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def unknown(name: str, names: Iterable[str]) -> str:
     """What to say of a name that is none of these."""
     known = list(names)
-    return f"{name} is unknown; known are {', '.join(known)}{nearest(name, known)}"
+    return f"{name} is unknown; choose from {', '.join(known)}{nearest(name, known)}"
 
 
 def _decode_optional(hint: Any, raw: Any, name: str) -> Any:
@@ -52,7 +52,7 @@ def _decode_container(hint: Any, raw: Any, name: str) -> Any:
     is_open = container is list or arguments[-1] is Ellipsis
     inner = arguments[:1] * len(values) if is_open else arguments
     if len(inner) != len(values):
-        raise ValueError(f"{name} must hold {len(inner)} values, not {len(values)}")
+        raise ValueError(f"{name} must have {len(inner)} values, not {len(values)}")
     indexed = enumerate(zip(inner, values, strict=True))
     return container(decode(part, value, _inside(name, index)) for index, (part, value) in indexed)
 
@@ -82,7 +82,7 @@ def _decode_scalar(hint: Any, raw: Any, name: str) -> Any:
     if hint is Path:
         return Path(_expect(str, raw, name, "text"))
     if hint is int:  # LeRobot types some switches as int and writes them as true and false
-        return int(_expect(int, raw, name, "a whole number"))
+        return int(_expect(int, raw, name, "an integer"))
     if hint is float and not isinstance(raw, bool):
         return float(_expect(int | float, raw, name, "a number"))
     words = {bool: "true or false", str: "text", float: "a number"}

@@ -11,13 +11,13 @@ class DemoConfig:
     """Demo."""
 
     output_dir: Path | None = None
-    """Folder for the dataset, the run and the report; null makes outputs/demo/<time>_seed<seed>."""
+    """Folder for dataset, run and report; null: outputs/demo/<time>_seed<seed>."""
     seed: int = 0
-    """Seed of the recorded episodes and of training; scored episodes are always the same."""
+    """Seed of recording and training; evaluation episodes are always the same."""
     fast: bool = False
-    """Record and train just enough to see every part work; the policy learns next to nothing."""
+    """Record and train just enough to see every stage; the policy learns almost nothing."""
     json: Path | None = None
-    """File to write the results to."""
+    """JSON file for the results."""
     launch: ProcessesConfig = field(default_factory=ProcessesConfig)
 
     def faults(self) -> list[str]:

@@ -47,9 +47,9 @@ class DiffusionConfig(BackbonePolicyConfig):
     title: ClassVar[str | None] = "Diffusion Policy"
 
     n_obs_steps: int = 2
-    """Observations the policy looks at, the current one included."""
+    """Observations per sample, the current one included."""
     horizon: int = 64
-    """Actions denoised at once, the first ones in the past."""
+    """Length of the denoised action sequence, past actions included."""
     n_action_steps: int = 32
     """Actions executed before the next prediction."""
     normalization_mapping: dict[str, NormalizationMode] = field(
@@ -57,73 +57,73 @@ class DiffusionConfig(BackbonePolicyConfig):
     )
     """How each kind of feature is normalized."""
     drop_n_last_frames: int = 7
-    """Frames at the end of every episode that no sample begins at."""
+    """Frames at the end of every episode that start no sample."""
     vision_backbone: str = "resnet18"
     """Image encoder: resnet18, resnet34, resnet50, resnet101 or resnet152."""
     resize_shape: tuple[int, int] | None = None
-    """Height and width that images are resized to; null leaves them as they are."""
+    """Resize images to this height and width; null: no resizing."""
     crop_ratio: float = 1.0
-    """Share of the resized image's sides that is cropped; needs resize_shape."""
+    """Cropped fraction of the resized height and width; needs resize_shape."""
     crop_shape: tuple[int, int] | None = None
     """Height and width of the crop; with resize_shape it follows from crop_ratio."""
     crop_is_random: bool = True
-    """Crop at random in training; the center otherwise."""
+    """Random crops in training; center crops otherwise."""
     pretrained_backbone_weights: str | None = DEFAULT_BACKBONE_WEIGHTS
-    """Weights the image encoder starts from; null for random ones."""
+    """Pretrained weights of the image encoder; null: random weights."""
     use_group_norm: bool = False
     """Replace the image encoder's batch norms by group norms."""
     spatial_softmax_num_keypoints: int = 32
-    """Points each image is reduced to."""
+    """Keypoints per image (spatial softmax)."""
     use_separate_rgb_encoder_per_camera: bool = True
-    """Give every camera an encoder of its own."""
+    """One image encoder per camera."""
     down_dims: tuple[int, ...] = (512, 1024, 2048)
     """Channels of the U-Net's levels."""
     kernel_size: int = 5
-    """Width of the U-Net's convolutions."""
+    """Kernel size of the U-Net's convolutions."""
     n_groups: int = 8
     """Groups of the U-Net's norms."""
     diffusion_step_embed_dim: int = 128
-    """Size of the embedded diffusion step."""
+    """Size of the timestep embedding."""
     use_film_scale_modulation: bool = True
-    """Let the condition scale activations, not only shift them."""
+    """FiLM scales activations too, instead of only shifting them."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass to save memory."""
     noise_scheduler_type: str = "DDPM"
-    """How actions are denoised: DDPM or DDIM."""
+    """Noise scheduler: DDPM or DDIM."""
     num_train_timesteps: int = 100
-    """Steps from data to noise."""
+    """Diffusion timesteps in training."""
     beta_schedule: str = "squaredcos_cap_v2"
-    """How noise grows: squaredcos_cap_v2, linear, scaled_linear; for DDPM also sigmoid, laplace."""
+    """Noise schedule: squaredcos_cap_v2, linear, scaled_linear; for DDPM also sigmoid, laplace."""
     beta_start: float = 1e-4
-    """First noise variance of a linear, scaled_linear or sigmoid schedule."""
+    """First beta of a linear, scaled_linear or sigmoid schedule."""
     beta_end: float = 0.02
-    """Last noise variance of a linear, scaled_linear or sigmoid schedule."""
+    """Last beta of a linear, scaled_linear or sigmoid schedule."""
     prediction_type: str = "epsilon"
-    """What the network predicts: epsilon (the noise) or sample (the actions)."""
+    """Prediction target: epsilon (the noise) or sample (the actions)."""
     clip_sample: bool = True
-    """Keep denoised actions within clip_sample_range."""
+    """Clip denoised actions to clip_sample_range."""
     clip_sample_range: float = 1.0
     """Largest absolute value of a denoised action."""
     num_inference_steps: int | None = None
-    """Denoising steps when acting; null takes num_train_timesteps."""
+    """Denoising steps at inference; null: num_train_timesteps."""
     compile_model: bool = False
-    """Kept for LeRobot's files; only false."""
+    """Stored for LeRobot; only false is supported."""
     compile_mode: str = "reduce-overhead"
-    """Kept for LeRobot's files."""
+    """Stored for LeRobot; no effect here."""
     do_mask_loss_for_padding: bool = False
-    """Leave actions beyond the episode's end out of the loss."""
+    """Mask actions beyond the episode's end in the loss."""
     optimizer_lr: float = 1e-4
-    """Learning rate of the preset."""
+    """Learning rate of the policy's preset."""
     optimizer_betas: tuple[float, float] = (0.95, 0.999)
-    """Decay rates of the preset's moments."""
+    """Adam betas of the policy's preset."""
     optimizer_eps: float = 1e-8
-    """Added to the preset's denominator."""
+    """Adam epsilon of the policy's preset."""
     optimizer_weight_decay: float = 1e-6
-    """Weight decay of the preset."""
+    """Weight decay of the policy's preset."""
     scheduler_name: str = "cosine"
-    """Learning-rate curve of the preset."""
+    """Learning-rate schedule of the policy's preset."""
     scheduler_warmup_steps: int = 500
-    """Updates until the preset's full learning rate."""
+    """Warm-up steps of the policy's preset."""
 
     def __post_init__(self) -> None:
         if self.resize_shape is not None:
@@ -192,8 +192,8 @@ class DiffusionConfig(BackbonePolicyConfig):
         rules = [
             (
                 len(set(shapes.values())) > 1,
-                f"all cameras must have one shape, not {told}; give --dataset.image_size, or "
-                "choose cameras by --policy.input_features",
+                f"all cameras must have the same shape, not {told}. Set --dataset.image_size, or "
+                "select cameras with --policy.input_features",
             ),
             *(
                 (
@@ -222,8 +222,8 @@ class DiffusionConfig(BackbonePolicyConfig):
             ),
             (
                 denoising is not None and not 1 <= denoising <= self.num_train_timesteps,
-                f"num_inference_steps={denoising} must lie between 1 and --policy."
-                f"num_train_timesteps={self.num_train_timesteps}",
+                f"num_inference_steps={denoising} must be between 1 and "
+                f"--policy.num_train_timesteps={self.num_train_timesteps}",
             ),
         ]
 
@@ -256,8 +256,8 @@ class DiffusionConfig(BackbonePolicyConfig):
             ),
             (
                 self.use_group_norm and is_pretrained,
-                "use_group_norm=true replaces norms that pretrained weights rely on; set "
-                "--policy.pretrained_backbone_weights=null and no --policy.backbone_weights",
+                "use_group_norm=true replaces the batch norms that pretrained weights need. Set "
+                "--policy.pretrained_backbone_weights=null and remove --policy.backbone_weights",
             ),
         ]
 
@@ -268,17 +268,17 @@ class DiffusionConfig(BackbonePolicyConfig):
         return [
             (
                 self.horizon % factor != 0,
-                f"horizon={self.horizon} must be divisible by {factor}, which halves it once for "
-                f"each of --policy.down_dims={list(dims)}",
+                f"horizon={self.horizon} must be divisible by {factor}: "
+                f"--policy.down_dims={list(dims)} halves it at every level",
             ),
             (
                 is_uneven or dims[0] % FINAL_GROUPS > 0,
                 f"down_dims={list(dims)} must be divisible by --policy.n_groups={self.n_groups}, "
                 f"and the first of them by {FINAL_GROUPS}",
             ),
-            (kernel < 1 or kernel % 2 == 0, f"kernel_size={kernel} must be odd, from 1 on"),
-            (code < 4 or code % 2 > 0, f"diffusion_step_embed_dim={code} must be even, from 4 on"),
-            (self.compile_model, "compile_model=true is LeRobot's; it does not exist here"),
+            (kernel < 1 or kernel % 2 == 0, f"kernel_size={kernel} must be odd, at least 1"),
+            (code < 4 or code % 2 > 0, f"diffusion_step_embed_dim={code} must be even, at least 4"),
+            (self.compile_model, "compile_model=true is not supported; use --step.mode=compile"),
         ]
 
     def _noise_rules(self) -> list[tuple[bool, str]]:

@@ -12,7 +12,7 @@ class CheckedDatasetConfig(NamedDatasetConfig):
     """Dataset to check."""
 
     episodes: list[int] | None = None
-    """Episodes to check; null for all."""
+    """Episodes to check; null: all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,17 +22,17 @@ class DoctorConfig:
     dataset: CheckedDatasetConfig = field(default_factory=CheckedDatasetConfig)
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
     quick: bool = False
-    """Decode the first and last picture of each file instead of all."""
+    """Decode the first and last image of each file instead of all."""
     num_workers: int | None = None
-    """Processes that look at files; null takes one per core."""
+    """Processes that check files; null: one per core."""
     json: Path | None = None
-    """File to write the findings to."""
+    """JSON file for the findings."""
 
     def faults(self) -> list[str]:
         """Everything about these values that cannot work."""
         faults = self.dataset.naming_faults()
         if self.num_workers is not None and self.num_workers < 0:
-            faults.append(f"--num_workers={self.num_workers} must not be negative")
+            faults.append(f"--num_workers={self.num_workers} must be at least 0")
         if self.json is not None and not self.json.absolute().parent.is_dir():
-            faults.append(f"--json={self.json}: there is no folder {self.json.parent}")
+            faults.append(f"--json={self.json}: folder {self.json.parent} does not exist")
         return faults

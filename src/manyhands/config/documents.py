@@ -22,7 +22,7 @@ def read_document(path: Path) -> Any:
     with path.open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise ValueError(f"it has more than {most:,} bytes, which is too large for a configuration")
+        raise ValueError(f"it is larger than {most:,} bytes, too large for a configuration")
     try:
         return _parsed(content.decode("utf-8"), path.suffix == ".json")
     except RecursionError:
@@ -51,7 +51,7 @@ def _parsed_yaml(text: str) -> Any:
             return None
         if num_values(node, {}) > MAX_VALUES:
             raise ValueError(
-                f"its aliases (*name) repeat more than {MAX_VALUES:,} values; write them out"
+                f"its aliases (*name) repeat more than {MAX_VALUES:,} values. Write the values out"
             )
         return loader.construct_document(node)
     finally:

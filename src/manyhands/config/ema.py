@@ -10,21 +10,21 @@ class EmaConfig:
     """Average of the weights over updates (EMA)."""
 
     enable: bool = False
-    """Keep an exponential moving average of the weights; saved as pretrained_model_ema."""
+    """Save an exponential moving average (EMA) of the weights as pretrained_model_ema."""
     decay: float | None = None
-    """Share of the average that stays at each update; null lets it rise with the updates."""
+    """EMA decay per step; null: increases with the step, by the schedule below."""
     update_after_step: int = 0
-    """Updates over which the average is the weights themselves."""
+    """Steps before averaging starts; until then the EMA equals the weights."""
     inv_gamma: float = 1.0
-    """Updates per unit of the rise: after t updates 1 - (1 + t / inv_gamma) ^ -power stays."""
+    """Inverse gamma of the decay schedule: decay = 1 - (1 + t / inv_gamma) ^ -power at step t."""
     power: float = 0.75
-    """How fast the share rises."""
+    """Power of the decay schedule."""
     min_decay: float = 0.0
-    """Least share."""
+    """Minimum decay."""
     max_decay: float = 0.9999
-    """Largest share."""
+    """Maximum decay."""
     use_for_eval: bool = True
-    """Measure the held-out loss of the average too."""
+    """Also measure the held-out loss of the EMA."""
 
     def faults(self) -> Iterator[str]:
         """Yield values that make no average."""

@@ -21,7 +21,9 @@ OWN_CONFIG = "manyhands_config.json"
 POLICY_CONFIG = "config.json"
 LAST_CHECKPOINT = Path(CHECKPOINTS, LAST)
 
-POLICY_PLACES = f"{POLICY_CONFIG} in it, in {PRETRAINED} and in {LAST_CHECKPOINT / PRETRAINED}"
+POLICY_PLACES = (
+    f"{POLICY_CONFIG} in the folder, in {PRETRAINED} or in {LAST_CHECKPOINT / PRETRAINED}"
+)
 """Where a policy is looked for in a folder, for messages."""
 _POLICY_FOLDERS = (Path(), Path(PRETRAINED), Path(LAST, PRETRAINED), LAST_CHECKPOINT / PRETRAINED)
 
@@ -64,8 +66,8 @@ def find_config_file(name: str) -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return _complete(candidate)
-    looked = f"; a folder must hold {TRAIN_CONFIG} or checkpoints/last" if path.is_dir() else ""
-    raise ConfigError([f"no configuration at {name}{looked}"])
+    looked = f"; a folder must contain {TRAIN_CONFIG} or checkpoints/last" if path.is_dir() else ""
+    raise ConfigError([f"no configuration found at {name}{looked}"])
 
 
 def _complete(file: Path) -> Path:
@@ -85,7 +87,7 @@ def read_policy_file(name: str, revision: str | None = None) -> Tree:
     if folder is not None:
         return without_wishes(_read_tree(folder / POLICY_CONFIG, "--policy.path"))
     if path.exists() or name.count("/") != 1:
-        raise ConfigError([f"--policy.path={name} holds no policy; looked for {POLICY_PLACES}"])
+        raise ConfigError([f"--policy.path={name} contains no policy. Expected {POLICY_PLACES}"])
     return without_wishes(_read_tree(_download_policy_file(name, revision), "--policy.path"))
 
 
@@ -103,7 +105,7 @@ def _download_policy_file(repo_id: str, revision: str | None) -> Path:
     try:
         return fetch(partial(hf_hub_download, repo_id, POLICY_CONFIG, revision=revision))
     except HUB_FAULTS as error:
-        fault = f"is no folder here and the Hub did not give its {POLICY_CONFIG}: {why(error)}"
+        fault = f"is not a folder, and the Hub did not return its {POLICY_CONFIG}: {why(error)}"
         raise ConfigError([f"--policy.path={repo_id} {fault}"]) from None
 
 
@@ -114,7 +116,9 @@ def _read_tree(path: Path, flag: str) -> Tree:
         reason = str(error).replace("\n", " ")
         raise ConfigError([f"{flag}: {path} cannot be read: {reason}"]) from None
     if not isinstance(tree, dict):
-        raise ConfigError([f"{flag}: {path} must hold named values, not {type(tree).__name__}"])
+        raise ConfigError(
+            [f"{flag}: {path} must contain keys and values, not {type(tree).__name__}"]
+        )
     return tree
 
 

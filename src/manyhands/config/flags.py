@@ -32,7 +32,7 @@ def read_flags(argv: Sequence[str]) -> CommandLine:
     """Sort arguments into values and switches; raise with every argument that is neither."""
     values, strays = _assignments(argv)
     if strays:
-        raise ConfigError([f"{stray} is not a flag; write --name=value" for stray in strays])
+        raise ConfigError([f"{stray} is not a flag. Write --name=value" for stray in strays])
     switches = frozenset(name for name in SWITCHES if name in values)
     tree: Tree = {}
     for name, text in values.items():

@@ -29,6 +29,6 @@ def removal_of(run_dir: Path) -> str | None:
     if run_dir.is_dir():
         return None
     return (
-        f"--output_dir={run_dir} was removed or unmounted while the run was using it, and its "
-        "checkpoints with it; the run ends. Put the folder back and --resume, or start again"
+        f"--output_dir={run_dir} was removed or unmounted during the run, with its checkpoints; "
+        "the run ends. Restore the folder and add --resume, or start a new run"
     )

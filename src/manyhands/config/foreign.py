@@ -8,7 +8,7 @@ from typing import Any
 
 from manyhands.config.schema import RawText, Tree, decode_value
 
-REFUSAL = "--{} is a LeRobot setting that does not exist here"
+REFUSAL = "--{} is not supported by manyhands"
 
 AT_DEFAULT: dict[str, Any] = {
     "env": None,
@@ -37,6 +37,12 @@ AT_DEFAULT: dict[str, Any] = {
 PERIODS = ("env_eval_freq", "eval_freq")
 """Settings whose zero means never."""
 
+INSTEAD = {
+    "accelerator.compile.": "--step.mode=compile",
+    "wandb.": "metrics.jsonl in --output_dir",
+}
+"""What to use for settings that have a counterpart, by their beginning."""
+
 WITHOUT_EFFECT = (
     "accelerator.activation_checkpointing.",
     "accelerator.compile.",
@@ -54,13 +60,18 @@ def drop_foreign(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
     for name, value in tree.items():
         full = f"{prefix}{name}"
         if full in AT_DEFAULT or full.startswith(WITHOUT_EFFECT):
-            faults += [REFUSAL.format(wish) for wish in _wishes(full, value)]
+            faults += [_refusal(wish) for wish in _wishes(full, value)]
         elif isinstance(value, dict) and value:
             inner = drop_foreign(value, faults, f"{full}.")
             kept |= {name: inner} if inner else {}
         else:
             kept[name] = value
     return kept
+
+
+def _refusal(wish: str) -> str:
+    meant = next((other for name, other in INSTEAD.items() if wish.startswith(name)), None)
+    return REFUSAL.format(wish) + ("" if meant is None else f"; use {meant}")
 
 
 def _wishes(name: str, value: Any) -> list[str]:

@@ -128,6 +128,6 @@ def refuse_all(wishes: list[str]) -> None:
     """Refuse what a launcher asks for and cannot have."""
     if wishes:
         raise EnvironmentFault(
-            f"the launcher asks for {', '.join(wishes)}, which does not exist here; "
-            "leave it out of the launcher's flags or its config file"
+            f"the launcher sets {', '.join(wishes)}, which manyhands does not support. Remove it "
+            "from the launcher's flags or its config file"
         )

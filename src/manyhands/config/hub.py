@@ -53,23 +53,23 @@ def why(error: BaseException, cache: Path | None = None) -> str:
     """What an error of the Hub's library means, in one line; `cache` where it is not its own."""
     match error:
         case GatedRepoError():
-            return "access to it must be asked for on its page, and `hf auth login` be done"
+            return "access is gated. Request it on the model's page and run `hf auth login`"
         case RepositoryNotFoundError():
             return (
-                f"{constants.ENDPOINT} has no such repository, or it is private and "
-                "`hf auth login` is needed"
+                f"{constants.ENDPOINT} has no such repository, or it is private. Run `hf auth "
+                "login` for a private one"
             )
         case RevisionNotFoundError():
-            return f"{constants.ENDPOINT} has the repository, but no such revision of it"
+            return f"{constants.ENDPOINT} has no such revision of the repository"
         case OfflineModeIsEnabled():
             return "HF_HUB_OFFLINE is set"
         case LocalEntryNotFoundError() if error.__cause__ is not None:
             told = why(error.__cause__)
-            return f"{told}; it is not in {cache or constants.HF_HUB_CACHE} either"
+            return f"{told}, and it is not in the cache {cache or constants.HF_HUB_CACHE}"
         case EntryNotFoundError() if not isinstance(error, LocalEntryNotFoundError):
-            return f"{constants.ENDPOINT} has the repository, but no such file in it"
+            return f"{constants.ENDPOINT} has no such file in the repository"
         case HfHubHTTPError() if error.response.status_code == 401:
-            return f"{constants.ENDPOINT} refused the token; `hf auth login` makes a new one"
+            return f"{constants.ENDPOINT} rejected the token. Run `hf auth login`"
         case HfHubHTTPError():
             return f"{error.response.status_code} {error.server_message or _first_line(error)}"
         case ValueError() | RuntimeError():

@@ -8,7 +8,7 @@ class LanguageConfig:
     """The tokenizer of a policy, and how long its texts are."""
 
     tokenizer_name: str
-    """A folder, or a name on the Hub."""
+    """Folder or name on the Hub."""
     max_length: int
     padding: str
-    """Whether texts are filled up to that length (max_length) or to the longest of a batch."""
+    """Whether texts are padded to that length (max_length) or to the longest of a batch."""

@@ -44,21 +44,21 @@ class Launcher:
     """Whether a launcher started this process as one of its workers."""
     main_address: str | None = None
     main_port: int | None = None
-    """Where ranks meet."""
+    """Rendezvous port."""
     listening: int | None = None
     """The socket of that port, inherited from our own launcher by the main rank."""
     is_ours: bool = False
     """Whether our own launcher started this process."""
     attempt: int = 0
-    """How often torchrun has started these ranks again; it keeps their store."""
+    """How often torchrun has restarted these ranks; its store stays the same."""
     use_cpu: bool = False
     mixed_precision: str | None = None
-    """What a person told the launcher, `no` included; None where nothing was said."""
+    """The precision set in the launcher, `no` included; None if unset."""
     accumulation: int | None = None
     parallelism: ParallelismConfig | None = None
-    """Degrees the launcher asks for; a shared copy of the weights among all is dp_shard=-1."""
+    """Degrees set in the launcher; one copy of the weights over all ranks is dp_shard=-1."""
     fsdp: FsdpConfig | None = None
-    """How shards travel, where the launcher asks for some."""
+    """FSDP settings of the launcher, if it asks for sharding."""
     checkpoint_format: str | None = None
     """Whether shards are saved as they are."""
 
@@ -139,5 +139,5 @@ def _count(environ: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal():
-        raise EnvironmentFault(f"the launcher's variable {name}={text} is not a whole number")
+        raise EnvironmentFault(f"the launcher's variable {name}={text} is not an integer")
     return int(text)

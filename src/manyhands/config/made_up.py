@@ -11,13 +11,13 @@ class MadeUpConfig:
     """Made-up data."""
 
     cameras: int | None = None
-    """Without a dataset: color cameras of the made-up one, 1 by default; 0 for none."""
+    """Without a dataset: number of synthetic color cameras; null: 1, 0: none."""
     image_size: tuple[int, int] | None = None
-    """Without a dataset: height and width of its images, [480, 640] by default."""
+    """Without a dataset: height and width of synthetic images; null: [480, 640]."""
     state_dim: int | None = None
-    """Without a dataset: numbers in the robot's state, 14 by default."""
+    """Without a dataset: size of the synthetic robot state; null: 14."""
     action_dim: int | None = None
-    """Without a dataset: numbers in an action, 14 by default."""
+    """Without a dataset: size of a synthetic action; null: 14."""
 
     @property
     def named_shapes(self) -> list[str]:

@@ -23,7 +23,7 @@ class OptimizerConfig:
     weight_decay: float = 0.0
     """Weight decay."""
     grad_clip_norm: float = 10.0
-    """Largest global gradient norm; 0 leaves gradients as they are."""
+    """Maximum gradient norm for clipping; 0: no clipping."""
 
     def faults(self) -> list[str]:
         """Values no optimizer can work with."""
@@ -49,9 +49,9 @@ class AdamConfig(OptimizerConfig):
     type: ClassVar[str] = "adam"
 
     betas: tuple[float, float] = (0.9, 0.999)
-    """Decay rates of the running moments."""
+    """Adam betas."""
     eps: float = 1e-8
-    """Added to the denominator."""
+    """Adam epsilon."""
 
     def _own_bounds(self) -> Bounds:
         return _adam_bounds(self.betas, self.eps)
@@ -66,9 +66,9 @@ class AdamWConfig(OptimizerConfig):
     weight_decay: float = 1e-2
     """Weight decay."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Decay rates of the running moments."""
+    """Adam betas."""
     eps: float = 1e-8
-    """Added to the denominator."""
+    """Adam epsilon."""
 
     def _own_bounds(self) -> Bounds:
         return _adam_bounds(self.betas, self.eps)
@@ -85,7 +85,7 @@ class SgdConfig(OptimizerConfig):
     dampening: float = 0.0
     """Dampening of the momentum."""
     nesterov: bool = False
-    """Nesterov's form of momentum."""
+    """Nesterov momentum."""
 
     def _own_bounds(self) -> Bounds:
         plain = self.momentum > 0 and self.dampening == 0
@@ -102,7 +102,7 @@ class SchedulerConfig:
     type: ClassVar[str]
 
     num_warmup_steps: int | None = None
-    """Updates over which the learning rate rises from zero."""
+    """Warm-up steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class ConstantWithWarmupConfig(SchedulerConfig):
     type: ClassVar[str] = "constant_with_warmup"
 
     num_warmup_steps: int | None = 1000
-    """Updates over which the learning rate rises from zero."""
+    """Warm-up steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +139,9 @@ class CosineDecayWithWarmupConfig(SchedulerConfig):
     type: ClassVar[str] = "cosine_decay_with_warmup"
 
     num_warmup_steps: int | None = 1000
-    """Updates over which the learning rate rises."""
+    """Warm-up steps."""
     num_decay_steps: int = 30_000
-    """Update at which the cosine ends; shrunk with the warm-up when --steps is smaller."""
+    """Step at which the cosine ends; scaled down with the warm-up if --steps is smaller."""
     peak_lr: float = 1e-4
     """Learning rate after the warm-up."""
     decay_lr: float = 1e-5

@@ -14,11 +14,11 @@ class ParallelismConfig:
     """Processes that hold copies of the weights, and processes that share one copy."""
 
     dp_replicate: int | None = None
-    """Copies of the weights; null makes one per group of --parallelism.dp_shard processes."""
+    """Copies of the weights; null: one per group of --parallelism.dp_shard processes."""
     dp_shard: int = 1
-    """Processes that share one copy of the weights; 1 shards nothing, -1 shares it among all."""
+    """Processes per copy of the weights (FSDP2); 1: no sharding, -1: all processes."""
     gpus_per_process: int = 1
-    """GPUs that a single process computes on, each with a copy of the weights."""
+    """GPUs of a single process, each with a copy of the weights (DataParallel)."""
 
     def faults(self) -> Iterator[str]:
         """Yield values that are no degree."""
@@ -35,11 +35,11 @@ class FsdpConfig:
     """How shards of the weights travel, where --parallelism.dp_shard makes some."""
 
     reshard_after_forward: bool = True
-    """Drop gathered weights between forward and backward pass; false saves time, costs memory."""
+    """Reshard weights between forward and backward; false is faster but needs more memory."""
     wrap_modules: list[str] | None = None
-    """Classes of layers to gather one at a time; null takes those the policy declares."""
+    """Module classes to wrap as FSDP units; null: those the policy declares."""
     cpu_offload: bool = False
-    """Keep shards and optimizer state in the host's memory."""
+    """Offload shards and optimizer state to CPU memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,20 +47,20 @@ class DdpConfig:
     """How gradients travel between processes that hold whole copies of the weights."""
 
     find_unused_parameters: bool = False
-    """Only false: every parameter takes part in every update."""
+    """Only false: every parameter must receive a gradient in every step."""
     gradient_as_bucket_view: bool = True
-    """Let gradients lie where they are sent from, which saves a copy of them."""
+    """Gradients are views of the DDP buckets (gradient_as_bucket_view), which saves memory."""
     static_graph: bool = False
-    """Promise that all updates compute alike, which saves bookkeeping."""
+    """Assert that the graph of every step is the same (DDP static_graph)."""
     gradient_compression: str = "none"
-    """Precision of gradients under way: none keeps them, bf16 halves them."""
+    """Precision of the gradient all-reduce: none, or bf16 (half the bytes)."""
 
     def faults(self) -> Iterator[str]:
         """Yield what gradients cannot do."""
         if self.find_unused_parameters:
             yield (
-                "--accelerator.ddp.find_unused_parameters=true is not needed and slows every "
-                "update down: a policy whose parameters do not all take part is told their names"
+                "--accelerator.ddp.find_unused_parameters=true slows every step and is not "
+                "needed: parameters without a gradient are reported by name. Remove it"
             )
         if self.gradient_compression not in COMPRESSIONS:
             yield (

@@ -14,11 +14,11 @@ class PlanConfig(MadeUpConfig):
     """Plan."""
 
     gpus: list[int] | None = None
-    """Numbers of GPUs to plan for; null takes --launch.num_processes, else [1, 2, 4, 8]."""
+    """Numbers of GPUs to plan for; null: --launch.num_processes, else [1, 2, 4, 8]."""
     gpu_memory: str | None = None
-    """Memory of each GPU, as 80GiB; null takes that of the GPU here, if there is one."""
+    """Memory of each GPU, as 80GiB; null: that of the GPU in this machine, if any."""
     json: Path | None = None
-    """File to write the plan to."""
+    """JSON file for the plan."""
 
     @property
     def gpu_bytes(self) -> int | None:
@@ -30,9 +30,9 @@ class PlanConfig(MadeUpConfig):
         faults = super().faults()
         gpus = self.gpus
         if gpus is not None and (not gpus or min(gpus) < 1):
-            faults.append(f"--gpus={gpus} must be numbers from 1 on")
+            faults.append(f"--gpus={gpus} must be integers from 1")
         try:
             is_none = self.gpu_bytes == 0
         except ValueError as error:
             return [*faults, f"--gpu_memory={self.gpu_memory}: {error}"]
-        return [*faults, "--gpu_memory=0 holds no policy"] if is_none else faults
+        return [*faults, "--gpu_memory=0 is too small for any policy"] if is_none else faults

@@ -48,4 +48,4 @@ def installed(group: str) -> Plugins:
 def broken(entry: EntryPoint, reason: str) -> str:
     """A sentence about an entry point that is of no use."""
     package = entry.dist.name if entry.dist is not None else entry.value
-    return f"{entry.name} comes from the package {package}, which cannot be used: {reason}"
+    return f"{entry.name} is in the package {package}, which cannot be loaded: {reason}"

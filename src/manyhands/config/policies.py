@@ -58,6 +58,6 @@ def fault_of(name: str, config: object) -> str | None:
     """Why what a package offers under a name is no policy's configuration; None if it is one."""
     is_config = isinstance(config, type) and issubclass(config, PolicyConfig)
     if not is_config or not is_dataclass(config):
-        return f"its entry point in {POLICIES} is no dataclass derived from PolicyConfig"
+        return f"its entry point in {POLICIES} is not a dataclass derived from PolicyConfig"
     kind = getattr(config, "type", None)
-    return None if kind == name else f"its entry point is named {name}, its type {kind}"
+    return None if kind == name else f"its entry point is named {name}, but its type is {kind}"

@@ -21,36 +21,36 @@ class PolicyConfig(ABC):
 
     type: ClassVar[str]
     title: ClassVar[str | None] = None
-    """What people call it, where that is not its type."""
+    """Display name, if it differs from the type."""
     adapter_targets: ClassVar[str | None] = None
-    """Pattern of the layers that --peft adapts unless told otherwise, by their whole names."""
+    """Regular expression of the modules that --peft adapts by default, matched on full names."""
 
     n_obs_steps: int = 1
-    """Observations the policy looks at, the current one included."""
+    """Observations per sample, the current one included."""
     input_features: dict[str, PolicyFeature] = field(default_factory=dict)
-    """Features the policy reads; empty takes every observation of the dataset."""
+    """Input features; empty: every observation of the dataset."""
     output_features: dict[str, PolicyFeature] = field(default_factory=dict)
-    """Features the policy predicts; filled from the dataset's actions."""
+    """Output features; set from the dataset's actions."""
     device: str | None = None
-    """Where to run: cpu, cuda, cuda:N; null takes a GPU where there is one."""
+    """Device: cpu, cuda or cuda:N; null: cuda if available."""
     use_amp: bool = False
-    """Train in bf16 mixed precision where no other precision is chosen."""
+    """Train in bf16 mixed precision unless another precision is set."""
     use_peft: bool = False
-    """Whether --policy.path has adapters, which are then trained further; --peft makes new ones."""
+    """Whether --policy.path has adapters to train further; --peft creates new ones."""
     push_to_hub: bool = False
     """Upload the policy to --policy.repo_id when training has finished."""
     repo_id: str | None = None
-    """Name on the Hub, YOUR_NAME/POLICY_NAME, for --policy.push_to_hub."""
+    """Name on the Hub for --policy.push_to_hub, YOUR_NAME/POLICY_NAME."""
     private: bool | None = None
-    """Make a new repository on the Hub private; null as the account has it."""
+    """Create the Hub repository as private; null: the account's default."""
     tags: list[str] | None = None
-    """Tags of the model card, beside those every policy has."""
+    """Additional tags of the model card."""
     license: str | None = None
-    """License of the model card, as the Hub names it, such as apache-2.0."""
+    """License of the model card, by its Hub identifier, such as apache-2.0."""
     pretrained_path: Path | None = None
-    """Folder or Hub name whose weights training starts from; set by --policy.path."""
+    """Folder or Hub name of pretrained weights; set by --policy.path."""
     pretrained_revision: str | None = None
-    """Hub revision of those weights."""
+    """Revision of those weights on the Hub."""
 
     @property
     def trains_in_bf16(self) -> bool:
@@ -147,7 +147,7 @@ class BackbonePolicyConfig(PolicyConfig):
     """A policy whose image encoders may start from published weights."""
 
     backbone_weights: Path | None = field(default=None, metadata={UNSTORED: True})
-    """File of the image encoder's first weights, .safetensors or .pth, instead of fetching them."""
+    """File with pretrained weights of the image encoder (.safetensors, .pth) to use offline."""
 
     @property
     def trains_in_bf16(self) -> bool:

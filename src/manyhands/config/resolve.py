@@ -57,7 +57,7 @@ def _with_file(flags: Tree) -> Tree:
 def _own_output_dir(tree: Tree) -> str:
     source = _decoded_path(tree.get("output_dir"))
     if source is None:
-        raise ConfigError([f"--resume={AUTO} needs --output_dir=RUN, the same at every start"])
+        raise ConfigError([f"--resume={AUTO} needs --output_dir=RUN, the same for every start"])
     return source
 
 
@@ -126,7 +126,7 @@ def _with_pretrained_policy(tree: Tree) -> Tree:
     if path is None:
         return tree
     if "type" in policy:
-        raise ConfigError([f"--policy.path={path} already says the type; leave out --policy.type"])
+        raise ConfigError([f"--policy.path={path} already sets the type. Remove --policy.type"])
     revision = policy.get("pretrained_revision")
     stored = read_policy_file(str(path), revision and str(revision))
     return tree | {"policy": overlay(stored, policy | {"pretrained_path": str(path)})}
@@ -162,7 +162,7 @@ def _shadowed(tree: Tree) -> list[str]:
     policy, optimizer = (tree.get(name) or {} for name in ("policy", "optimizer"))
     pairs = {"optimizer_lr": "lr", "optimizer_weight_decay": "weight_decay"}
     return [
-        f"--policy.{name} has no effect on the optimizer that the file sets; use --optimizer.{own}"
+        f"--policy.{name} has no effect: the config file sets an optimizer. Use --optimizer.{own}"
         for name, own in pairs.items()
         if isinstance(policy.get(name), RawText)
         and own in optimizer

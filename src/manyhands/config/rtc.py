@@ -10,17 +10,17 @@ class RtcConfig:
     """Real-time chunking, by which LeRobot's rollouts join one chunk to the next."""
 
     enabled: bool = True
-    """Kept for LeRobot's files."""
+    """Stored for LeRobot; no effect here."""
     prefix_attention_schedule: str = "LINEAR"
-    """Kept for LeRobot's files."""
+    """Stored for LeRobot; no effect here."""
     max_guidance_weight: float = 10.0
-    """Kept for LeRobot's files."""
+    """Stored for LeRobot; no effect here."""
     execution_horizon: int = 10
-    """Kept for LeRobot's files."""
+    """Stored for LeRobot; no effect here."""
     debug: bool = False
-    """Kept for LeRobot's files."""
+    """Stored for LeRobot; no effect here."""
     debug_maxlen: int = 100
-    """Kept for LeRobot's files."""
+    """Stored for LeRobot; no effect here."""
     # Releases up to 0.6.1 refuse a file with this key; all others have its default.
     mode: str = field(default="guided", metadata={UNSTORED: True})
-    """Kept for LeRobot's files; only guided, which SmolVLA has there too."""
+    """Stored for LeRobot; only guided is supported."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import draccus
@@ -50,6 +50,18 @@ CHOICES: dict[type, Choice] = {
     SchedulerConfig: Choice(SCHEDULER_TYPES, partial(unknown, names=SCHEDULER_TYPES)),
 }
 """Sections whose dataclass is chosen by a `type` value."""
+_WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    Path: "a path",
+    list[int]: "a list such as [0,1,2]",
+    list[str]: "a list such as [a,b]",
+    tuple[int, int]: "two integers such as [480,640]",
+    tuple[int, ...]: "integers such as [512,1024]",
+    tuple[float, float]: "two numbers such as [0.9,0.95]",
+}
 
 
 class RawText(str):
@@ -90,7 +102,7 @@ def _flags_of_choice(base: type, name: str) -> Iterator[Flag]:
     choices = CHOICES[base].types
     yield Flag(f"{name}.type", name, str, None, f"One of {', '.join(choices)}.")
     if base is PolicyConfig:
-        help_text = "Folder or Hub name of a policy to start from, instead of --policy.type."
+        help_text = "Folder or Hub name of a pretrained policy, instead of --policy.type."
         yield Flag(f"{name}.path", name, str, None, help_text)
     for kind, config in choices.items():
         for flag in flags_of(config, f"{name}.", name):
@@ -179,7 +191,9 @@ class Decoder:
         # Listing all flags reads the source of every config, which a run without faults need not.
         flags = [*(f"--{flag.name}" for flag in flags_of(self._root)), *self._entry_flags]
         if f"--{name}" in flags:
-            self.faults.append(f"--{name} does not belong to the type that is chosen")
+            self.faults.append(
+                f"--{name} is not a flag of the chosen --{name.partition('.')[0]}.type"
+            )
             return
         self.faults.append(f"unknown flag --{name}{advice_for(name, flags)}")
 
@@ -191,7 +205,7 @@ class Decoder:
             return self.choice(inner, raw, name) if isinstance(raw, dict) else self._ill(raw, name)
         if is_dataclass(inner) and isinstance(inner, type):
             if not isinstance(raw, dict):
-                return self._ill(raw, name, "a section of its own values")
+                return self._ill(raw, name, "a section with keys, not a single value")
             return self.section(inner, raw, f"{name}.")
         entry = entry_type(inner)
         try:
@@ -204,15 +218,17 @@ class Decoder:
         """Sections by names that users choose; each is told of its own faults."""
         entries = decode_value(dict[str, Any], raw)
         if _has_typed_value(entries):
-            self.faults.append(f"--{name} is set as a whole: --{name}='{{...}}' with all entries")
+            self.faults.append(
+                f"--{name} must be set at once, with all entries: --{name}='{{...}}'"
+            )
             return MISSING
         own = [item.name for item in fields(entry)]
         self._entry_flags += [f"--{name}.{key}.{each}" for key in entries for each in own]
         decoded = {key: self._value(entry, each, f"{name}.{key}") for key, each in entries.items()}
         return {key: value for key, value in decoded.items() if value is not MISSING}
 
-    def _ill(self, raw: Any, name: str, expected: str = "a type and its values") -> Any:
-        self.faults.append(f"--{name}={raw} is not {expected}")
+    def _ill(self, raw: Any, name: str, expected: str = "a section with a type") -> Any:
+        self.faults.append(f"--{name}={raw}: expects {expected}")
         return MISSING
 
 
@@ -244,10 +260,16 @@ def _parsed(text: str) -> Any:
 
 def type_name(hint: Any) -> str:
     """A type in the words of a user."""
-    inner = plain_type(hint)
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    name = words.get(inner, str(inner).removeprefix("<class '").removesuffix("'>"))
-    return f"{name} or null" if inner is not hint else name
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return " or ".join("null" if kind is type(None) else _words(kind) for kind in options)
+
+
+def _words(kind: Any) -> str:
+    if get_origin(kind) is not dict:
+        return _WORDS.get(kind, str(kind))
+    values = get_args(kind)[1]
+    is_enum = isinstance(values, type) and issubclass(values, Enum)
+    return "a mapping such as {name: " + ("|".join(values) if is_enum else "value") + "}"
 
 
 def encode(config: Any, stored: bool = False) -> Any:

@@ -60,7 +60,7 @@ def _field_faults(config: PolicyConfig) -> Iterator[str]:
         value = getattr(config, name, None)
         entries = value if isinstance(value, tuple) else (value,)
         if len(entries) > MAX_LEVELS:
-            yield f"--policy.{name} has {len(entries)} entries, at most {MAX_LEVELS} are possible"
+            yield f"--policy.{name} has {len(entries)} entries; the maximum is {MAX_LEVELS}"
         elif any(entry is not None and not entry <= most for entry in entries):
             yield f"--policy.{name}={value!s:.60} must be at most {most}"
 
@@ -69,12 +69,12 @@ def _feature_faults(config: PolicyConfig) -> Iterator[str]:
     for flag in ("input_features", "output_features"):
         features = getattr(config, flag)
         if len(features) > MAX_FEATURES:
-            yield f"--policy.{flag} has {len(features)} entries, at most {MAX_FEATURES}"
+            yield f"--policy.{flag} has {len(features)} entries; the maximum is {MAX_FEATURES}"
             continue
         for name, feature in features.items():
             is_long = max(feature.shape, default=0) > MAX_WIDTH
             if is_long or math.prod(feature.shape) > MAX_FEATURE_VALUES:
-                yield f"--policy.{flag}: {name} has the shape {feature.shape!s:.60}, too large"
+                yield f"--policy.{flag}: the shape {feature.shape!s:.60} of {name} is too large"
 
 
 def _memory_faults(config: PolicyConfig) -> Iterator[str]:
@@ -84,8 +84,8 @@ def _memory_faults(config: PolicyConfig) -> Iterator[str]:
     if needed > memory:
         flags = ", ".join(f"--policy.{name}" for name in _LARGEST[type(config)])
         yield (
-            f"the policy has at least {num_weights:.2g} weights, which take {num_bytes(needed)}; "
-            f"this machine has {num_bytes(memory)} of memory; lower {flags}"
+            f"the policy has at least {num_weights:.2g} weights ({num_bytes(needed)}), but this "
+            f"machine has {num_bytes(memory)} of memory. Reduce {flags}"
         )
 
 

@@ -18,39 +18,39 @@ class SlurmConfig:
     """Job."""
 
     nodes: int = 1
-    """Nodes of the job."""
+    """Number of nodes."""
     gpus_per_node: int = 1
-    """GPUs of each node; 0 trains on processors, see --processes_per_node."""
+    """GPUs per node; 0: train on CPUs, see --processes_per_node."""
     processes_per_node: int | None = None
-    """Processes on each node; null starts one per GPU."""
+    """Processes per node; null: one per GPU."""
     partition: str | None = None
-    """Partition; null takes the cluster's default, as for account, qos, time and mem."""
+    """Partition; null: the cluster's default, as for account, qos, time and mem."""
     account: str | None = None
-    """Account that pays."""
+    """Account to charge."""
     qos: str | None = None
     """Quality of service."""
     time: str | None = None
-    """Time limit of one job, as 24:00:00 or 2-12:00:00; requeued, a run goes on beyond it."""
+    """Time limit of one job, as 24:00:00 or 2-12:00:00; a requeued run continues beyond it."""
     cpus_per_task: int | None = None
-    """Cores of each process, its loader processes included."""
+    """CPU cores per process, its loader processes included."""
     mem: str | None = None
-    """Memory of each node, as 64G."""
+    """Memory per node, as 64G."""
     job_name: str | None = None
-    """Name of the job; null takes that of the run."""
+    """Name of the job; null: that of the run."""
     options: list[str] = field(default_factory=list)
-    """More options of sbatch, as [--exclusive,--constraint=h100]."""
+    """More sbatch options, as [--exclusive,--constraint=h100]."""
     setup: list[str] = field(default_factory=list)
-    """Shell lines that the job begins with, as [module load cuda]."""
+    """Shell lines at the start of the job, as [module load cuda]."""
     env: dict[str, str] = field(default_factory=dict)
-    """Variables of every process, as {NCCL_SOCKET_IFNAME: ib0}."""
+    """Environment variables of every process, as {NCCL_SOCKET_IFNAME: ib0}."""
     signal_s: int = 120
-    """Seconds before the time limit at which the run is asked to save and leave; 0 for never."""
+    """Seconds before the time limit at which the run saves and exits; 0: never."""
     requeue: bool = True
-    """Let a job that had to leave queue again; false ends it, to be submitted again by hand."""
+    """Requeue a job that must leave; false: submit it again yourself."""
     script: Path = Path("train.sbatch")
-    """File to write."""
+    """Script file to write."""
     overwrite: bool = False
-    """Write over another script."""
+    """Overwrite an existing, different script."""
     submit: bool = False
     """Submit the script with sbatch."""
 
@@ -70,31 +70,31 @@ class SlurmConfig:
             if value is not None and value < least:
                 yield f"--{name}={value} must be at least {least}"
         if self.gpus_per_node == 0 and self.processes_per_node is None:
-            yield "--gpus_per_node=0 needs --processes_per_node=N"
+            yield "--gpus_per_node=0 trains on CPUs. Set --processes_per_node=N"
         if 0 < self.gpus_per_node < self.num_processes:
             yield (
-                f"--processes_per_node={self.processes_per_node} would share "
-                f"--gpus_per_node={self.gpus_per_node}; a GPU serves one process"
+                f"--processes_per_node={self.processes_per_node} exceeds "
+                f"--gpus_per_node={self.gpus_per_node}. Use one process per GPU"
             )
 
     def _time_faults(self) -> Iterator[str]:
         limit_s = None if self.time is None else seconds_of(self.time)
         if self.time is not None and limit_s is None:
-            yield f"--time={self.time} is not a time limit; write it as 24:00:00 or 2-12:00:00"
+            yield f"--time={self.time} is not a time limit. Write it as 24:00:00 or 2-12:00:00"
         if not 0 <= self.signal_s <= MAX_SIGNAL_S:
             yield f"--signal_s={self.signal_s} must be at least 0 and at most {MAX_SIGNAL_S}"
         elif limit_s and self.signal_s >= limit_s:
-            yield f"--signal_s={self.signal_s} leaves nothing of --time={self.time}"
+            yield f"--signal_s={self.signal_s} must be shorter than --time={self.time}"
 
     def _text_faults(self) -> Iterator[str]:
         if self.mem is not None and not MEMORY.fullmatch(self.mem):
-            yield f"--mem={self.mem} is not an amount of memory; write it as 64G"
+            yield f"--mem={self.mem} is not a memory size. Write it as 64G"
         for name in self.env:
             if not VARIABLE.fullmatch(name):
-                yield f"--env: {name} is not the name of a variable"
+                yield f"--env: {name} is not a variable name"
         for option in self.options:
             if not option.startswith("-"):
-                yield f"--options: {option} is not an option of sbatch; write --name=value"
+                yield f"--options: {option} is not an sbatch option. Write --name=value"
         for flag, text in self._texts():
             if not text.isprintable():
                 yield f"{flag}={text!r} {BREAKS_A_LINE}"

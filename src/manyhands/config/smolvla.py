@@ -40,87 +40,87 @@ class SmolVLAConfig(PolicyConfig):
     )
 
     chunk_size: int = 50
-    """Actions predicted at once."""
+    """Actions predicted per chunk."""
     n_action_steps: int = 50
     """Actions executed before the next prediction."""
     normalization_mapping: dict[str, NormalizationMode] = field(default_factory=_images_as_they_are)
     """How each kind of feature is normalized."""
     max_state_dim: int = 32
-    """Size that states are filled up to with zeros."""
+    """States are zero-padded to this size."""
     max_action_dim: int = 32
-    """Size that actions are filled up to with zeros."""
+    """Actions are zero-padded to this size."""
     resize_imgs_with_padding: tuple[int, int] = (512, 512)
-    """Width and height, alike, that images are brought to; what they do not fill is black."""
+    """Resize images to this width and height (both alike), with black padding."""
     empty_cameras: int = 0
-    """Cameras without a picture that are added to those of the dataset."""
+    """Empty cameras to add to those of the dataset."""
     adapt_to_pi_aloha: bool = False
-    """Turn an ALOHA robot's joints and grippers the way pi models know them."""
+    """Convert ALOHA joints and grippers to the convention of the pi models."""
     use_delta_joint_actions_aloha: bool = False
-    """Kept for LeRobot's files; only false."""
+    """Stored for LeRobot; only false is supported."""
     tokenizer_max_length: int = 48
-    """Most tokens of a task's text."""
+    """Maximum number of tokens of a task."""
     num_steps: int = 10
-    """Steps from noise to actions when acting."""
+    """Flow-matching steps from noise to actions at inference."""
     use_cache: bool = True
-    """Kept for LeRobot's files; only true: what is observed is computed once per chunk."""
+    """Stored for LeRobot; only true is supported: the prefix is computed once per chunk."""
     freeze_vision_encoder: bool = True
-    """Leave the image encoder as it is."""
+    """Freeze the image encoder."""
     train_expert_only: bool = True
-    """Leave the whole vision-language model as it is."""
+    """Freeze the vision-language model."""
     train_state_proj: bool = True
-    """Train the layer that makes a token of the state."""
+    """Train the state projection."""
     optimizer_lr: float = 1e-4
-    """Learning rate of the preset."""
+    """Learning rate of the policy's preset."""
     optimizer_betas: tuple[float, float] = (0.9, 0.95)
-    """Decay rates of the preset's moments."""
+    """Adam betas of the policy's preset."""
     optimizer_eps: float = 1e-8
-    """Added to the preset's denominator."""
+    """Adam epsilon of the policy's preset."""
     optimizer_weight_decay: float = 1e-10
-    """Weight decay of the preset."""
+    """Weight decay of the policy's preset."""
     optimizer_grad_clip_norm: float = 10.0
-    """Largest global gradient norm of the preset."""
+    """Maximum gradient norm of the policy's preset."""
     scheduler_warmup_steps: int = 1000
-    """Updates until the preset's full learning rate."""
+    """Warm-up steps of the policy's preset."""
     scheduler_decay_steps: int = 30_000
-    """Update at which the preset's learning rate is lowest."""
+    """Step at which the policy's preset reaches its lowest learning rate."""
     scheduler_decay_lr: float = 2.5e-6
-    """Lowest learning rate of the preset."""
+    """Lowest learning rate of the policy's preset."""
     vlm_model_name: str = "HuggingFaceTB/SmolVLM2-500M-Video-Instruct"
-    """Vision-language model, of the SmolVLM family: a folder, or a name on the Hub."""
+    """Vision-language model of the SmolVLM family: a folder or a name on the Hub."""
     load_vlm_weights: bool = False
-    """Start from the published weights of the vision-language model."""
+    """Start from pretrained weights of the vision-language model."""
     add_image_special_tokens: bool = False
-    """Put tokens around each image that say so."""
+    """Add special tokens around each image."""
     attention_mode: str = "cross_attn"
-    """How actions see what is observed: cross_attn (in turns with self-attention) or self_attn."""
+    """Attention to the prefix: cross_attn (alternating with self-attention) or self_attn."""
     prefix_length: int = -1
-    """Tokens that what is observed is filled up to; -1 for none."""
+    """Pad the prefix to this many tokens; -1: no padding."""
     pad_language_to: str = "longest"
-    """Length of texts: longest (of a batch) or max_length (--policy.tokenizer_max_length)."""
+    """Padding of texts: longest (of a batch) or max_length (--policy.tokenizer_max_length)."""
     num_expert_layers: int = -1
-    """Layers of the action expert; -1 for as many as the vision-language model has."""
+    """Layers of the action expert; -1: as many as the vision-language model."""
     num_vlm_layers: int = 16
-    """Layers of the vision-language model that are kept; -1 for all."""
+    """Layers of the vision-language model to use; -1: all."""
     self_attn_every_n_layers: int = 2
-    """Which layers are self-attention where the mode is cross_attn; -1 for none."""
+    """With cross_attn, every Nth layer is self-attention; -1: none."""
     expert_width_multiplier: float = 0.75
-    """Width of the action expert, relative to the vision-language model's."""
+    """Width of the action expert, relative to the vision-language model."""
     min_period: float = 4e-3
-    """Shortest wave that the time of the flow is told by."""
+    """Shortest period of the timestep embedding."""
     max_period: float = 4.0
-    """Longest wave that the time of the flow is told by."""
+    """Longest period of the timestep embedding."""
     rtc_config: RtcConfig | None = None
-    """Kept for LeRobot's rollouts; nothing here depends on it."""
+    """Used by LeRobot's rollouts only."""
     compile_model: bool = False
-    """Kept for LeRobot's files; only false."""
+    """Stored for LeRobot; only false is supported."""
     compile_mode: str = "max-autotune"
-    """Kept for LeRobot's files."""
+    """Stored for LeRobot; no effect here."""
     random_vlm: bool = field(default=False, metadata={UNSTORED: True})
-    """Start with a vision-language model of random weights, even where it stays as it is."""
+    """Start from random weights of the vision-language model, even if it is frozen."""
     gradient_checkpointing: bool = field(default=False, metadata={UNSTORED: True})
     """Recompute activations in the backward pass to save memory."""
     exact: bool = field(default=False, metadata={UNSTORED: True})
-    """Compute in LeRobot's order and types, which takes longer; else equal but for rounding."""
+    """Compute in LeRobot's operation order and dtypes (slower); false: equal up to rounding."""
 
     def __post_init__(self) -> None:
         # Without inputs the policy takes a dataset's, and comes here again with them.
@@ -239,11 +239,11 @@ class SmolVLAConfig(PolicyConfig):
             ),
             (
                 self.n_obs_steps != 1,
-                f"n_obs_steps={self.n_obs_steps}: SmolVLA reads one observation; use 1",
+                f"n_obs_steps={self.n_obs_steps}: SmolVLA reads one observation. Set it to 1",
             ),
             (
                 not 1 <= executed <= most,
-                f"n_action_steps={executed} must lie between 1 and --policy.chunk_size={most}",
+                f"n_action_steps={executed} must be between 1 and --policy.chunk_size={most}",
             ),
         ]
 
@@ -259,14 +259,14 @@ class SmolVLAConfig(PolicyConfig):
             ),
             (
                 self.use_delta_joint_actions_aloha,
-                "use_delta_joint_actions_aloha=true exists neither here nor in LeRobot",
+                "use_delta_joint_actions_aloha=true is not supported, not by LeRobot either",
             ),
             (
                 self.rtc_config is not None and self.rtc_config.mode != "guided",
-                "rtc_config.mode must be guided, which is all that SmolVLA can do",
+                "rtc_config.mode must be guided, the only mode that SmolVLA supports",
             ),
-            (not self.use_cache, "use_cache=false: what is observed is computed once; use true"),
-            (self.compile_model, "compile_model=true is LeRobot's; it does not exist here"),
+            (not self.use_cache, "use_cache=false is not supported by manyhands; use true"),
+            (self.compile_model, "compile_model=true is not supported; use --step.mode=compile"),
         ]
 
     def _network_rules(self) -> list[tuple[bool, str]]:
@@ -275,12 +275,12 @@ class SmolVLAConfig(PolicyConfig):
         return [
             (
                 min(size) < 1 or size[0] != size[1],
-                f"resize_imgs_with_padding={list(size)} must be a width and a height alike",
+                f"resize_imgs_with_padding={list(size)} must be an equal width and height",
             ),
             (not width > 0, f"expert_width_multiplier={width} must be above 0"),
             (
                 not 0 < first < last,
-                f"min_period={first} must lie between 0 and --policy.max_period={last}",
+                f"min_period={first} must be above 0 and below --policy.max_period={last}",
             ),
         ]
 
@@ -292,7 +292,7 @@ def _size_rules(
     return [
         (
             size > most,
-            f"{name} has {size} values, more than --policy.{flag}={most}; give --policy.{flag}="
-            f"{size}, which needs a policy that is trained anew, or record fewer",
+            f"{name} has {size} values, more than --policy.{flag}={most}. Set "
+            f"--policy.{flag}={size} and train from scratch, or use fewer values",
         )
     ]

@@ -29,24 +29,24 @@ class DatasetConfig(NamedDatasetConfig):
     mix: dict[str, float] | None = None
     """Several datasets and their weights, {folder or Hub name: weight}, instead of one."""
     episodes: list[int] | None = None
-    """Episodes to use; null for all."""
+    """Episodes to use; null: all."""
     exclude_episodes: list[int] | None = None
-    """Episodes to leave out."""
+    """Episodes to exclude."""
     eval_split: float = 0.0
-    """Share of each task's episodes held out of training, for --eval_steps."""
+    """Fraction of each task's episodes held out of training, for --eval_steps."""
     use_imagenet_stats: bool = True
     """Normalize cameras with ImageNet's mean and standard deviation instead of the dataset's."""
     image_transforms: ImageTransformsConfig = field(default_factory=ImageTransformsConfig)
     image_size: tuple[int, int] | None = None
-    """Height and width cameras are resized to as they are decoded; null keeps them."""
+    """Resize cameras to this height and width while decoding; null: no resizing."""
     depth_output_unit: str = "mm"
     """Unit of depth cameras: mm or m."""
     check: str = "auto"
-    """How datasets are checked before training: quick, full (decodes all), auto by size, or off."""
+    """Dataset check before training: quick, full (decodes all frames), auto by size, or off."""
     on_bad: str = "fail"
-    """What bad samples do: fail refuses to start, skip leaves them out."""
+    """Action on bad samples: fail (do not start) or skip (exclude them)."""
     max_bad: float = 0.1
-    """Largest share of samples that --dataset.on_bad=skip may leave out."""
+    """Largest fraction of samples that --dataset.on_bad=skip may exclude."""
 
     @property
     def is_named(self) -> bool:
@@ -59,7 +59,7 @@ class GradientAccumulationConfig:
     """Several micro-batches per update."""
 
     steps: int = 1
-    """Micro-batches summed into one optimizer update."""
+    """Micro-batches per optimizer step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class AcceleratorConfig:
     """Precision and accumulation."""
 
     mixed_precision: str | None = None
-    """no, bf16 or fp16; null takes the launcher's, else bf16 where policy and GPU allow it."""
+    """no, bf16 or fp16; null: the launcher's, else bf16 if policy and GPU support it."""
     gradient_accumulation: GradientAccumulationConfig = field(
         default_factory=GradientAccumulationConfig
     )
@@ -80,9 +80,9 @@ class ScalingConfig:
     """What follows the effective batch."""
 
     lr: str = "none"
-    """How learning rates follow the effective batch: none, linear or sqrt."""
+    """Scaling of learning rates with the effective batch: none, linear or sqrt."""
     base_batch_size: int | None = None
-    """Effective batch that the learning rates are meant for."""
+    """Effective batch for which the learning rates are set."""
 
     def faults(self) -> Iterator[str]:
         """Yield values that scale nothing."""
@@ -93,8 +93,8 @@ class ScalingConfig:
             yield f"--scaling.base_batch_size={base} has no effect with --scaling.lr=none"
         elif self.lr != "none" and base is None:
             yield (
-                f"--scaling.lr={self.lr} needs --scaling.base_batch_size, the effective batch "
-                "that the learning rate is meant for"
+                f"--scaling.lr={self.lr} needs the effective batch for which the learning rate is "
+                "set. Set --scaling.base_batch_size"
             )
         if base is not None and base < 1:
             yield f"--scaling.base_batch_size={base} must be at least 1"
@@ -105,7 +105,7 @@ class ProcessesConfig:
     """Worker processes of this machine."""
 
     num_processes: int | None = None
-    """Processes to start on this machine; null starts one per GPU."""
+    """Processes to start on this machine; null: one per GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,27 +113,27 @@ class LaunchConfig(ProcessesConfig):
     """Worker processes, where no launcher starts them."""
 
     gpu_ids: list[int] | None = None
-    """GPUs to use, counted among those that CUDA_VISIBLE_DEVICES leaves; null uses all."""
+    """GPUs to use, by index within CUDA_VISIBLE_DEVICES; null: all."""
     num_machines: int = 1
-    """Machines that the same command is started on."""
+    """Number of machines; start the same command on each."""
     machine_rank: int = 0
-    """Which of the machines this one is, from 0."""
+    """Rank of this machine, from 0."""
     main_address: str | None = None
-    """Name or address of machine 0, where processes meet."""
+    """Host name or address of machine 0 (rendezvous)."""
     main_port: int | None = None
-    """Port on machine 0 that processes meet at; null takes a free one, if there is one machine."""
+    """Rendezvous port on machine 0; null: a free port, on one machine only."""
     max_restarts: int = 0
-    """Times to start all processes again when one dies; a new checkpoint resets the count."""
+    """Restarts of all processes after one dies; a new checkpoint resets the count."""
 
     def faults(self) -> Iterator[str]:
         """Yield what starts no processes."""
         ids = self.gpu_ids
         if ids is not None and (not ids or len(set(ids)) < len(ids) or min(ids) < 0):
-            yield f"--launch.gpu_ids={ids} must be different numbers from 0"
+            yield f"--launch.gpu_ids={ids} must be distinct numbers from 0"
         elif ids is not None and self.num_processes not in (None, len(ids)):
             yield (
-                f"--launch.num_processes={self.num_processes} and the {len(ids)} GPUs of "
-                f"--launch.gpu_ids={ids} contradict each other; give one of the two"
+                f"--launch.num_processes={self.num_processes} contradicts the {len(ids)} GPUs of "
+                f"--launch.gpu_ids={ids}. Set only one of them"
             )
         if not 0 <= self.machine_rank < self.num_machines:
             yield (
@@ -144,8 +144,8 @@ class LaunchConfig(ProcessesConfig):
             yield "--launch.num_machines needs --launch.main_address and --launch.main_port"
         if self.num_machines > 1 and self.max_restarts > 0:
             yield (
-                f"--launch.max_restarts={self.max_restarts} starts processes of one machine again; "
-                "of several, leave it to what started the command on each, with --resume=auto"
+                f"--launch.max_restarts={self.max_restarts} works on one machine only. On "
+                "several, let the scheduler restart the command on each, with --resume=auto"
             )
         if self.num_machines == 1 and self.main_address is not None:
             yield "--launch.main_address has no effect without --launch.num_machines"
@@ -156,7 +156,7 @@ class CacheFolderConfig:
     """Where files lie that all runs of a machine share."""
 
     folder: Path | None = None
-    """Folder of the cache; null takes MANYHANDS_HOME or ~/.cache/manyhands."""
+    """Folder of the cache; null: MANYHANDS_HOME or ~/.cache/manyhands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,9 +164,9 @@ class DiskCacheConfig(CacheFolderConfig):
     """Decoded frames on disk."""
 
     max_disk: str | None = None
-    """Most bytes on disk, as 200GB or 50GiB; null takes a quarter of what is free."""
+    """Maximum bytes on disk, as 200GB or 50GiB; null: a quarter of the free disk space."""
     encoding: str = "raw"
-    """How frames are kept: raw, or jpeg (a tenth of the size, not exact, slower)."""
+    """Encoding of cached frames: raw, or jpeg (a tenth of the size, lossy, slower)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,9 +174,9 @@ class CacheConfig(DiskCacheConfig):
     """Decoded frames kept for later epochs and runs."""
 
     mode: str = "auto"
-    """Where decoded frames are kept: disk, ram, off, or auto by what fits."""
+    """Where decoded frames are cached: disk, ram, off, or auto by free space."""
     vision_tokens: bool = False
-    """Keep what a frozen image encoder makes of every frame, and read that instead of images."""
+    """Cache the features of a frozen image encoder and train on them instead of images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,74 +187,74 @@ class TrainConfig:
     policy: PolicyConfig | None = None
     peft: PeftConfig | None = None
     output_dir: Path | None = None
-    """Run directory; null makes outputs/train/<date>/<time>_<job_name>."""
+    """Run directory; null: outputs/train/<date>/<time>_<job_name>."""
     job_name: str | None = None
-    """Name of the run; null takes the policy's type."""
+    """Name of the run; null: the policy's type."""
     resume: bool | str = False
-    """true continues --output_dir, a path that run or checkpoint; auto starts or continues."""
+    """true: resume --output_dir; a path: resume that run or checkpoint; auto: start or resume."""
     seed: int = 1000
-    """Seed of weights, data order and every random draw."""
+    """Seed of weights, data order and noise."""
     cudnn_deterministic: bool = False
-    """Use deterministic GPU kernels only; slower."""
+    """Use only deterministic GPU kernels; slower."""
     rename_map: dict[str, str] = field(default_factory=dict)
-    """Names of dataset features as the policy knows them, {dataset's: policy's}."""
+    """Rename dataset features to the policy's names, {dataset's: policy's}."""
     cache: CacheConfig = field(default_factory=CacheConfig)
     max_ram: str | None = None
-    """Most bytes of this machine's memory for data, as 16GiB; null takes half of what is free."""
+    """Maximum bytes of host memory for data, as 16GiB; null: half of the free memory."""
     num_workers: int | None = None
-    """Loader processes per rank; null chooses from the cores at hand."""
+    """Loader processes per rank; null: chosen from the available cores."""
     batch_size: int | None = None
-    """Samples per process and micro-batch; null takes 8, with --global_batch_size any number."""
+    """Samples per process and micro-batch; null: 8, or any number with --global_batch_size."""
     global_batch_size: int | None = None
-    """Samples of one update over all processes; null takes what --batch_size comes to."""
+    """Samples per step over all processes; null: follows from --batch_size."""
     prefetch_factor: int = 4
-    """Batches each loader process prepares ahead."""
+    """Batches that each loader process prefetches."""
     dataloader_multiprocessing_context: str = "forkserver"
-    """How loader processes start: forkserver, spawn or fork."""
+    """Start method of loader processes: forkserver, spawn or fork."""
     steps: int | None = None
-    """Optimizer updates to make; null takes 100,000, or what --epochs or --samples come to."""
+    """Optimizer steps; null: 100,000, or from --epochs or --samples."""
     epochs: float | None = None
-    """Times to draw every sample, instead of --steps."""
+    """Passes over the dataset, instead of --steps."""
     samples: int | None = None
-    """Samples to draw over all processes, instead of --steps."""
+    """Training samples over all processes, instead of --steps."""
     log_freq: int = 200
-    """Updates between log lines; the first and last are always logged."""
+    """Steps between log lines; the first and last are always logged."""
     eval_steps: int = 0
-    """Updates between measurements of the held-out loss; 0 for none."""
+    """Steps between validations (held-out loss); 0: never."""
     max_eval_samples: int = 0
-    """Most held-out samples, divided over tasks; 0 for all."""
+    """Maximum number of held-out samples, divided over tasks; 0: all."""
     on_nonfinite: str = "stop"
-    """What an update that is not finite, and changes nothing, does: stop, skip or rollback."""
+    """Action on NaN or Inf in loss or gradients: stop, skip or rollback."""
     find_batch_size: bool = False
-    """Halve what a process takes at a time until it fits; the effective batch stays."""
+    """Halve the micro-batch until a step fits in memory; the effective batch is unchanged."""
     save_checkpoint: bool = True
-    """Write checkpoints."""
+    """Save checkpoints."""
     save_freq: int = 20_000
-    """Updates between checkpoints; the last is always saved; 0 saves only the last."""
+    """Steps between checkpoints; the last is always saved; 0: only the last."""
     checkpoint_format: str | None = None
     """With --parallelism.dp_shard: safetensors (gathered), dcp (shards), safetensors_dcp (null)."""
     keep_last: int | None = None
-    """Checkpoints that stay, counted from the one saved last; null keeps all."""
+    """Number of newest checkpoints to keep; null: all."""
     keep_every: int = 0
-    """Checkpoints of every so many updates stay too; 0 for none."""
+    """Also keep the checkpoint of every Nth step; 0: none."""
     keep_best: str | None = None
-    """Score whose best checkpoint stays too: held_out_loss, held_out_loss_ema, success."""
+    """Also keep the checkpoint with the best: held_out_loss, held_out_loss_ema, success."""
     use_policy_training_preset: bool = True
-    """Start from the policy's optimizer and schedule; flags still override single values."""
+    """Use the policy's optimizer and schedule; flags still override single values."""
     optimizer: OptimizerConfig | None = None
     scheduler: SchedulerConfig | None = None
     scaling: ScalingConfig = field(default_factory=ScalingConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)
     step: StepConfig = field(default_factory=StepConfig)
     dtype: str = "float32"
-    """Numbers of weights, inputs and draws: float32, or float64 to compare runs exactly; slow."""
+    """Precision of weights, inputs and noise: float32, or float64 (exact comparison, slow)."""
     accelerator: AcceleratorConfig = field(default_factory=AcceleratorConfig)
     parallelism: ParallelismConfig = field(default_factory=ParallelismConfig)
     launch: LaunchConfig = field(default_factory=LaunchConfig)
     timeout_s: float = 1800.0
-    """Longest time a process may wait for the others before the run ends and shows their stacks."""
+    """Seconds a process may wait for the others before the run ends and prints their stacks."""
     audit: bool = False
-    """Write the dataset rows of every update to audit/rank-NN.jsonl."""
+    """Write the dataset indices of every step to audit/rank-NN.jsonl."""
 
     @property
     def resumes(self) -> bool:

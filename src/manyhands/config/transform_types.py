@@ -59,7 +59,7 @@ def interval(least: float, most: float, spread: Callable[[float], Range] = fixed
         ends = spread(float(value)) if _is_number(value) else _numbers(value, 2, "a number or ")
         low, high = (_within(each, least, most) for each in ends)
         if low > high:
-            raise ValueError(f"is reversed; write [{high:g}, {low:g}]")
+            raise ValueError(f"is reversed. Write [{high:g}, {low:g}]")
         return low, high
 
     return read
@@ -128,7 +128,7 @@ def odd_range(value: Any) -> tuple[int, int]:
     low, high = whole_interval(1, LARGEST_KERNEL)(value)
     low, high = low + (low + 1) % 2, high - (high + 1) % 2
     if low > high:
-        raise ValueError("holds no odd number")
+        raise ValueError("contains no odd number")
     return low, high
 
 
@@ -146,19 +146,19 @@ def _is_number(value: Any) -> bool:
 
 def _within(value: float, least: float, most: float) -> float:
     if not least <= value <= most:
-        raise ValueError(f"must lie from {least:g} to {most:g}")
+        raise ValueError(f"must be from {least:g} to {most:g}")
     return value
 
 
 def _not_negative(value: float) -> float:
     if value < 0:
-        raise ValueError("must not be negative")
+        raise ValueError("must be at least 0")
     return value
 
 
 def _whole(value: float) -> int:
     if value != int(value):
-        raise ValueError("must be a whole number")
+        raise ValueError("must be an integer")
     return int(value)
 
 

@@ -16,11 +16,11 @@ class TransformConfig:
     """One entry of the set that transforms are drawn from."""
 
     weight: float = 1.0
-    """How likely the entry is drawn, relative to the others; 0 never."""
+    """Relative probability of drawing this entry; 0: never."""
     type: str = "Identity"
-    """What it does, such as ColorJitter."""
+    """Type of the transform, such as ColorJitter."""
     kwargs: dict[str, Any] = field(default_factory=dict)
-    """How strongly, in the names of its type."""
+    """Arguments of the type."""
 
     def values(self) -> dict[str, Any]:
         """Every kwarg of the type in its normal form; one that is not given has its default."""
@@ -34,11 +34,11 @@ class TransformConfig:
         if not 0 <= self.weight < math.inf:
             yield f"weight={self.weight} must be at least 0"
         if self.type == "JPEGCompression":
-            yield "type=JPEGCompression cannot be computed on the device: leave this entry out"
+            yield "type=JPEGCompression is not supported on the device. Remove this entry"
         elif self.type not in TRANSFORM_TYPES:
             known = ", ".join(TRANSFORM_TYPES)
             hint = nearest(self.type, TRANSFORM_TYPES)
-            yield f"type={self.type} is unknown; known are {known}{hint}"
+            yield f"type={self.type} is unknown; choose from {known}{hint}"
         else:
             yield from self._kwarg_faults()
 
@@ -56,9 +56,9 @@ class TransformConfig:
                 yield f"kwargs.{name}={value} {error}"
         for name, kwarg in known.items():
             if kwarg.default is REQUIRED and name not in given:
-                yield f"kwargs.{name} is missing: {self.type} needs it"
+                yield f"kwargs.{name} is missing; {self.type} requires it"
         if self.type == "ColorJitter" and not given:
-            yield f"kwargs are empty: ColorJitter needs at least one of {', '.join(known)}"
+            yield f"kwargs is empty; ColorJitter needs at least one of {', '.join(known)}"
 
 
 def _default_entries() -> dict[str, TransformConfig]:
@@ -83,11 +83,11 @@ class ImageTransformsConfig:
     """Image augmentation."""
 
     enable: bool = False
-    """Transform the training images at random; validation and inference never do."""
+    """Augment the training images at random; validation and inference never do."""
     max_num_transforms: int = 3
-    """Transforms that each image gets, drawn by weight from the entries without repetition."""
+    """Transforms per image, drawn by weight without replacement."""
     random_order: bool = False
-    """Apply them in a random order instead of the listed one; costs more time on the device."""
+    """Apply them in random order instead of the listed one; slower."""
     tfs: dict[str, TransformConfig] = field(default_factory=_default_entries)
     """Entries by name: a weight, a type and its kwargs; docs/augmentation.md lists the types."""
 

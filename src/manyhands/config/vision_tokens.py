@@ -13,14 +13,14 @@ def vision_token_faults(config: TrainConfig) -> Iterator[str]:
         return
     shard = config.parallelism.dp_shard
     if config.cache.mode == "off":
-        yield f"{FLAG} has nowhere to keep tokens with --cache.mode=off; leave one of them out"
+        yield f"{FLAG} needs a cache, but --cache.mode=off. Use only one of them"
     if config.dataset.image_transforms.enable:
         yield (
-            f"{FLAG} keeps tokens of images as they are recorded, which "
-            "--dataset.image_transforms.enable=true changes each time; leave one of them out"
+            f"{FLAG} caches features of unaugmented images, but "
+            "--dataset.image_transforms.enable=true. Use only one of them"
         )
     if shard != 1:
         yield (
-            f"{FLAG} needs whole weights in every process, which --parallelism.dp_shard={shard} "
-            "cuts up; leave one of them out"
+            f"{FLAG} needs unsharded weights, but --parallelism.dp_shard={shard}. Use only one of "
+            "them"
         )
