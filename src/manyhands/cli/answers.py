@@ -32,7 +32,7 @@ def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Con
         raise Answered
     decoder = Decoder(kind)
     if "print_config" in command_line.switches:
-        decoder.faults.append("--print_config belongs to manyhands train")
+        decoder.faults.append("--print_config is a flag of manyhands train. Remove it")
     return decoded(kind, decoder, command_line.tree)
 
 

@@ -6,10 +6,10 @@ from manyhands.errors import ConfigError
 
 USAGE = """manyhands bench WHAT --dataset.root=DIR --policy.type=act [--flag=value ...]
 
-  manyhands bench loader    samples per second that loading delivers
-  manyhands bench step      time, memory and efficiency of an update on this device
-  manyhands bench scaling   speed-up, efficiency and communication over numbers of processes
-  manyhands bench resume    runs killed at any moment and continued; what saves cost
+  manyhands bench loader    samples per second of the data loader
+  manyhands bench step      time, memory and efficiency of a training step on this device
+  manyhands bench scaling   speed-up, efficiency and communication over process counts
+  manyhands bench resume    exact resume after kill -9 at any moment; cost of saving
 
 `manyhands bench WHAT --help` lists the flags; those of manyhands train are among them."""
 
@@ -26,7 +26,7 @@ def bench_command(arguments: Sequence[str]) -> int:
     bench = find_bench(arguments[0])
     if bench is None:
         known = ", ".join(f"bench {name}" for name in KNOWN)
-        raise ConfigError([f"bench {arguments[0]} is unknown; known are {known}"])
+        raise ConfigError([f"bench {arguments[0]} is unknown; choose from {known}"])
     return bench(arguments[1:])
 
 

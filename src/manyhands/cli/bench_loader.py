@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands bench loader --dataset.root=DIR --policy.type=diffusion [--flag=value ...]
 
-Reads batches as training would, first decoding every frame, then from the frame cache, and tells
+Reads batches as training would, first decoding every frame, then from the frame cache, and reports
 samples per second. --against=PYTHON measures LeRobot's loader in the same run. All other flags are
 those of manyhands train."""
 
@@ -36,7 +36,7 @@ def bench_loader_command(arguments: Sequence[str]) -> int:
 
 def show(result: "LoaderResult") -> None:
     """The result as a table."""
-    table = Table("loading", "samples/s", "against LeRobot")
+    table = Table("loading", "samples/s", "vs LeRobot")
     rates = {
         "decode": ("every frame decoded", result.decode_samples_per_s),
         "cache": ("from the frame cache", result.cache_samples_per_s),
@@ -54,6 +54,6 @@ def show(result: "LoaderResult") -> None:
     if result.resident_mib:
         first, last = result.resident_mib[0], result.resident_mib[-1]
         console.print(
-            f"memory of all processes after epoch 1: {first:,.0f} MiB, after epoch "
-            f"{len(result.resident_mib)}: {last:,.0f} MiB ({last / first - 1:+.1%})"
+            f"memory of all processes: {first:,.0f} MiB after epoch 1, {last:,.0f} MiB after "
+            f"epoch {len(result.resident_mib)} ({last / first - 1:+.1%})"
         )

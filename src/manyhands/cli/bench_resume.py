@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands bench resume [--kills=100] [--seed=N] [--flag=value ...]
 
-Starts small runs of ACT and Diffusion Policy in one process, in DDP and in FSDP2, kills their
-processes (any rank, launchers, loaders) by kill -9 at any moment, saves included, and starts them
-again. In the end weights, optimizer, losses and samples must equal those of a run that nothing
-interrupted, bit for bit, and no process may be left. Needs neither a dataset nor a GPU.
+Starts small runs of ACT and Diffusion Policy in one process, with DDP and with FSDP2, kills their
+processes (any rank, launchers, loaders) with kill -9 at random moments, during saves too, and
+restarts them. In the end weights, optimizer, losses and samples must equal those of an
+uninterrupted run, bit for bit, and no process may remain. Needs neither a dataset nor a GPU.
 
-Also times how long training waits for a save of 500 MB, written behind its back or not."""
+Also measures how long training waits for an asynchronous and a synchronous save of 500 MB."""
 
 IMPORTED_BY_RUNS = (
     "manyhands.cli.train",
@@ -54,8 +54,8 @@ def bench_resume_command(arguments: Sequence[str]) -> int:
     bench = read_config(BenchResumeConfig, USAGE, arguments)
     if current_launcher().started_ranks:
         raise EnvironmentFault(
-            "bench resume starts its processes by itself; run it without torchrun, accelerate "
-            "launch or srun"
+            "bench resume starts its own processes. Run it without torchrun, accelerate launch or "
+            "srun"
         )
     from manyhands.bench.resume.campaign import bench_resume
 
@@ -120,14 +120,13 @@ def captions(result: "ResumeResult") -> Iterator[str]:
     if result.tallies:
         starts = sum((tally.starts for tally in result.tallies), Counter[str]())
         yield (
-            f"kill -9 at {result.kills} moments, {starts['launched']} in runs of the program "
-            f"itself and {starts['forked']} in forked ones; {len(result.failures)} failures; "
-            f"runs are those that went on to their end and were compared; seed {result.seed}, "
-            f"{duration(result.wall_s)}"
+            f"kill -9 at {result.kills} moments, {starts['launched']} in launched and "
+            f"{starts['forked']} in forked runs; {len(result.failures)} failures; runs that "
+            f"finished were compared; seed {result.seed}, {duration(result.wall_s)}"
         )
     yield from (f"FAILED: {failure}" for failure in result.failures)
     if result.folder is not None:
-        yield f"runs are kept in {result.folder}"
+        yield f"run folders: {result.folder}"
     if result.delay is not None:
         yield from delay_captions(result.delay)
 
@@ -135,12 +134,12 @@ def captions(result: "ResumeResult") -> Iterator[str]:
 def delay_captions(delay: "Delay") -> Iterator[str]:
     """What saves cost."""
     yield (
-        f"a save of {num_bytes(delay.state_bytes)} behind the back of training delays it by "
-        f"{delay.async_s:.2f} s, one that it waits for by {delay.sync_s:.2f} s: "
-        f"{delay.async_over_sync:.1%} (updates of {delay.update_s * 1e3:.0f} ms)"
+        f"saving {num_bytes(delay.state_bytes)} delays training by {delay.async_s:.2f} s "
+        f"asynchronously and by {delay.sync_s:.2f} s synchronously: {delay.async_over_sync:.1%} "
+        f"(steps of {delay.update_s * 1e3:.0f} ms)"
     )
     if delay.async_over_sync > MAX_SHARE:
         yield (
-            f"WARNING: that is above {MAX_SHARE:.0%}; if other programs keep the cores or the disk "
-            "busy, measure again when they are idle"
+            f"WARNING: that is above {MAX_SHARE:.0%}; if other programs use the cores or the "
+            "disk, measure again on an idle machine"
         )

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands bench scaling --dataset.root=DIR --policy.type=act [--processes=[1,2,4]] [...]
 
-Starts 1, 2, 4, ... processes as training does, times updates of a batch that is in memory already,
-and tells speed-up and efficiency. Each process keeps its --batch_size (weak scaling); with
---global_batch_size the batch of an update stays as it is (strong scaling).
+Starts 1, 2, 4, ... processes as training does, times steps on a batch in memory, and reports
+speed-up and efficiency. Each process has --batch_size samples (weak scaling); with
+--global_batch_size the global batch is constant (strong scaling).
 
-communication is 1 - (step whose exchanges return at once) / (step), on as many processes computing
-side by side: sharing cores or memory is no communication, waiting for a slower process is.
+communication is 1 - (step with no-op collectives) / (step), on the same number of processes:
+contention for cores or memory is not communication, waiting for a slower rank is.
 
-More processes than this machine has GPUs, or else CPU cores, are modelled from those measured and
-from a link, which is told with the table. All other flags are those of manyhands train."""
+More processes than this machine has GPUs, or else CPU cores, are modelled from the measured ones
+and a link speed, which the table states. All other flags are those of manyhands train."""
 
 BUSY = 0.25
 """The share of the cores from which on other programs are worth a warning."""
 DRIFT = 0.1
 """The difference between measurements of one process that is worth a warning."""
 COMMUNICATION = (
-    "communication = 1 - (step whose exchanges return at once) / (step), both on that many "
-    "processes side by side; waiting for a slower one is in it"
+    "communication = 1 - (step with no-op collectives) / (step), both on that many processes; "
+    "includes waiting for slower ranks"
 )
 
 
@@ -92,24 +92,24 @@ def captions(scaling: "Scaling", bench: BenchScalingConfig) -> Iterator[str]:
     """What the rows are rows of."""
     strategy, host, num_samples = scaling.rows[-1].strategy, scaling.host, scaling.num_samples
     if scaling.is_strong:
-        yield f"{strategy}, strong scaling: {num_samples} samples per update at every row"
+        yield f"{strategy}, strong scaling: {num_samples} samples per step in every row"
     else:
-        yield f"{strategy}, weak scaling: {num_samples} samples per process and update"
+        yield f"{strategy}, weak scaling: {num_samples} samples per process and step"
     yield (
-        f"{scaling.device}, precision {scaling.precision}; {host.num_cores} CPU cores, threads per "
-        f"process: {scaling.threads}; median of {bench.steps} updates after {bench.warm_up}, data "
-        "in memory"
+        f"{scaling.device}, precision {scaling.precision}; {host.num_cores} CPU cores, threads "
+        f"per process: {scaling.threads}; median of {bench.steps} steps after {bench.warm_up} "
+        "warm-up steps, data in memory"
     )
     times = [rank["step_ms"] for rank in scaling.rows[0].ranks]
     if max(times) > (1 + DRIFT) * min(times):
         yield (
-            f"WARNING: one process took {times[0]:.2f} ms before the others and {times[-1]:.2f} ms "
-            "after them: the machine is not steady, and no row is more exact than that"
+            f"WARNING: one process took {times[0]:.2f} ms before the others and {times[-1]:.2f} "
+            "ms after them: the speed of the machine varies, and no row is more accurate than that"
         )
     if host.busy_share > BUSY:
         yield (
-            f"WARNING: other programs kept {host.busy_share:.0%} of the cores busy as this began; "
-            "measure again when they are idle"
+            f"WARNING: other programs used {host.busy_share:.0%} of the cores at the start; "
+            "measure again on an idle machine"
         )
     yield COMMUNICATION
     yield from model_captions([row for row in scaling.rows if row.model])
@@ -121,15 +121,15 @@ def model_captions(rows: "list[Row]") -> Iterator[str]:
         return
     model, number = rows[0].model, rows[0].model["measured_processes"]
     yield (
-        f"modelled rows: computing {model['compute_ms']:.2f} ms, and exchange that costs at least "
+        f"modelled rows: compute {model['compute_ms']:.2f} ms, communication at least "
         f"{model['least_exchange_ms']:.2f} ms, as measured with {number} "
         f"{'process' if number == 1 else 'processes'}; gradients "
         f"{num_bytes(model['gradient_bytes'])} in {model['num_messages']} messages; at most "
-        f"{model['overlap']:.0%} of the exchange hidden by the backward pass (--overlap)"
+        f"{model['overlap']:.0%} of the communication overlaps with backward (--overlap)"
     )
     for row in rows:
         yield (
-            f"  {row.processes}: {row.model['exchange_ms']:.2f} ms exchange over "
+            f"  {row.processes}: {row.model['exchange_ms']:.2f} ms communication over "
             f"{row.model['link']}, {row.model['link_gbps']:,.0f} Gbit/s (--link_gbps), "
             f"{row.model['link_latency_us']:g} us (--link_latency_us)"
         )

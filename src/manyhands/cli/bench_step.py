@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands bench step [--dataset.root=DIR] --policy.type=act --batch_size=64 [...]
 
-Times updates of one process on one device, of a batch that lies there already. Without --dataset.*
-the data is made up: --cameras=2 --image_size=[480,640] --state_dim=14 --action_dim=14.
+Times steps of one process on one device, on a batch in device memory. Without --dataset.* the data
+is synthetic: --cameras=2 --image_size=[480,640] --state_dim=14 --action_dim=14.
 
---compare=[eager,graph,compile] measures several modes of --step.mode, --with_loader trains from the
-real loader too, --against=PYTHON measures LeRobot's updates in the same run. All other flags are
+--compare=[eager,graph,compile] measures several modes of --step.mode, --with_loader also trains
+from the real loader, --against=PYTHON measures LeRobot's steps in the same run. All other flags are
 those of manyhands train."""
 
 WIDTH = 120
@@ -39,7 +39,7 @@ def bench_step_command(arguments: Sequence[str]) -> int:
     launcher = current_launcher()
     from manyhands.bench.step.speed import bench_step
 
-    with progress_bar("measuring updates") as on_progress:
+    with progress_bar("measuring steps") as on_progress:
         result = bench_step(bench, config, launcher, on_progress)
     show(result, bench)
     write_results(bench.json, result.as_json())
@@ -50,7 +50,7 @@ def read_step_flags(arguments: Sequence[str]) -> tuple[BenchStepConfig, TrainCon
     """The measurement, and the run that is measured."""
     bench, config = read_described(BenchStepConfig, USAGE, arguments)
     if bench.with_loader and not config.dataset.is_named:
-        raise ConfigError(["--with_loader needs samples to load: give --dataset.root=FOLDER"])
+        raise ConfigError(["--with_loader needs a dataset. Set --dataset.root=FOLDER"])
     return bench, config
 
 
@@ -67,7 +67,7 @@ def show(result: "StepResult", bench: BenchStepConfig) -> None:
 def table_of(result: "StepResult") -> Table:
     """A row for every mode, and LeRobot's."""
     names = ("mode", "precision", "median ms", "p10", "p90", "samples/s", "TFLOP/s", "of peak")
-    against = ("against LeRobot",) if result.reference else ()
+    against = ("vs LeRobot",) if result.reference else ()
     table = Table(*names, "GiB", "setup s", *against, box=SIMPLE_HEAD, collapse_padding=True)
     for row in (*result.rows, *result.reference):
         table.add_row(*cells_of(row), *(ratio_of(row, result) for _ in against))
@@ -109,16 +109,15 @@ def ratio_of(row: "Row", result: "StepResult") -> str:
 def captions(result: "StepResult", bench: BenchStepConfig) -> Iterator[str]:
     """What the table does not say."""
     yield (
-        f"{result.device}, batch {result.batch_size}; median of {bench.num_steps} updates after "
-        f"{bench.warm_up}; {result.flops_per_update / 1e12:.3g} TFLOP per update; peak "
-        f"{result.peak_tflops:.3g} TFLOP/s, by a matrix product here and now"
+        f"{result.device}, batch {result.batch_size}; median of {bench.num_steps} steps after "
+        f"{bench.warm_up} warm-up steps; {result.flops_per_update / 1e12:.3g} TFLOP per step; "
+        f"peak {result.peak_tflops:.3g} TFLOP/s, measured with a matrix product"
     )
     limits = result.roofline
     yield (
-        f"roofline: {limits.compute_ms:,.2f} ms for operations at that peak, "
-        f"{limits.memory_ms:,.2f} ms for {limits.bytes_per_update / 1e9:.3g} GB at "
-        f"{limits.peak_bytes_per_s / 1e9:,.0f} GB/s; at least {limits.floor_ms:,.2f} ms, kernel by "
-        "kernel, unless kernels are fused"
+        f"roofline: {limits.compute_ms:,.2f} ms for compute at that peak, {limits.memory_ms:,.2f} "
+        f"ms for {limits.bytes_per_update / 1e9:.3g} GB at {limits.peak_bytes_per_s / 1e9:,.0f} "
+        f"GB/s; at least {limits.floor_ms:,.2f} ms, summed over kernels, without fusion"
     )
     for row in result.rows:
         yield from phase_captions(row)
@@ -126,8 +125,8 @@ def captions(result: "StepResult", bench: BenchStepConfig) -> Iterator[str]:
     loaded = result.with_loader
     if loaded is not None:
         yield (
-            f"+ loader: mean of updates that wait for {loaded.num_workers} loader processes, "
-            f"{loaded.share:.1%} of the samples/s of updates alone"
+            f"+ loader: mean step time with {loaded.num_workers} loader processes, "
+            f"{loaded.share:.1%} of the samples/s without loading"
         )
 
 
@@ -138,7 +137,7 @@ def phase_captions(row: "Row") -> Iterator[str]:
         "device": row.device_ms,
         "forward": row.forward_ms,
         "backward": row.backward_ms,
-        "optimizer and the rest": row.optimizer_ms,
+        "optimizer and other": row.optimizer_ms,
     }
     told = [f"{name} {value:.2f} ms" for name, value in times.items() if value is not None]
     if told:

@@ -24,8 +24,8 @@ USAGE = """manyhands cache build --dataset.root=DIR [--cache.max_disk=50GiB] [--
 manyhands cache show
 manyhands cache clear [--dataset.root=DIR]
 
-Frames are decoded once and kept for all runs of this machine. build decodes them ahead on all cores
-and goes on where it was stopped; show lists what is kept; clear removes it."""
+Frames are decoded once and cached for all runs of this machine. build decodes them ahead on all
+cores and resumes where it stopped; show lists the cache; clear deletes it."""
 
 
 def cache_command(arguments: Sequence[str]) -> int:
@@ -41,7 +41,7 @@ def cache_command(arguments: Sequence[str]) -> int:
             return show(read_config(CacheContentsConfig, USAGE, rest))
         case "clear":
             return clear_stores(read_config(CacheContentsConfig, USAGE, rest))
-    raise ConfigError([f"cache {word} is unknown; known are build, show and clear"])
+    raise ConfigError([f"cache {word} is unknown; choose from build, show and clear"])
 
 
 def build(config: CacheBuildConfig) -> int:
@@ -57,7 +57,7 @@ def build(config: CacheBuildConfig) -> int:
         )
     wall_s = time.monotonic() - started
     print(
-        f"{done.num_frames:,} frames looked at, {done.num_decoded:,} of them decoded in "
+        f"{done.num_frames:,} frames checked, {done.num_decoded:,} of them decoded in "
         f"{units.duration(wall_s)}; {reason}"
     )
     write_results(config.json, vars(done) | {"reason": reason, "wall_s": wall_s})
@@ -79,7 +79,9 @@ def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "Reading"]:
     cameras = [key for key, feature in meta.info.features.items() if feature.is_camera]
     unknown = [key for key in config.cameras or () if key not in cameras]
     if unknown:
-        raise ConfigError([f"--cameras names {', '.join(unknown)}; there are {', '.join(cameras)}"])
+        raise ConfigError(
+            [f"--cameras: {', '.join(unknown)} not found; choose from {', '.join(cameras)}"]
+        )
     skip = [key for key in cameras if config.cameras is not None and key not in config.cameras]
     reading = Reading(
         skip=skip, image_size=dataset.image_size, depth_unit=dataset.depth_output_unit

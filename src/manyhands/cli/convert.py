@@ -19,11 +19,11 @@ manyhands convert --merge=[A,B,C] --output=NEW
 manyhands convert --checkpoint=RUN_OR_CHECKPOINT
 manyhands convert --checkpoint=RUN_OR_CHECKPOINT --output=NEW
 
-Copies episodes of datasets in LeRobot's format v2.0, v2.1 or v3.0 into a new one of v3.0: converts,
-removes episodes, merges. Videos are copied as they are encoded; the old datasets stay untouched.
-With --checkpoint, the policies that a sharded run saved with --checkpoint_format=dcp get a file of
-their whole weights, model.safetensors, which makes them loadable. With --output too, a policy with
-adapters is written anew with them merged into its weights."""
+Converts, merges or removes episodes: copies datasets in LeRobot's format v2.0, v2.1 or v3.0 into a
+new v3.0 dataset. Videos are copied without re-encoding; the source datasets are not changed.
+With --checkpoint, the policies that a sharded run saved with --checkpoint_format=dcp get their full
+weights as model.safetensors, which makes them loadable. With --output too, a policy with adapters
+is written with the adapters merged into its weights."""
 
 
 def convert_command(arguments: Sequence[str]) -> int:
@@ -66,14 +66,16 @@ def told(summary: "CopySummary", output: Path) -> str:
     ]
     if summary.num_clips:
         num_copied = summary.num_clips - summary.num_encoded_clips
-        lines[0] += f"; {num_copied} of {summary.num_clips} video clips copied as they were"
+        lines[0] += f"; {num_copied} of {summary.num_clips} video clips copied without re-encoding"
     if summary.num_encoded_clips:
         lines.append(
-            f"{summary.num_encoded_clips} video clips did not begin with a keyframe and were "
-            "encoded again"
+            f"{summary.num_encoded_clips} video clips did not start with a keyframe and were "
+            "re-encoded"
         )
     if summary.dropped_columns:
-        lines.append(f"columns no feature declares left out: {', '.join(summary.dropped_columns)}")
+        lines.append(
+            f"skipped columns that no feature declares: {', '.join(summary.dropped_columns)}"
+        )
     return "\n".join(lines)
 
 

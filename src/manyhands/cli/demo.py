@@ -8,7 +8,7 @@ from manyhands.config.demo import DemoConfig
 USAGE = """manyhands demo [--seed=N] [--fast]
 
 Records episodes of a simulated arm that puts a block into a tray, trains ACT on them with several
-processes, scores the policy before and after, and writes a report."""
+processes, evaluates the policy before and after, and writes a report."""
 
 
 def demo_command(arguments: Sequence[str]) -> int:

@@ -12,8 +12,8 @@ from manyhands.observe.progress import progress_bar
 
 USAGE = """manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--json=FILE]
 
-Reads a LeRobot dataset as training would, decodes every picture, and tells what is wrong with
-which episode and file. Leaves with 0 if the dataset can be used and with 2 if something is bad."""
+Reads a LeRobot dataset as training would, decodes every image, and reports every problem with
+its episode and file. Exit code 0: the dataset is usable; 2: something is bad."""
 
 WIDTH = 160
 
@@ -25,7 +25,7 @@ def doctor_command(arguments: Sequence[str]) -> int:
     from manyhands.doctor.examine import examine
     from manyhands.doctor.table import table_of, verdict_of
 
-    with progress_bar("looking at frames") as on_progress:
+    with progress_bar("checking frames") as on_progress:
         result = examine(config, on_progress)
     # In a file or pipe, messages are better kept in one piece.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)

@@ -17,9 +17,9 @@ from manyhands.launch.slurm import LOGS, Job, sbatch_script
 
 USAGE = """manyhands launch slurm --nodes=2 --gpus_per_node=4 --partition=gpu -- FLAGS OF TRAINING
 
-Writes a script for sbatch that trains on all nodes, with the flags of manyhands train after --.
-Before its time limit, or when it is preempted, the job saves and queues again; it continues from
-its checkpoint until the run has finished. --submit=true submits the script at once."""
+Writes an sbatch script that trains on all nodes, with the flags of manyhands train after --.
+Before its time limit, or when preempted, the job saves a checkpoint and requeues; it resumes from
+the checkpoint until the run has finished. --submit=true submits the script."""
 SEPARATOR = "--"
 
 
@@ -29,7 +29,7 @@ def launch_command(arguments: Sequence[str]) -> int:
         print(USAGE)
         return 0 if arguments else 2
     if arguments[0] != "slurm":
-        raise ConfigError([f"launch {arguments[0]} is unknown; known is launch slurm"])
+        raise ConfigError([f"launch {arguments[0]} is unknown; use launch slurm"])
     return launch_slurm_command(arguments[1:])
 
 
@@ -38,7 +38,7 @@ def launch_slurm_command(arguments: Sequence[str]) -> int:
     own, flags = split(arguments)
     config = read_config(SlurmConfig, USAGE, own)
     if flags is None:
-        raise ConfigError([f"write {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}"])
+        raise ConfigError([f"add {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}"])
     job = job_of(flags, ["manyhands", "launch", "slurm", *arguments])
     write_script(config, sbatch_script(config, job))
     # SLURM opens the log files before the script could make their folder.
@@ -61,9 +61,9 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
 def job_of(flags: Sequence[str], command: Sequence[str]) -> Job:
     """What the job runs; raises ConfigError where the flags of training cannot work."""
     command_line = read_flags(flags)
-    faults = [f"--{name} has no place after {SEPARATOR}" for name in command_line.switches]
+    faults = [f"--{name} is not allowed after {SEPARATOR}" for name in command_line.switches]
     if "resume" in command_line.tree:
-        faults.append("leave out --resume: the script continues by itself what is in --output_dir")
+        faults.append("Remove --resume: the script resumes the run in --output_dir by itself")
     if faults:
         raise ConfigError(faults)
     config = resolve_train_config(command_line.tree)
@@ -86,15 +86,15 @@ def run_faults(config: TrainConfig) -> list[str]:
     rules = [
         (
             config.output_dir is None,
-            "give --output_dir=DIR: a job that queues again continues the run in that folder",
+            "a requeued job resumes the run in --output_dir. Set --output_dir=DIR",
         ),
         (
             not config.save_checkpoint,
-            "--save_checkpoint=false leaves nothing to continue from when a job has to leave",
+            "--save_checkpoint=false leaves no checkpoint to resume a requeued job from. Remove it",
         ),
         (
             config.launch != LaunchConfig(),
-            "leave out --launch flags: SLURM starts the processes, see --processes_per_node",
+            "SLURM starts the processes. Remove the --launch flags and use --processes_per_node",
         ),
     ]
     return [sentence for is_wrong, sentence in rules if is_wrong]
@@ -104,10 +104,11 @@ def write_script(config: SlurmConfig, text: str) -> None:
     """Write a script that may be run; another one of that name stays unless told otherwise."""
     script = config.script
     if not script.absolute().parent.is_dir():
-        raise UserError(f"--script={script}: there is no folder {script.parent}")
+        raise UserError(f"--script={script}: folder {script.parent} does not exist")
     if script.exists() and not config.overwrite and read_text(script) != text:
         raise UserError(
-            f"{script} exists and is another; add --overwrite=true or choose another --script"
+            f"{script} already exists with other content. Add --overwrite=true or choose another "
+            "--script"
         )
     with whole_file(script) as scratch:
         scratch.write_text(text, encoding="utf-8")
@@ -130,8 +131,8 @@ def submitted(script: Path) -> str:
         )
     except FileNotFoundError:
         raise EnvironmentFault(
-            f"sbatch is not installed here; submit {script} on a login node of the cluster"
+            f"sbatch is not installed here. Submit {script} on a login node of the cluster"
         ) from None
     if done.returncode != 0:
-        raise EnvironmentFault(f"sbatch refused {script}: {done.stderr.strip()}")
+        raise EnvironmentFault(f"sbatch rejected {script}: {done.stderr.strip()}")
     return done.stdout.strip().partition(";")[0]

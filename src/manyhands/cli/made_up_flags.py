@@ -29,7 +29,7 @@ def read_described(
     if named and own.named_shapes:
         raise ConfigError(
             [
-                f"--{name} describes made-up data and has no effect with --dataset.{named[0]}"
+                f"--{name} describes synthetic data and has no effect with --dataset.{named[0]}"
                 for name in own.named_shapes
             ]
         )

@@ -13,11 +13,11 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
   manyhands demo     record, train, score and report on a built-in simulated task
   manyhands train    train a policy on a LeRobot dataset
-  manyhands plan     tell batch, updates, memory per GPU and disk before GPU hours are spent
-  manyhands launch   write a job for SLURM, and submit it
-  manyhands doctor   check a dataset before spending GPU hours on it
-  manyhands cache    decode frames ahead, show and clear what is kept
-  manyhands bench    measure loading, updates, and speed-up over processes
+  manyhands plan     estimate batch, steps, memory per GPU and disk before training
+  manyhands launch   write a SLURM job script and submit it
+  manyhands doctor   check a dataset before training
+  manyhands cache    decode frames ahead; show and clear the frame cache
+  manyhands bench    measure loading, training steps and scaling
   manyhands convert  convert a dataset to v3.0, merge datasets, remove episodes
 
 `manyhands COMMAND --help` lists the flags of a command."""
@@ -93,7 +93,7 @@ def train_command(arguments: Sequence[str]) -> int:
 def unknown_command(name: str) -> int:
     """Say that there is no such command."""
     alike = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"; did you mean {alike[0]}?" if alike else f"; known are {', '.join(COMMANDS)}"
+    hint = f"; did you mean {alike[0]}?" if alike else f"; choose from {', '.join(COMMANDS)}"
     print(f"manyhands: unknown command {name}{hint}", file=sys.stderr)
     return UserError.exit_code
 

@@ -29,7 +29,7 @@ def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tup
         raise Answered
     decoder = Decoder(kind)
     if "print_config" in command_line.switches:
-        decoder.faults.append("--print_config belongs to manyhands train")
+        decoder.faults.append("--print_config is a flag of manyhands train. Remove it")
     names, tree = {item.name for item in fields(kind)}, command_line.tree
     own = decoded(kind, decoder, {name: tree[name] for name in tree if name in names})
     return own, {name: tree[name] for name in tree if name not in names}

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands plan [--dataset.root=DIR] --policy.type=act --batch_size=64 [--gpus=[4]] [...]
 
-Tells what the run of manyhands train with the same flags comes to over numbers of GPUs: effective
-batch, updates per epoch, learning rate, memory per GPU, checkpoints on disk. No GPU is needed: an
-update is made with tensors that have shapes and no values.
+Estimates the run of manyhands train with the same flags for several GPU counts: effective batch,
+steps per epoch, learning rate, memory per GPU, checkpoints on disk. No GPU is needed: the step runs
+on fake tensors.
 
-Without --dataset.* the data is made up: --cameras=2 --image_size=[480,640] --state_dim=14
---action_dim=14. With --gpu_memory=80GiB it says what fits, and leaves with 2 if nothing does. All
-other flags are those of manyhands train."""
+Without --dataset.* the data is synthetic: --cameras=2 --image_size=[480,640] --state_dim=14
+--action_dim=14. With --gpu_memory=80GiB it reports what fits; exit code 2: nothing fits. All other
+flags are those of manyhands train."""
 
 WIDTH = 120
 """Columns of a table that is not read on a terminal."""
@@ -38,7 +38,7 @@ def plan_command(arguments: Sequence[str]) -> int:
     plan, config = read_plan_flags(arguments)
     from manyhands.plan.plan import plan_of
 
-    with progress_bar("rehearsing updates") as on_progress:
+    with progress_bar("estimating memory") as on_progress:
         found = plan_of(plan, config, on_progress)
     show(found)
     write_results(plan.json, found.as_json())
@@ -50,7 +50,7 @@ def read_plan_flags(arguments: Sequence[str]) -> tuple[PlanConfig, TrainConfig]:
     plan, config = read_described(PlanConfig, USAGE, arguments)
     if config.resume is not False:
         raise ConfigError(
-            [f"--resume={config.resume} has no place in a plan; give the flags of a new run"]
+            [f"--resume={config.resume} cannot be planned. Use the flags of a new run"]
         )
     return plan, config
 
@@ -67,7 +67,7 @@ def show(plan: "Plan") -> None:
 
 def table_of(plan: "Plan") -> Table:
     """A row for every way to spread the run."""
-    epoch = () if plan.num_samples is None else ("updates/epoch",)
+    epoch = () if plan.num_samples is None else ("steps/epoch",)
     verdict = () if plan.gpu_bytes is None else ("fits",)
     names = ("GPUs", "strategy", "batch", "effective", *epoch, "lr", "weights", "optimizer")
     table = Table(
@@ -109,9 +109,10 @@ def captions(plan: "Plan") -> Iterator[str]:
         f"{'float32' if plan.precision == 'no' else plan.precision}"
     )
     yield (
-        "batch: samples that a GPU takes at a time; step: batch, activations and gradients at "
-        "their peak; capture: copies made once, at the first step, on the GPU or else on the host; "
-        "trial: a process that tries the compiled step, where the GPU has that much memory free"
+        "batch: micro-batch per GPU; step: peak of batch, activations and gradients; capture: "
+        "temporary copies during CUDA graph capture at the first step, on the GPU or else in host "
+        "memory; trial: memory of the process that tries the compiled step, if the GPU has that "
+        "much free"
     )
     for row in plan.rows:
         if row.fault is not None:
@@ -119,11 +120,11 @@ def captions(plan: "Plan") -> Iterator[str]:
     disks = {row.disk for row in plan.rows if row.disk is not None}
     for disk in sorted(disks, key=lambda each: each.most_bytes):
         yield (
-            f"disk: {num_bytes(disk.checkpoint_bytes)} a checkpoint, at most "
+            f"disk: {num_bytes(disk.checkpoint_bytes)} per checkpoint, at most "
             f"{disk.num_checkpoints} at a time: {num_bytes(disk.most_bytes)}"
         )
     if not plan.is_possible:
         yield (
-            "nothing of this can be done: take fewer samples at a time (--batch_size with "
-            "--global_batch_size), share the weights (--parallelism.dp_shard=-1), or use more GPUs"
+            "Nothing fits. Use a smaller micro-batch (--batch_size with --global_batch_size), "
+            "shard the weights (--parallelism.dp_shard=-1), or use more GPUs"
         )

@@ -15,7 +15,7 @@ from manyhands.training.processes import needs_workers, train_here, train_in_wor
 USAGE = """manyhands train --dataset.root=DIR --policy.type=act [--flag=value ...]
 
 Also accepted: --flag value, flag=value, --policy=act, --config FILE (YAML, JSON or a run).
---print_config shows the configuration that would run."""
+--print_config prints the resolved configuration and exits."""
 
 
 def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
@@ -36,5 +36,7 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    print("manyhands: not a script; run: python -m manyhands train FLAGS", file=sys.stderr)
+    print(
+        "manyhands: not started as a script. Run: python -m manyhands train FLAGS", file=sys.stderr
+    )
     sys.exit(2)

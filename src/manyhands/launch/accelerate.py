@@ -88,8 +88,8 @@ def _refuse_what_one_process_drops(command: AccelerateCommand) -> None:
     if shards or (command.count("num_machines") or 1) > 1:
         what = "the sharding of its config file" if shards else "its other machines"
         raise EnvironmentFault(
-            f"accelerate launch --cpu forgets {what}; "
-            "leave out --cpu and give --policy.device=cpu to the training program"
+            f"accelerate launch --cpu drops {what}. Remove --cpu and pass --policy.device=cpu to "
+            "the training program"
         )
 
 

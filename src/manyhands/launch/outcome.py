@@ -32,12 +32,12 @@ class Death:
     def how(self) -> str:
         """What to say of it."""
         if self.code == -signal.SIGKILL:
-            return "was ended by SIGKILL; if nobody did that, the machine ran out of memory"
+            return "was killed by SIGKILL, probably out of memory"
         if self.code < 0:
-            return f"was ended by {signal.Signals(-self.code).name}"
+            return f"was killed by {signal.Signals(-self.code).name}"
         if self.code in (0, STOPPED):
-            return f"left before the others, with exit code {self.code}"
-        return f"ended with exit code {self.code}; what it said is above"
+            return f"exited before the others, with exit code {self.code}"
+        return f"failed with exit code {self.code}; see its output above"
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from manyhands.errors import ConfigError
 TEMPLATE = Path(__file__).with_name("train.sbatch")
 MARK = re.compile("@([A-Z_]+)@")
 LOGS = Path("logs")
-REQUEUE = """    # A job that was canceled stays so; any other queues again.
+REQUEUE = """    # Requeue the job unless it was canceled.
     state=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T)
     if [[ $state != COMPLETING && $state != CANCELLED ]]; then
-        echo "stopped on request; queues again to continue"
+        echo "stopped on request; requeued to continue"
         scontrol requeue "$SLURM_JOB_ID"
     fi"""
 SUBMIT_AGAIN = """    echo "stopped on request; submit again to continue"
@@ -84,12 +84,12 @@ def directives(config: SlurmConfig, job: Job) -> Iterator[str]:
         if value is not None:
             yield f"#SBATCH --{option}={shlex.quote(str(value))}"
     yield from (f"#SBATCH {shlex.quote(option)}" for option in config.options)
-    yield "# A requeued job keeps its number, %j, and goes on in the same files."
+    yield "# A requeued job has the same number, %j, and appends to the same files."
     yield f"#SBATCH --output={LOGS}/train_%j.out"
     yield f"#SBATCH --error={LOGS}/train_%j.err"
     yield "#SBATCH --open-mode=append"
     if config.signal_s:
-        yield "# This many seconds before the time limit, the run is asked to save and leave."
+        yield "# This many seconds before the time limit, SLURM asks the run to save and exit."
         yield f"#SBATCH --signal=USR1@{config.signal_s}"
     yield "#SBATCH --requeue" if config.requeue else "#SBATCH --no-requeue"
 

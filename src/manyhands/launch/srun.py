@@ -62,7 +62,7 @@ def _expanded(part: str) -> list[str]:
 def _numbers(text: str) -> list[str]:
     first, _, last = text.partition("-")
     if not first.isdecimal() or (last and not last.isdecimal()):
-        raise EnvironmentFault(f"SLURM's node list holds the range {text}, which is none")
+        raise EnvironmentFault(f"SLURM_JOB_NODELIST contains the invalid range {text}")
     return [str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1)]
 
 

@@ -93,8 +93,8 @@ def listen(address: str, port: int | None, named_by: str) -> socket.socket:
         return socket.create_server((address, port or 0))
     except OSError as error:
         raise EnvironmentFault(
-            f"port {port}, set by {named_by}, cannot be used: {error.strerror}; "
-            "choose another, or leave it out where all processes are on one machine"
+            f"port {port}, set by {named_by}, cannot be used: {error.strerror}. Choose another, "
+            "or remove it if all processes run on one machine"
         ) from error
 
 

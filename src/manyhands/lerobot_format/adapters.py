@@ -36,8 +36,8 @@ def read_settings(folder: Path) -> Settings | None:
     settings = read_json(path)
     if str(settings.get("peft_type")) != "LORA":
         raise CheckpointError(
-            f"{path}: adapters of type {settings.get('peft_type')} do not exist here, only LORA; "
-            "merge them with peft, and use the policy that this makes"
+            f"{path}: adapters of type {settings.get('peft_type')} are not supported, only LORA. "
+            "Merge them with peft and use the merged policy"
         )
     return settings
 

@@ -31,12 +31,12 @@ def model_card(
     assert config.policy is not None
     front = yaml.safe_dump(_front_matter(config, facts), sort_keys=False, allow_unicode=True)
     kind = policy_title(config.policy.type)
-    averaged = ["The weights are the running average of those that were trained."]
+    averaged = ["The weights are an exponential moving average (EMA) of the trained weights."]
     sections = [
         f"# {repo_id.rpartition('/')[2]}",
-        f"A policy for a robot: {kind}, which turns observations into actions.",
+        f"A robot policy: {kind}, which maps observations to actions.",
         *(averaged if is_average else []),
-        f"## What it reads and predicts\n\n{_feature_table(config)}",
+        f"## Inputs and outputs\n\n{_feature_table(config)}",
         f"## Training\n\n{_table(_training_rows(config, facts, rows))}",
         f"## Use\n\n{_usage(repo_id)}",
     ]
@@ -94,16 +94,16 @@ def _training_rows(
     yield "frames", _count(data.get("num_frames"))
     yield "frames per second", _number(data.get("fps"))
     yield "dataset fingerprint", data.get("fingerprint")
-    yield "started from", _origin(config)
+    yield "pretrained weights", _origin(config)
     yield "parameters", _count(model.get("num_parameters"))
-    yield "optimizer updates", _count(config.steps)
-    yield "samples per update", _batch_told(batch)
+    yield "optimizer steps", _count(config.steps)
+    yield "samples per step", _batch_told(batch)
     yield "optimizer", _optimizer_told(config, batch)
     yield "precision", facts.get("precision")
     yield "seed", config.seed
-    yield "loss at the end", _last(rows, "loss")
-    yield "held-out loss at the end", _last(rows, "held_out_loss")
-    yield "held-out loss of the average", _last(rows, "held_out_loss_ema")
+    yield "final loss", _last(rows, "loss")
+    yield "final held-out loss", _last(rows, "held_out_loss")
+    yield "final held-out loss of the EMA", _last(rows, "held_out_loss_ema")
     yield (
         "versions",
         ", ".join(f"{name} {each}" for name, each in versions.items()),

@@ -58,7 +58,7 @@ class TrainingState:
     schedule: ScheduleState | None = None
     scaler: dict[str, float] = field(default_factory=dict)
     samples_per_step: int = 0
-    """Samples of one update over all ranks; zero where that was not written down."""
+    """Samples per step over all ranks; zero if not stored."""
     is_sharded: bool = False
     """Whether the optimizer's tensors are elsewhere, in shards."""
 
@@ -92,7 +92,7 @@ def read_training_state(folder: Path) -> TrainingState:
 def read_progress(folder: Path) -> TrainingState:
     """Read how far a run was, and leave its optimizer aside."""
     if not folder.is_dir():
-        raise CheckpointError(f"{folder} is missing: this checkpoint cannot be resumed from")
+        raise CheckpointError(f"{folder} is missing: the checkpoint cannot be resumed")
     document = read_json(folder / STEP_FILE)
     own = read_json(folder / OWN_FILE) if (folder / OWN_FILE).exists() else {}
     try:
@@ -139,7 +139,7 @@ def nested_state(tensors: Mapping[str, Tensor], file: Path) -> dict[int, dict[st
     for key, tensor in tensors.items():
         index = state_place(key)
         if index is None:
-            raise CheckpointError(f"{file} holds an unknown tensor {key}")
+            raise CheckpointError(f"{file} contains an unknown tensor {key}")
         state[index][key.rpartition("/")[2]] = tensor
     return dict(state)
 

@@ -12,7 +12,7 @@ _END = 2**53
 def whole_number(value: object, name: str, least: int = 0) -> int:
     """A value that must be a whole number; a ValueError names it."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _END:
-        raise ValueError(f"{name} must be a whole number from {least} on, not {value!r:.60}")
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r:.60}")
     return value
 
 
@@ -21,11 +21,13 @@ def real_numbers(table: pa.Table, name: str) -> np.ndarray:
     column = table[name]
     is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if column.null_count or not is_number:
-        raise ValueError(f"column {name} must hold a number in every row")
+        raise ValueError(f"column {name} must have a number in every row")
     values: np.ndarray = column.to_numpy()
     is_fine = (values >= 0) & (values < _END)
     if not is_fine.all():
-        raise ValueError(f"column {name} holds {values[~is_fine][0]} instead of a number from 0 on")
+        raise ValueError(
+            f"column {name} contains {values[~is_fine][0]}, not a number of at least 0"
+        )
     return values
 
 
@@ -34,7 +36,7 @@ def whole_numbers(table: pa.Table, name: str) -> np.ndarray:
     values = real_numbers(table, name)
     whole = values.astype(np.int64)
     if (whole != values).any():
-        raise ValueError(f"column {name} holds {values[whole != values][0]}, no whole number")
+        raise ValueError(f"column {name} contains {values[whole != values][0]}, not an integer")
     return whole
 
 
@@ -45,6 +47,6 @@ def counted_order(numbers: Sequence[int] | np.ndarray, noun: str) -> np.ndarray:
     wrong = np.flatnonzero(ranked != np.arange(len(ranked)))
     if wrong.size:
         place = int(wrong[0])
-        fault = f"{place - 1} comes twice" if ranked[place] < place else f"{place} is missing"
+        fault = f"{place - 1} appears twice" if ranked[place] < place else f"{place} is missing"
         raise ValueError(f"{noun} must be numbered 0 to {len(ranked) - 1}, but {fault}")
     return order

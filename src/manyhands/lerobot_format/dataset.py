@@ -74,7 +74,7 @@ def _check_tasks(root: Path, tasks: list[str], info: DatasetInfo) -> None:
         # More tasks than counted do no harm: not every tool that adds some counts again.
         if len(tasks) < info.total_tasks:
             raise ValueError(
-                f"{names.INFO_FILE} counts {info.total_tasks} tasks, here are {len(tasks)}"
+                f"{names.INFO_FILE} declares {info.total_tasks} tasks, but there are {len(tasks)}"
             )
 
 

@@ -61,8 +61,8 @@ class DatasetInfo:
         """Where a video file lies inside the dataset folder."""
         if self.video_path is None:
             raise DatasetError(
-                f"{names.INFO_FILE} declares the video {video_key} but its video_path is null; "
-                "enter where its videos are"
+                f"{names.INFO_FILE} declares the video {video_key} but its video_path is null. "
+                "Set video_path"
             )
         return self._filled(self.video_path, chunk_index, file_index, video_key=video_key)
 
@@ -113,14 +113,14 @@ def _major_version(version: object) -> int:
     known = r"v?(2\.[01]|3\.\d+)(\.\d+)?"
     match = re.fullmatch(known, version, re.ASCII) if isinstance(version, str) else None
     if match is None:
-        raise ValueError(f"unknown format version {version!r:.60}; v2.0, v2.1 and v3.x can be read")
+        raise ValueError(f"unknown format version {version!r:.60}; supported: v2.0, v2.1 and v3.x")
     return int(match[1][0])
 
 
 def _check_reserved(features: Mapping[str, Feature]) -> None:
     for key in names.RESERVED_FEATURES.keys() & features.keys():
         if not features[key].is_number or math.prod(features[key].shape) != 1:
-            raise ValueError(f"feature {key} must be a single number")
+            raise ValueError(f"feature {key} must be a scalar")
 
 
 def _counters(document: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _remarks(document: dict[str, Any]) -> dict[str, Any]:
     """What is only kept."""
     robot_type, splits = document.get("robot_type"), document.get("splits")
     if robot_type is not None and not isinstance(robot_type, str):
-        raise ValueError(f"robot_type must be a text or null, not {robot_type!r:.60}")
+        raise ValueError(f"robot_type must be a string or null, not {robot_type!r:.60}")
     if splits is not None and not isinstance(splits, dict):
         raise ValueError(f"splits must be an object, not {splits!r:.60}")
     tools = document.get("tools")

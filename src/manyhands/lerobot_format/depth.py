@@ -46,7 +46,7 @@ def parse_depth_scale(info: Mapping[str, Any]) -> DepthScale:
         raise ValueError(f"video.use_log must be true or false, not {scale.use_log!r:.60}")
     if not 0 <= scale.min < scale.max:
         raise ValueError(
-            f"video.depth_min {scale.min:g} must lie from 0 to video.depth_max {scale.max:g}"
+            f"video.depth_min {scale.min:g} must be from 0 to video.depth_max {scale.max:g}"
         )
     if scale.use_log and scale.min + scale.shift <= 0:
         raise ValueError(
@@ -60,7 +60,6 @@ def _length(info: Mapping[str, Any], key: str, default: float) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not abs(value) < 1e9:
         raise ValueError(
-            f"{key} must be a length in meters, not {value!r:.60}; "
-            "enter the one that the videos were recorded with"
+            f"{key} must be a length in meters, not {value!r:.60}. Set the value used at recording"
         )
     return float(value)

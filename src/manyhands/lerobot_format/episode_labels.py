@@ -41,7 +41,7 @@ def joined_labels(tables: Sequence[pa.Table]) -> pa.Table:
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
-        raise ValueError(f"labels of episodes do not fit together: {error}") from None
+        raise ValueError(f"labels of episodes have different types: {error}") from None
 
 
 def _from_table(file: Path) -> pa.Table:

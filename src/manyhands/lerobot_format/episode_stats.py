@@ -38,8 +38,8 @@ def read_episode_stats(
     absent = [number for number in numbers if number not in found]
     if absent:
         raise DatasetError(
-            f"{root / where} has no statistics of episode {', '.join(map(str, absent[:8]))}; "
-            "copy or download the dataset again"
+            f"{root / where} has no statistics of episode {', '.join(map(str, absent[:8]))}; copy "
+            "or download the dataset again"
         )
     return [found[number] for number in numbers]
 
@@ -56,7 +56,7 @@ def _from_lines(
             continue
         with faults_of(path):
             if number in found:
-                raise ValueError(f"episode {number} comes twice")
+                raise ValueError(f"episode {number} appears twice")
             found[number] = parse_stats(stats, info.features)
     return found
 
@@ -99,7 +99,7 @@ def _check_types(table: pa.Table) -> None:
     numbers = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_null)
     for field in table.schema:
         if not any(is_number(leaf_type(field.type)) for is_number in numbers):
-            raise ValueError(f"column {field.name} must hold numbers, not {field.type}")
+            raise ValueError(f"column {field.name} must contain numbers, not {field.type}")
 
 
 def _document(row: dict[str, Any]) -> dict[str, dict[str, Any]]:

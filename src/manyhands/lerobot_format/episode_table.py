@@ -85,7 +85,7 @@ def check_episodes(episodes: EpisodeTable, info: DatasetInfo) -> None:
         raise ValueError("there are no episodes")
     if info.total_episodes not in (0, count):
         raise ValueError(
-            f"{names.INFO_FILE} counts {info.total_episodes} episodes, here are {count}"
+            f"{names.INFO_FILE} declares {info.total_episodes} episodes, but there are {count}"
         )
     borders = np.concatenate([[0], episodes.to_index[:-1]])
     gap = (episodes.from_index != borders) | (episodes.to_index < episodes.from_index)
@@ -93,17 +93,18 @@ def check_episodes(episodes: EpisodeTable, info: DatasetInfo) -> None:
         number = int(np.argmax(gap))
         start, stop = int(episodes.from_index[number]), int(episodes.to_index[number])
         raise ValueError(
-            f"episode {number} covers frames {start} to {stop}, but must begin at {borders[number]}"
+            f"episode {number} covers frames {start} to {stop}, but must start at {borders[number]}"
         )
     num_frames = int(episodes.to_index[-1])
     if info.total_frames not in (0, num_frames):
         raise ValueError(
-            f"{names.INFO_FILE} counts {info.total_frames} frames, the episodes have {num_frames}"
+            f"{names.INFO_FILE} declares {info.total_frames} frames, but the episodes have "
+            f"{num_frames}"
         )
 
 
 def checked_tasks(tasks: object) -> list[str]:
     """The tasks of an episode, which must be texts."""
     if not isinstance(tasks, list) or not all(isinstance(task, str) for task in tasks):
-        raise ValueError(f"tasks must be a list of texts for every episode, not {tasks!r:.60}")
+        raise ValueError(f"tasks must be a list of strings for every episode, not {tasks!r:.60}")
     return tasks

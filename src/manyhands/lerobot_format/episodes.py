@@ -79,7 +79,7 @@ def episode_files(root: Path) -> list[Path]:
     # Some systems leave files of their own beside each file, under names with a dot in front.
     files = [path for path in entries if path.suffix == ".parquet" and path.name[0] != "."]
     if not files:
-        raise DatasetError(f"{folder} holds no episodes; copy or download the dataset again")
+        raise DatasetError(f"{folder} contains no episodes; copy or download the dataset again")
     return sorted(files)
 
 
@@ -121,7 +121,7 @@ def _read_all(
 
 def _task_lists(column: pa.ChunkedArray) -> list[list[str]]:
     if not is_text(leaf_type(column.type)):
-        raise ValueError(f"column {_TASKS} must hold texts, not {column.type}")
+        raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
     return [checked_tasks(tasks) for tasks in column.to_pylist()]
 
 
@@ -131,7 +131,7 @@ def _check_lengths(columns: dict[str, np.ndarray]) -> None:
     if wrong.size:
         number = int(wrong[0])
         raise ValueError(
-            f"episode {number} has the length {columns[_LENGTH][number]}, but covers frames "
+            f"episode {number} has length {columns[_LENGTH][number]}, but covers frames "
             f"{columns[_FROM_INDEX][number]} to {columns[_TO_INDEX][number]}"
         )
 
@@ -179,14 +179,14 @@ def _row(number: int, record: EpisodeRecord) -> dict[str, Any]:
 def _check_alike(rows: list[dict[str, Any]]) -> None:
     """Refuse episodes of which one has a column that another lacks."""
     if not rows:
-        raise DatasetError("a dataset needs at least one episode; none was given")
+        raise DatasetError("a dataset needs at least one episode")
     forms = [{key: np.ndim(value) for key, value in row.items()} for row in rows]
     for number, form in enumerate(forms):
         unlike = sorted({key for key, _ in form.items() ^ forms[0].items()})
         if unlike:
             raise DatasetError(
-                f"episode {number} has other columns than episode 0: {', '.join(unlike[:8])}; "
-                "all episodes need the same cameras and statistics"
+                f"episode {number} has other columns than episode 0: {', '.join(unlike[:8])}. "
+                "Record all episodes with the same cameras and statistics"
             )
 
 

@@ -83,7 +83,9 @@ def feature_document(feature: Feature) -> dict[str, Any]:
 
 def _parse_feature(key: str, entry: Any) -> Feature:
     if key in ("", ".", "..") or "/" in key or not key.isprintable():
-        raise ValueError(f"feature name {key!r:.100} must not hold a slash, nor stand for a folder")
+        raise ValueError(
+            f"feature name {key!r:.100} must not contain a slash, nor be a folder name such as .."
+        )
     if not isinstance(entry, Mapping):
         raise ValueError(f"feature {key} must be an object, not {entry!r:.60}")
     feature = Feature(
@@ -93,7 +95,9 @@ def _parse_feature(key: str, entry: Any) -> Feature:
         info={**_stream_facts(key, entry, "video_info"), **_stream_facts(key, entry, "info")},
     )
     if feature.is_camera and len(feature.shape) != 3:
-        raise ValueError(f"feature {key}: a camera needs three sizes, not {list(feature.shape)}")
+        raise ValueError(
+            f"feature {key}: a camera needs a shape of three sizes, not {list(feature.shape)}"
+        )
     if feature.is_number and not _is_number_type(feature.dtype):
         raise ValueError(f"feature {key}: unknown dtype {feature.dtype!r:.60}")
     _check_depth(key, feature)
@@ -107,7 +111,7 @@ def _parse_shape(key: str, shape: object) -> tuple[int, ...]:
         raise ValueError(f"feature {key} must have 1 to {MAX_DIMS} dimensions, not {len(shape)}")
     sizes = tuple(whole_number(size, f"feature {key}: a size in shape", least=1) for size in shape)
     if math.prod(sizes) >= _MAX_VALUES:
-        raise ValueError(f"feature {key}: shape {list(sizes)} is larger than a row can be")
+        raise ValueError(f"feature {key}: shape {list(sizes)} is too large for a row")
     return sizes
 
 

@@ -27,9 +27,9 @@ def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:
     try:
         # Reading a pipe or a device would wait for ever.
         if path.exists() and not path.is_file():
-            raise fault(f"{path} is no file; copy or download its folder again")
+            raise fault(f"{path} is not a file; copy or download its folder again")
         if path.stat().st_size > MAX_TEXT_BYTES:
-            raise ValueError(f"it has more than {MAX_TEXT_BYTES:,} bytes")
+            raise ValueError(f"it is larger than {MAX_TEXT_BYTES:,} bytes")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise fault(f"{path} is missing; copy or download its folder again") from None
@@ -58,7 +58,7 @@ def read_json(path: Path, fault: type[UserError] = CheckpointError) -> dict[str,
     except ValueError as error:
         raise fault(f"{path} cannot be read as JSON: {error}; copy or download it again") from None
     if not isinstance(document, dict):
-        raise fault(f"{path} must hold a JSON object, not {document!r:.60}")
+        raise fault(f"{path} must contain a JSON object, not {document!r:.60}")
     return document
 
 
@@ -76,7 +76,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
-            f"{path} is damaged or no safetensors file ({error}); copy it again from its source"
+            f"{path} is damaged or not a safetensors file ({error}); copy it again from its source"
         ) from None
 
 

@@ -45,7 +45,7 @@ def lifted_processors(
     inputs, targets, outputs = (_buffers(weights, place) for place in (INPUTS, TARGETS, OUTPUTS))
     if not (inputs or targets or outputs):
         raise CheckpointError(
-            f"{folder} has neither policy_preprocessor.json nor, as older policies, statistics "
+            f"{folder} has neither policy_preprocessor.json nor, as in older policies, statistics "
             "among its weights; copy or download the folder again"
         )
     modes: Modes = getattr(config, "normalization_mapping", {})
@@ -55,7 +55,7 @@ def lifted_processors(
         before = seen | _lifted(actions, modes, targets or outputs)
         after = seen | _lifted(actions, modes, outputs or targets)
     except ValueError as error:
-        raise CheckpointError(f"{folder} holds {error}; download or train it again") from None
+        raise CheckpointError(f"{folder}: {error}. Download or train it again") from None
     return Processors(
         inputs=Scaling(config.input_features | actions, modes, before),
         outputs=Scaling(actions, modes, after),
@@ -76,7 +76,7 @@ def _lifted(features: Mapping[str, PolicyFeature], modes: Modes, buffers: Buffer
     buffer_of = {name: f"buffer_{name.replace('.', '_')}" for name in features}
     strangers = sorted(buffers.keys() - set(buffer_of.values()))
     if strangers:
-        raise ValueError(f"statistics {', '.join(strangers)} of no feature in its config.json")
+        raise ValueError(f"statistics {', '.join(strangers)} belong to no feature in config.json")
     return {
         name: _values(name, buffers.get(buffer_of[name], {}))
         for name, feature in features.items()
@@ -86,9 +86,9 @@ def _lifted(features: Mapping[str, PolicyFeature], modes: Modes, buffers: Buffer
 
 def _values(name: str, buffer: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     if not buffer:
-        raise ValueError(f"no statistics of {name}, which its config.json scales")
+        raise ValueError(f"statistics of {name} are missing, but config.json normalizes it")
     for statistic, value in buffer.items():
         if not torch.isfinite(value).all():
-            raise ValueError(f"a {statistic} of {name} that is not finite, as if it was never set")
+            raise ValueError(f"{statistic} of {name} is not finite, as if it was never set")
     # The copy frees the statistics from the file, which may be replaced while they live.
     return {key: value.to(torch.float32, copy=True).numpy() for key, value in buffer.items()}

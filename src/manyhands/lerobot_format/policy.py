@@ -38,7 +38,7 @@ def read_config(folder: Path) -> PolicyConfig:
     path = folder / CONFIG_FILE
     document = read_json(path)
     if "type" not in document:
-        raise CheckpointError(f"{path} has no key type; it must name the policy, such as act")
+        raise CheckpointError(f"{path} has no key type. Set it to the policy's type, such as act")
     kind = str(document.pop("type"))
     if kind not in POLICY_TYPES:
         raise CheckpointError(f"{path}: policy type {unknown_type(kind)}")
@@ -82,13 +82,13 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
     path = weights_file(folder)
     if not path.is_file() and (folder / "pytorch_model.bin").is_file():
         raise CheckpointError(
-            f"{folder} holds pytorch_model.bin, a pickle; weights must be safetensors: "
-            f"save the policy again with LeRobot to get {WEIGHTS_FILE}"
+            f"{folder} contains pytorch_model.bin, a pickle; weights must be safetensors. Save "
+            f"the policy again with LeRobot to get {WEIGHTS_FILE}"
         )
     if not path.is_file() and (folder.parent / TRAINING_STATE / SHARDS).is_dir():
         raise CheckpointError(
-            f"{path} is missing: this checkpoint holds shards; put them together with "
-            f"manyhands convert --checkpoint={folder.parent}"
+            f"{path} is missing: this checkpoint contains shards. Consolidate them: manyhands "
+            f"convert --checkpoint={folder.parent}"
         )
     return read_tensors(path)
 

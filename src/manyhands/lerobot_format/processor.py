@@ -55,7 +55,7 @@ class Scaling:
     stats: Stats
     eps: float = 1e-8
     observation_keys: list[str] | None = None
-    """Observations it is limited to; None means all."""
+    """Observations to normalize; None: all."""
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,14 @@ def _file_of(folder: Path, name: str) -> Path:
 def _read_steps(path: Path, known: tuple[str, ...]) -> dict[str, Step]:
     steps = read_json(path).get("steps")
     if not isinstance(steps, list) or not all(_is_step(step) for step in steps):
-        raise CheckpointError(f"{path}: steps must be a list of objects with a config each")
+        raise CheckpointError(f"{path}: steps must be a list of objects, each with a config")
     by_name: dict[str, Step] = {}
     for step in steps:
         name = _name_of(step)
         if name not in known:
             raise CheckpointError(f"{path}: unknown processor step {name}{nearest(name, known)}")
         if name in by_name:
-            raise CheckpointError(f"{path}: the step {name} stands there twice; keep one")
+            raise CheckpointError(f"{path}: step {name} appears twice. Remove one")
         by_name[name] = step
     _refuse_casts(by_name.get(_DEVICE, {}), path)
     return by_name
@@ -218,7 +218,7 @@ def _refuse_casts(step: Step, path: Path) -> None:
 def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> Scaling:
     step = steps.get(name)
     if step is None:
-        raise CheckpointError(f"{path}: its steps are without {name}")
+        raise CheckpointError(f"{path}: step {name} is missing")
     hints = {
         "eps": float,
         "features": dict[str, PolicyFeature],
@@ -228,7 +228,7 @@ def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> Scaling:
     settings = _settings(step, hints, path)
     for key in ("features", "norm_map"):
         if key not in settings:
-            raise CheckpointError(f"{path}: the step {name} has no {key}")
+            raise CheckpointError(f"{path}: step {name} has no {key}")
     return Scaling(
         features=settings["features"],
         norm_map=settings["norm_map"],
@@ -246,12 +246,12 @@ def _read_tokenizing(path: Path, steps: dict[str, Step]) -> Tokenizing | None:
     texts = dict.fromkeys(("task_key", "padding_side", "padding", "tokenizer_name"), str)
     settings = _settings(step, numbers | texts, path)
     if "tokenizer_name" not in settings:
-        raise CheckpointError(f"{path}: the step {_TOKENIZER} has no tokenizer_name")
+        raise CheckpointError(f"{path}: step {_TOKENIZER} has no tokenizer_name")
     # From 0.6.2 on a policy's folder may have the tokenizer in it, by a name relative to itself.
     own = _settings({"config": step.get("artifacts") or {}}, {"tokenizer_name": str}, path)
     name = own.get("tokenizer_name")
     if name is not None and Path(name).name != name:
-        raise CheckpointError(f"{path}: the tokenizer {name} must lie in the folder itself")
+        raise CheckpointError(f"{path}: the tokenizer {name} must be inside the folder")
     folder = None if name is None else path.parent / name
     return Tokenizing(**settings, ends_lines=_NEW_LINE in steps, folder=folder)
 
@@ -273,7 +273,7 @@ def _read_stats(path: Path, state_file: str | None, features: Iterable[str]) -> 
     if state_file is None:
         return {}
     if Path(state_file).name != state_file:
-        raise CheckpointError(f"{path}: state_file {state_file} must lie in the folder itself")
+        raise CheckpointError(f"{path}: state_file {state_file} must be inside the folder")
     stats: Stats = {}
     for name, tensor in read_tensors(path.parent / state_file).items():
         feature, _, key = name.rpartition(".")

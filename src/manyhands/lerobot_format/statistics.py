@@ -37,7 +37,7 @@ def _parse_feature_stats(
     stats = {name: _array(f"{name} of {key}", value) for name, value in document.items()}
     for name, value in stats.items():
         if not _fits(name, value, features.get(key)):
-            raise ValueError(f"{name} of {key} has the shape {list(value.shape)}")
+            raise ValueError(f"{name} of {key} has the unexpected shape {list(value.shape)}")
     return stats
 
 
@@ -45,11 +45,11 @@ def _array(name: str, value: Any) -> np.ndarray:
     try:
         array = np.atleast_1d(np.asarray(value))
     except (OverflowError, ValueError):
-        raise ValueError(f"{name} is {value!r:.60}, which has no shape") from None
+        raise ValueError(f"{name} is {value!r:.60}, which has no valid shape") from None
     # The extremes of truth values are stored as such.
     array = array.astype(np.float64) if array.dtype.kind == "b" else array
     if array.dtype.kind not in "if" or not array.size:
-        raise ValueError(f"{name} is {value!r:.60}, which is no number")
+        raise ValueError(f"{name} is {value!r:.60}, which is not a number")
     return array
 
 

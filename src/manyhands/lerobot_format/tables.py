@@ -57,7 +57,7 @@ def _line(path: Path, number: int, line: str) -> dict[str, Any]:
     except ValueError as error:
         raise damaged(path, f"line {number}: {error}") from None
     if not isinstance(document, dict):
-        raise damaged(path, f"line {number} must hold a JSON object, not {document!r:.60}")
+        raise damaged(path, f"line {number} must be a JSON object, not {document!r:.60}")
     return document
 
 
@@ -80,7 +80,7 @@ def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
         raise DatasetError(f"{path} has no column {', '.join(absent)}")
     repeated = [name for name in columns if present.count(name) > 1]
     if repeated:
-        raise damaged(path, f"there are several columns {', '.join(repeated)}")
+        raise damaged(path, f"duplicate columns {', '.join(repeated)}")
     return footer
 
 
@@ -89,7 +89,7 @@ def check_is_file(path: Path) -> None:
     try:
         if path.is_file():
             return
-        fault = "no file" if path.exists() else "missing"
+        fault = "not a file" if path.exists() else "missing"
     except OSError as error:
         raise unreadable(path, error) from None
     raise DatasetError(f"{path} is {fault}; copy or download the dataset again")
@@ -133,14 +133,14 @@ def _check_memory(path: Path, footer: pq.FileMetaData, columns: Collection[str])
     # a damaged footer makes pyarrow abort the process.
     num_values = footer.num_rows * len(columns)
     if num_values * _LEAST_BYTES > memory_of_machine():
-        raise damaged(path, f"it declares {num_values} values, more than memory can hold")
+        raise damaged(path, f"it declares {num_values} values, which do not fit in memory")
 
 
 def _check_whole(table: pa.Table, num_rows: int) -> None:
     """Refuse what a damaged page makes of a table."""
     table.validate(full=True)
     if table.num_rows != num_rows:
-        raise ValueError(f"{table.num_rows} rows can be read, and {num_rows} must be there")
+        raise ValueError(f"it has {table.num_rows} readable rows instead of {num_rows}")
 
 
 def leaf_type(kind: pa.DataType) -> pa.DataType:

@@ -30,18 +30,18 @@ def read_tasks(root: Path) -> list[str]:
     table = read_columns(path, [names.TASK_INDEX, text])
     with faults_of(path):
         if not is_text(table[text].type):
-            raise ValueError(f"column {text} must hold texts, not {table[text].type}")
+            raise ValueError(f"column {text} must contain strings, not {table[text].type}")
         return tasks_in_order(whole_numbers(table, names.TASK_INDEX), table[text].to_pylist())
 
 
 def tasks_in_order(numbers: Sequence[int] | np.ndarray, texts: Sequence[object]) -> list[str]:
     """Texts sorted by number; a ValueError tells numbers or texts that name no tasks."""
     if not texts:
-        raise ValueError("there are no tasks, but every frame belongs to one")
+        raise ValueError("the dataset has no tasks, but every frame needs one")
     tasks = [texts[place] for place in counted_order(numbers, "tasks")]
     for number, task in enumerate(tasks):
         if not isinstance(task, str):
-            raise ValueError(f"task {number} must be a text, not {task!r:.60}")
+            raise ValueError(f"task {number} must be a string, not {task!r:.60}")
     return [str(task) for task in tasks]
 
 

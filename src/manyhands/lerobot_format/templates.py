@@ -13,7 +13,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 def filled(template: object, values: Mapping[str, int | str]) -> str:
     """The path a template names; a ValueError says why it names none inside the folder."""
     if not isinstance(template, str) or len(template) > _MAX_CHARACTERS:
-        raise _unfillable(template, f"it must be a text of at most {_MAX_CHARACTERS} characters")
+        raise _unfillable(template, f"it must be a string of at most {_MAX_CHARACTERS} characters")
     try:
         _check_fields(template, frozenset(values))
         path = template.format(**values)
@@ -31,9 +31,9 @@ def _check_fields(template: str, known: frozenset[str]) -> None:
         if field is None:
             continue
         if field not in known:
-            raise ValueError(f"{{{field}}} is none of {', '.join(sorted(known))}")
+            raise ValueError(f"{{{field}}} is not one of {', '.join(sorted(known))}")
         if conversion or not _WIDTH.fullmatch(width or ""):
-            raise ValueError(f"{{{field}}} is written in an unknown way")
+            raise ValueError(f"{{{field}}} has an unsupported format")
 
 
 def _leads_out(path: str) -> bool:

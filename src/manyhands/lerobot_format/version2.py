@@ -72,7 +72,9 @@ def read_stats(root: Path, info: DatasetInfo) -> Stats:
             parts.append(aggregate_stats([stats for _, stats in block]))
         counted_order(numbers, "episodes")
         if len(numbers) != info.total_episodes:
-            raise ValueError(f"{info.total_episodes} episodes need a line, here are {len(numbers)}")
+            raise ValueError(
+                f"expected a line for each of {info.total_episodes} episodes, found {len(numbers)}"
+            )
         return parse_stats(aggregate_stats(parts), info.features)
 
 
