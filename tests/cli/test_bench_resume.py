@@ -32,21 +32,23 @@ def test_the_table_has_a_row_for_every_run_and_one_for_all(capsys):
     lines = [line for line in printed.splitlines() if "diffusion-fsdp" in line or "all" in line]
     counts = ["3", "1", "0", "2", "1", "0", "2", "0", "1", "0"]
     assert [line.split()[1:] for line in lines] == [counts, counts]
-    assert "kill -9 at 3 moments, 1 in runs of the program itself" in printed
+    assert "kill -9 at 3 moments, 1 in launched and" in printed
     assert "; 0 failures;" in printed and "seed 7, 2 min 05 s" in printed
 
 
 def test_failures_are_told_with_where_to_look(tmp_path):
     told = "\n".join(captions(result_of("act-ddp: it differs", folder=tmp_path)))
     assert "1 failures" in told and "FAILED: act-ddp: it differs" in told
-    assert f"runs are kept in {tmp_path}" in told
+    assert f"run folders: {tmp_path}" in told
 
 
 def test_a_save_that_training_waits_for_too_long_is_a_warning():
     good = Delay(state_bytes=500_000_000, update_s=0.25, sync_s=2.0, async_s=0.2)
     bad = Delay(state_bytes=500_000_000, update_s=0.25, sync_s=2.0, async_s=0.5)
     told = "\n".join(captions(result_of(tallies=[], delay=good)))
-    assert "0.20 s, one that it waits for by 2.00 s: 10.0%" in told and "WARNING" not in told
+    assert (
+        "0.20 s asynchronously and by 2.00 s synchronously: 10.0%" in told and "WARNING" not in told
+    )
     assert "WARNING: that is above 15%" in "\n".join(captions(result_of(delay=bad)))
 
 

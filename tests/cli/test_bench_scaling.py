@@ -84,7 +84,7 @@ def test_what_is_measured_without_doubt_is_told_without_warning():
 def test_an_unsteady_or_busy_machine_is_told():
     assert "10.00 ms before the others and 15.00 ms after" in told_of([row(1, times=(10.0, 15.0))])
     busy = told_of([row(1)], host=Host(False, 2, 2, busy_share=0.5))
-    assert "kept 50% of the cores busy" in busy
+    assert "used 50% of the cores" in busy
 
 
 @pytest.mark.parametrize(

@@ -57,18 +57,18 @@ def test_a_dataset_is_trained_from_its_loader_too(tiny_dataset, tiny_act, tmp_pa
     told = json.loads(file.read_text())
     assert told["with_loader"]["samples_per_s"] > 0 and told["with_loader"]["share"] > 0
     printed = capsys.readouterr().out
-    assert "eager + loader" in printed and "wait for 0 loader processes" in printed
+    assert "eager + loader" in printed and "with 0 loader processes" in printed
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--cameras=-1"], "--cameras=-1 must be at least 0"),
-        (["--with_loader"], "--with_loader needs samples"),
+        (["--with_loader"], "--with_loader needs a dataset"),
         (["--cameras=1", "--dataset.root=x"], "no effect with --dataset.root"),
         (["--compare=[fast]"], "'fast'] is not one of"),
         (["--compare=[eager,graph]"], "needs a GPU"),
-        (["--against=nowhere"], "--against=nowhere is not the file"),
+        (["--against=nowhere"], "--against=nowhere is not a Python executable"),
         (["--launch.num_processes=2"], "--launch.num_processes=2"),
         (["--step.mode=fast"], "--step.mode=fast is not one of"),
         (["--policy.no_such=1"], "no_such"),
@@ -89,11 +89,11 @@ def test_a_python_without_lerobot_is_told(tiny_act, capsys):
 def test_the_table_has_lerobot_beside_ours(step_result, capsys):
     show(step_result, BenchStepConfig())
     printed = capsys.readouterr().out
-    assert "against LeRobot" in printed and "4.00x" in printed and "71.0%" in printed
+    assert "vs LeRobot" in printed and "4.00x" in printed and "71.0%" in printed
 
 
 def test_lines_say_what_the_table_does_not(step_result):
     told = "\n".join(captions(step_result, BenchStepConfig()))
     assert "graph: host 0.50 ms, device 1.90 ms" in told and "forward" not in told
-    assert "4 loader processes, 90.0% of the samples/s of updates alone" in told
+    assert "4 loader processes, 90.0% of the samples/s without loading" in told
     assert "2 GB at 4,000 GB/s; at least 1.60 ms" in told

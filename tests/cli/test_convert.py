@@ -66,7 +66,7 @@ def test_a_name_is_looked_for_where_lerobot_keeps_datasets(
     ("flags", "message"),
     [
         (["--dataset.root=nowhere", "--output=new"], "nowhere holds no LeRobot dataset"),
-        (["--dataset.root={tiny}", "--output={tmp}"], "exists already"),
+        (["--dataset.root={tiny}", "--output={tmp}"], "already exists"),
         (["--dataset.root={tiny}", "--output={tmp}/new", "--episodes=[9]"], "0 to 3, not 9"),
         (["--merge=[{tiny},{tmp}]", "--output={tmp}/new"], "holds no LeRobot dataset"),
         (["--dataset.root={tiny}", "--output={tmp}/new", "--episode=[1]"], "mean --episodes?"),
@@ -90,7 +90,7 @@ def test_a_summary_that_cannot_be_written_is_told_before_the_work(tiny_dataset, 
 def test_what_is_worth_knowing_is_told():
     assert told(SUMMARY, Path("new")) == (
         "new: 3 episodes, 14 frames, 2 tasks, 2.0 KiB in 1.2 s; "
-        "6 of 6 video clips copied as they were"
+        "6 of 6 video clips copied without re-encoding"
     )
     odd = CopySummary(**vars(SUMMARY) | {"num_encoded_clips": 2, "dropped_columns": ["a", "b"]})
     lines = told(odd, Path("new")).splitlines()

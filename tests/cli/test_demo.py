@@ -20,5 +20,5 @@ def test_mistakes_are_told_together():
     done = run("--sed=1", "--fast=perhaps", "--print_config")
     assert done.returncode == 2
     assert "did you mean --seed?" in done.stderr
-    assert "--fast=perhaps is not true or false" in done.stderr
-    assert "--print_config belongs to manyhands train" in done.stderr
+    assert "--fast=perhaps: expects true or false" in done.stderr
+    assert "--print_config is a flag of manyhands train" in done.stderr

@@ -24,7 +24,7 @@ def test_mistakes_are_told_together():
     done = run("--dataset.rot=x", "--quick=perhaps")
     assert done.returncode == 2
     assert "did you mean --dataset.root?" in done.stderr
-    assert "--quick=perhaps is not true or false" in done.stderr
+    assert "--quick=perhaps: expects true or false" in done.stderr
 
 
 def test_a_usable_dataset_leaves_with_zero(tiny_dataset, tmp_path, capsys):

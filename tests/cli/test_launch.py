@@ -64,19 +64,19 @@ def test_the_same_script_is_written_again_but_another_stays_unless_told(folder, 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "write -- and the flags of training"),
+        ([], "add -- and the flags of training"),
         (["--nodes=2", *TRAIN], "unknown flag --dataset.root"),
         (["--node=2", "--", *TRAIN], "unknown flag --node; did you mean --nodes?"),
-        (["--nodes=none", "--", *TRAIN], "--nodes=none is not a whole number"),
-        (["--gpus_per_node=0", "--", *TRAIN], "needs --processes_per_node"),
-        (["--script=no/where.sh", "--", *TRAIN], "there is no folder no"),
+        (["--nodes=none", "--", *TRAIN], "--nodes=none: expects an integer"),
+        (["--gpus_per_node=0", "--", *TRAIN], "Set --processes_per_node=N"),
+        (["--script=no/where.sh", "--", *TRAIN], "folder no does not exist"),
         (["--", "--policy.type=act", "--output_dir=a"], "dataset"),
         (["--", *TRAIN, "--stepps=4"], "unknown flag --stepps; did you mean --steps?"),
-        (["--", *TRAIN[:2]], "give --output_dir=DIR"),
-        (["--", *TRAIN, "--resume=true"], "leave out --resume"),
-        (["--", *TRAIN, "--save_checkpoint=false"], "nothing to continue from"),
-        (["--", *TRAIN, "--launch.num_processes=2"], "see --processes_per_node"),
-        (["--", *TRAIN, "--print_config"], "--print_config has no place after --"),
+        (["--", *TRAIN[:2]], "Set --output_dir=DIR"),
+        (["--", *TRAIN, "--resume=true"], "Remove --resume"),
+        (["--", *TRAIN, "--save_checkpoint=false"], "no checkpoint to resume"),
+        (["--", *TRAIN, "--launch.num_processes=2"], "use --processes_per_node"),
+        (["--", *TRAIN, "--print_config"], "--print_config is not allowed after --"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_written(folder, arguments, told, capsys):
@@ -120,7 +120,7 @@ def test_a_working_folder_that_would_add_a_line_is_refused(folder, capsys, monke
 
 def test_only_slurm_is_known(capsys):
     assert guarded(launch_command, ["pbs"]) == 2
-    assert "launch pbs is unknown; known is launch slurm" in capsys.readouterr().err
+    assert "launch pbs is unknown; use launch slurm" in capsys.readouterr().err
 
 
 def test_help_is_an_answer(capsys):
@@ -132,7 +132,7 @@ def test_help_is_an_answer(capsys):
 def test_without_sbatch_the_script_is_there_and_the_way_on_is_told(folder, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(folder))
     assert launch("--submit=true", "--", *TRAIN) == 2
-    assert "sbatch is not installed here; submit train.sbatch on" in capsys.readouterr().err
+    assert "sbatch is not installed here. Submit train.sbatch on" in capsys.readouterr().err
     assert (folder / "train.sbatch").exists()
 
 

@@ -27,5 +27,5 @@ def test_data_is_made_up_where_none_is_named(tiny_act, tmp_path):
 
 
 def test_a_dataset_is_not_described_as_well(tiny_act):
-    with pytest.raises(ConfigError, match="--cameras describes made-up data"):
+    with pytest.raises(ConfigError, match="--cameras describes synthetic data"):
         read(*tiny_act, "--dataset.root=x", "--cameras=2")

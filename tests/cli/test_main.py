@@ -48,7 +48,9 @@ def test_the_main_file_as_a_script_is_the_command():
 def test_a_file_that_is_no_script_says_what_to_run():
     done = run_script(SOURCE / "cli" / "train.py", "--policy.type=act")
     assert done.returncode == 2
-    assert done.stderr == "manyhands: not a script; run: python -m manyhands train FLAGS\n"
+    assert (
+        done.stderr == "manyhands: not started as a script. Run: python -m manyhands train FLAGS\n"
+    )
 
 
 def test_an_unknown_command_is_named_with_the_nearest(capsys):

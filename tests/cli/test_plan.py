@@ -35,7 +35,7 @@ def test_a_dataset_says_how_many_updates_an_epoch_has(tiny_act, tiny_dataset, ca
     flags.append("--gpu_memory=80GiB")
     assert plan_command(flags) == 0
     printed = capsys.readouterr().out
-    assert "updates/epoch" in printed and "13.0" in printed
+    assert "steps/epoch" in printed and "13.0" in printed
 
 
 def test_reasons_stand_below_the_table(tiny_act, capsys):
@@ -49,7 +49,7 @@ def test_reasons_stand_below_the_table(tiny_act, capsys):
         (["--gpus=[0]"], "--gpus=[0] must be"),
         (["--gpus=[]"], "--gpus=[] must be"),
         (["--gpu_memory=much"], "--gpu_memory=much"),
-        (["--gpu_memory=0"], "--gpu_memory=0 holds"),
+        (["--gpu_memory=0"], "--gpu_memory=0 is too small"),
         (["--cameras=-1"], "--cameras=-1 must be at least 0"),
         (["--cameras=1", "--dataset.root=x"], "no effect with --dataset.root"),
         (["--resume=auto", "--output_dir=x"], "--resume=auto"),

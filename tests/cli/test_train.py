@@ -86,7 +86,7 @@ def test_faults_come_together_with_the_right_names_and_no_traceback():
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
-    for words in ("--batch_size?", "--policy.type?", "--steps=many is not a whole number"):
+    for words in ("--batch_size?", "--policy.type?", "--steps=many: expects an integer"):
         assert words in done.stderr
 
 

@@ -135,6 +135,6 @@ def test_the_flags_for_a_longer_warm_up_work_for_every_policy(kind):
 def test_a_name_on_the_hub_without_a_push_is_noted():
     policy = ActConfig(repo_id="me/act")
     (note,) = push_notes(TrainConfig(policy=policy))
-    assert "nothing is pushed to me/act" in note and "--policy.push_to_hub=true" in note
+    assert "not pushed to me/act" in note and "--policy.push_to_hub=true" in note
     assert push_notes(TrainConfig(policy=replace(policy, push_to_hub=True))) == []
     assert push_notes(TrainConfig(policy=ActConfig())) == push_notes(TrainConfig()) == []

@@ -30,7 +30,10 @@ def test_a_changed_learning_rate_takes_effect_and_is_told(checkpoint):
     changes = changes_since(checkpoint, replace(RUN, optimizer=AdamWConfig(lr=3e-4), steps=20))
     assert changes == {"optimizer.lr": (1e-4, 3e-4), "steps": (10, 20)}
     assert list(faults_of_changes(changes)) == []
-    assert told_changes(changes)[0] == "changed since: --optimizer.lr from 0.0001 to 0.0003"
+    assert (
+        told_changes(changes)[0]
+        == "changed since the checkpoint: --optimizer.lr from 0.0001 to 0.0003"
+    )
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def test_a_sound_config_has_no_fault():
         ({"epochs": 0.0}, "--epochs=0.0"),
         ({"epochs": float("inf")}, "--epochs=inf"),
         ({"samples": 0}, "--samples=0"),
-        ({"steps": 5, "epochs": 2.0}, "--steps=5 and --epochs=2.0 are budgets of one run"),
-        ({"samples": 5, "epochs": 2.0}, "--epochs=2.0 and --samples=5 are budgets of one run"),
+        ({"steps": 5, "epochs": 2.0}, "--steps=5 and --epochs=2.0 contradict each other"),
+        ({"samples": 5, "epochs": 2.0}, "--epochs=2.0 and --samples=5 contradict each other"),
         ({"global_batch_size": 0}, "--global_batch_size=0"),
         ({"global_batch_size": 8, "accelerator": TWO_PARTS}, "gradient_accumulation.steps=2"),
         ({"scaling": ScalingConfig(lr="linear")}, "--scaling.base_batch_size"),
@@ -102,7 +102,7 @@ def test_a_name_on_the_hub_passes(name):
 )
 def test_a_name_the_hub_could_not_have_is_refused(name):
     (fault,) = faults_of(replace(GOOD, policy=replace(PUSHED, repo_id=name)))
-    assert f"--policy.repo_id={name} is no name on the Hub" in fault
+    assert f"--policy.repo_id={name} is not a name on the Hub" in fault
 
 
 def test_half_precision_on_the_cpu_is_refused():

@@ -69,7 +69,7 @@ def test_a_damaged_one_is_passed_over_and_named(tmp_path):
     (told,) = passed_over(older)
     assert str(newer / "pretrained_model/file") in told
     assert passed_over(newer) == []
-    with pytest.raises(CheckpointError, match="name the run directory"):
+    with pytest.raises(CheckpointError, match="Set --resume to the run directory"):
         find_checkpoint(newer)
 
 
@@ -110,5 +110,5 @@ def test_an_emptied_checkpoint_is_skipped_by_name(tmp_path, left, fault):
 
 def test_a_run_whose_only_checkpoint_is_empty_does_not_begin_anew(tmp_path):
     checkpoint_dir(tmp_path, 40, 100).mkdir(parents=True)
-    with pytest.raises(CheckpointError, match=r"000040 is empty\nRemove them to start again"):
+    with pytest.raises(CheckpointError, match=r"000040 is empty\nRemove them to start from step 0"):
         newest_whole(tmp_path)

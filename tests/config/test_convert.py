@@ -29,19 +29,19 @@ def test_a_possible_conversion_has_no_faults(config):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"output": OUTPUT}, "no dataset: give --dataset.root"),
-        ({"dataset": SOURCE}, "give --output=FOLDER"),
-        ({"merge": ["a"], "output": OUTPUT}, "--merge=['a'] must name two datasets or more"),
-        ({"merge": ["a", "b"], "dataset": SOURCE, "output": OUTPUT}, "leave out --dataset.root"),
-        ({"merge": ["a", "b"], "episodes": [1], "output": OUTPUT}, "--episodes chooses from one"),
+        ({"output": OUTPUT}, "no dataset. Set --dataset.root"),
+        ({"dataset": SOURCE}, "Set --output=FOLDER"),
+        ({"merge": ["a"], "output": OUTPUT}, "--merge=['a'] must list at least two datasets"),
+        ({"merge": ["a", "b"], "dataset": SOURCE, "output": OUTPUT}, "Remove --dataset.root"),
+        ({"merge": ["a", "b"], "episodes": [1], "output": OUTPUT}, "--episodes selects from one"),
         ({"merge": ["a", "b"], "exclude_episodes": [], "output": OUTPUT}, "--exclude_episodes"),
         ({"dataset": SOURCE, "output": OUTPUT, "allow_mixed_robots": True}, "without --merge"),
         (
             {"dataset": NamedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
-            "--dataset.revision chooses a Hub revision",
+            "--dataset.revision is for the Hub",
         ),
-        ({"checkpoint": Path("run"), "output": Path("/")}, "--output=/ exists already"),
-        ({"checkpoint": Path("run"), "episodes": [1]}, "--episodes is about datasets"),
+        ({"checkpoint": Path("run"), "output": Path("/")}, "--output=/ already exists"),
+        ({"checkpoint": Path("run"), "episodes": [1]}, "--episodes is for datasets"),
     ],
 )
 def test_what_cannot_work_is_told(values, message):

@@ -38,8 +38,8 @@ def test_values_take_the_declared_type(hint, raw, value):
 @pytest.mark.parametrize(
     ("hint", "raw", "words"),
     [
-        (int, 8.0, "x must be a whole number, not 8.0"),
-        (int, None, "x must be a whole number"),
+        (int, 8.0, "x must be an integer, not 8.0"),
+        (int, None, "x must be an integer"),
         (float, True, "x must be a number"),
         (float, "1", "x must be a number"),
         (bool, 1, "x must be true or false"),
@@ -48,11 +48,11 @@ def test_values_take_the_declared_type(hint, raw, value):
         (list[str], "ab", "x must be a list"),
         (tuple[float, float], [1.0], "x must hold 2 values, not 1"),
         (dict[str, int], [], "x must be an object"),
-        (dict[str, int], {"a": "b"}, "x.a must be a whole number"),
+        (dict[str, int], {"a": "b"}, "x.a must be an integer"),
         (NormalizationMode, "min_max", "x is 'min_max', not one of MIN_MAX"),
         (PolicyFeature, {"type": "STATE", "shape": [3], "size": 1}, "unknown key x.size"),
         (PolicyFeature, {"type": "STATE"}, "x is incomplete.*shape"),
-        (PolicyFeature, {"type": "STATE", "shape": [3.0]}, "x.shape.0 must be a whole number"),
+        (PolicyFeature, {"type": "STATE", "shape": [3.0]}, "x.shape.0 must be an integer"),
     ],
 )
 def test_what_does_not_fit_is_named(hint, raw, words):
@@ -75,5 +75,7 @@ def test_only_an_alike_name_is_proposed():
 
 
 def test_an_unknown_name_is_told_with_all_that_are_known():
-    assert unknown("zzz", iter(["act", "diffusion"])) == "zzz is unknown; known are act, diffusion"
-    assert unknown("atc", ["act"]) == "atc is unknown; known are act; did you mean act?"
+    assert (
+        unknown("zzz", iter(["act", "diffusion"])) == "zzz is unknown; choose from act, diffusion"
+    )
+    assert unknown("atc", ["act"]) == "atc is unknown; choose from act; did you mean act?"

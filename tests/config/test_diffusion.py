@@ -133,7 +133,7 @@ def seeing(*shapes, **values):
     [
         (seeing(), "needs a camera or observation.environment_state"),
         (seeing((3, 8, 8), output_features={}), "needs the feature action"),
-        (seeing((3, 8, 8), (3, 8, 9)), "must have one shape"),
+        (seeing((3, 8, 8), (3, 8, 9)), "must have the same shape"),
         (seeing((3, 8, 8), crop_shape=(8, 9)), "crop_shape=(8, 9) does not fit"),
         (seeing((3, 8, 8), crop_shape=(9, 8)), "crop_shape=(9, 8) does not fit"),
     ],

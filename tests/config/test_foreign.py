@@ -19,9 +19,13 @@ def test_lerobot_defaults_pass():
 def test_each_setting_is_refused_by_name_when_it_asks_for_something(name):
     with pytest.raises(ConfigError) as caught:
         read_train_config([*BASE, f"--{name}=something"])
-    assert caught.value.faults == [
-        f"--{name}=something is a LeRobot setting that does not exist here"
-    ]
+    (fault,) = caught.value.faults
+    assert fault.startswith(f"--{name}=something is not supported by manyhands")
+
+
+def test_a_setting_with_a_counterpart_names_it():
+    with pytest.raises(ConfigError, match=r"not supported by manyhands; use --step\.mode=compile"):
+        read_train_config([*BASE, "--accelerator.compile.enabled=true"])
 
 
 @pytest.mark.parametrize(

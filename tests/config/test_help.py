@@ -16,4 +16,4 @@ def test_help_names_every_flag_and_section():
 def test_help_shows_defaults():
     entries = "[brightness, contrast, saturation, hue, sharpness, affine]"
     assert entries in help_text(TrainConfig, "")
-    assert "Seed of weights, data order and every random draw. [1000]" in help_text(TrainConfig, "")
+    assert "Seed of weights, data order and noise. [1000]" in help_text(TrainConfig, "")

@@ -23,7 +23,7 @@ def test_nothing_is_sharded_unless_asked():
         ("--parallelism.dp_shard=0", "at least 1, or -1 for all"),
         ("--parallelism.dp_shard=-2", "at least 1, or -1 for all"),
         ("--parallelism.gpus_per_process=0", "at least 1"),
-        ("--accelerator.ddp.find_unused_parameters=true", "slows every update"),
+        ("--accelerator.ddp.find_unused_parameters=true", "slows every step"),
         ("--accelerator.ddp.gradient_compression=int8", "not one of none, bf16"),
     ],
 )

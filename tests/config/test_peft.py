@@ -37,14 +37,18 @@ def test_layers_are_named_by_a_list_or_a_pattern(text, value):
 @pytest.mark.parametrize(
     ("values", "policy", "told"),
     [
-        ({"method_type": "VERA"}, BASE, "--peft.method_type=VERA does not exist here; use LORA"),
+        (
+            {"method_type": "VERA"},
+            BASE,
+            "--peft.method_type=VERA is not supported by manyhands; use LORA",
+        ),
         ({"r": 0}, BASE, "--peft.r=0 must be at least 1"),
         ({"lora_alpha": 0}, BASE, "--peft.lora_alpha=0 must be at least 1"),
         ({"init_type": "pissa"}, BASE, "--peft.init_type=pissa is not one of gaussian, orthogonal"),
-        ({}, replace(BASE, pretrained_path=None), "give --policy.path=FOLDER"),
-        ({}, replace(BASE, use_peft=True), "--policy.path=base has adapters already"),
-        ({}, ActConfig(pretrained_path=Path("base")), "--peft needs --peft.target_modules"),
-        ({"target_modules": []}, ActConfig(pretrained_path=Path("base")), "of type act has no"),
+        ({}, replace(BASE, pretrained_path=None), "Set --policy.path=FOLDER"),
+        ({}, replace(BASE, use_peft=True), "--policy.path=base already has adapters"),
+        ({}, ActConfig(pretrained_path=Path("base")), "Set --peft.target_modules"),
+        ({"target_modules": []}, ActConfig(pretrained_path=Path("base")), "of type act have no"),
     ],
 )
 def test_what_cannot_be_adapted_is_refused_by_name(values, policy, told):

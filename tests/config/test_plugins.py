@@ -30,7 +30,7 @@ def test_what_can_be_loaded_is_there_and_what_cannot_is_explained(package):
     assert plugins.found == {"good": 3}
     assert plugins.broken.keys() == {"gone", "absent", "wrong"}
     for name, reason in (("gone", "AttributeError"), ("absent", "ModuleNotFound")):
-        assert plugins.broken[name].startswith(f"{name} comes from the package plugin-of-a-test")
+        assert plugins.broken[name].startswith(f"{name} is in the package plugin-of-a-test")
         assert reason in plugins.broken[name]
     assert "SyntaxError" in plugins.broken["wrong"]
 

@@ -23,7 +23,7 @@ def test_people_have_names_for_policies():
 
 
 def test_an_unknown_type_is_answered_with_the_nearest():
-    assert unknown_type("difusion").startswith("difusion is unknown; known are ")
+    assert unknown_type("difusion").startswith("difusion is unknown; choose from ")
     assert unknown_type("difusion").endswith("did you mean diffusion?")
 
 
@@ -34,5 +34,5 @@ def test_only_a_configuration_under_its_own_name_is_taken():
 
     assert fault_of("wide", Wide) is None
     assert "named broad, its type wide" in str(fault_of("broad", Wide))
-    assert "no dataclass derived from PolicyConfig" in str(fault_of("wide", dict))
-    assert "no dataclass derived from PolicyConfig" in str(fault_of("wide", Wide()))
+    assert "not a dataclass derived from PolicyConfig" in str(fault_of("wide", dict))
+    assert "not a dataclass derived from PolicyConfig" in str(fault_of("wide", Wide()))

@@ -46,7 +46,8 @@ def test_another_optimizer_type_starts_from_its_own_defaults():
 def test_without_the_preset_an_optimizer_must_be_named():
     faults = faults_of(*BASE, "--use_policy_training_preset=false")
     assert faults == [
-        "--use_policy_training_preset=false needs --optimizer.type=adam, adamw or sgd"
+        "--use_policy_training_preset=false needs an optimizer. "
+        "Set --optimizer.type=adam, adamw or sgd"
     ]
 
 
@@ -139,7 +140,7 @@ def test_a_pretrained_policy_brings_its_config_and_keeps_it_local(tmp_path: Path
 
 def test_path_and_type_together_are_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"type": "act"}')
-    assert "leave out --policy.type" in faults_of(*BASE, f"--policy.path={tmp_path}")[0]
+    assert "Remove --policy.type" in faults_of(*BASE, f"--policy.path={tmp_path}")[0]
 
 
 def test_all_faults_are_told_together():
@@ -147,8 +148,8 @@ def test_all_faults_are_told_together():
     assert faults == [
         "unknown flag --batchsize; did you mean --batch_size?",
         "unknown flag --polcy.type; did you mean --policy.type?",
-        "--steps=many is not a whole number or null",
-        "no dataset: give --dataset.root=FOLDER or --dataset.repo_id=NAME",
+        "--steps=many: expects an integer or null",
+        "no dataset. Set --dataset.root=FOLDER or --dataset.repo_id=NAME",
         "--log_freq=0 must be at least 1",
     ]
 
@@ -219,10 +220,10 @@ def test_a_run_that_began_from_a_policy_is_continued_by_the_same_flags(tmp_path:
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
-        ("--dataset.episodes=[0,1", "--dataset.episodes=[0,1 is not"),
+        ("--dataset.episodes=[0,1", "--dataset.episodes=[0,1: expects a list"),
         ("--scheduler.num_warmup_steps=5", "needs --scheduler.type="),
-        ("--optimizer.momentum=0.9", "--optimizer.momentum does not belong"),
-        ("--steps", "--steps=true is not a whole number"),
+        ("--optimizer.momentum=0.9", "--optimizer.momentum is not a flag of"),
+        ("--steps", "--steps=true: expects an integer"),
         ("--optimizer.lr=nan", "--optimizer.lr=nan is out of range"),
         ("--optimizer.betas=[1.5,0.9]", "--optimizer.betas"),
         ("--policy.latent_dim=-1", "--policy.latent_dim=-1 must be at least 1"),
@@ -259,7 +260,7 @@ def test_a_budget_takes_the_place_of_another_that_stands_below(tmp_path: Path):
     assert sizes(f"--config={file}")[:3] == (None, 2.5, None)
     assert sizes(f"--config={file}", "--steps=5")[:3] == (5, None, None)
     (fault,) = faults_of(*BASE, "--steps=5", "--epochs=2")
-    assert fault == "--steps=5 and --epochs=2.0 are budgets of one run; give one of them"
+    assert fault == "--steps=5 and --epochs=2.0 contradict each other. Set only one of them"
 
 
 def test_the_steps_that_a_stored_budget_came_to_are_its_past(tmp_path: Path):

@@ -51,11 +51,11 @@ def test_text_becomes_the_declared_type(hint, text, value):
 @pytest.mark.parametrize(
     ("flag", "text", "words"),
     [
-        ("log_freq", "many", "a whole number"),
-        ("log_freq", "null", "a whole number"),
-        ("log_freq", "1.5", "a whole number"),
+        ("log_freq", "many", "an integer"),
+        ("log_freq", "null", "an integer"),
+        ("log_freq", "1.5", "an integer"),
         ("audit", "perhaps", "true or false"),
-        ("num_workers", "x", "a whole number or null"),
+        ("num_workers", "x", "an integer or null"),
     ],
 )
 def test_an_ill_typed_value_is_told_in_plain_words(flag, text, words):
@@ -100,3 +100,25 @@ def test_encode_and_decode_are_inverse(chunk, dropout, path, shape):
 
 def test_type_name_speaks_of_null_where_null_is_allowed():
     assert type_name(float | None) == "a number or null"
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        (list[int] | None, "a list such as [0,1,2] or null"),
+        (list[str] | str, "a list such as [a,b] or text"),
+        (tuple[int, int], "two integers such as [480,640]"),
+        (Path | None, "a path or null"),
+        (dict[str, float], "a mapping such as {name: value}"),
+        (
+            dict[str, FeatureType],
+            "a mapping such as {name: STATE|VISUAL|ENV|ACTION|REWARD|LANGUAGE}",
+        ),
+    ],
+)
+def test_type_name_shows_the_form_of_lists_and_mappings(hint, words):
+    assert type_name(hint) == words
+
+
+def test_every_flag_of_training_has_a_type_with_words():
+    assert not [flag.name for flag in flags_of(TrainConfig) if "[str" in type_name(flag.type)]

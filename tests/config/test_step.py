@@ -11,4 +11,4 @@ def test_a_mode_that_does_not_exist_is_refused_with_those_that_do():
 
 def test_a_negative_time_is_rejected():
     (fault,) = StepConfig(compile_min_left_s=-1).faults()
-    assert fault == "--step.compile_min_left_s=-1 must not be negative"
+    assert fault == "--step.compile_min_left_s=-1 must be at least 0"

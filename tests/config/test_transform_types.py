@@ -57,8 +57,8 @@ def test_a_value_is_read_in_each_of_its_forms(kind, name, value, normal):
 @pytest.mark.parametrize(
     ("kind", "name", "value", "words"),
     [
-        ("ColorJitter", "brightness", [1.2, 0.8], r"reversed; write \[0.8, 1.2\]"),
-        ("ColorJitter", "brightness", -0.1, "not be negative"),
+        ("ColorJitter", "brightness", [1.2, 0.8], r"reversed. Write \[0.8, 1.2\]"),
+        ("ColorJitter", "brightness", -0.1, "must be at least 0"),
         ("ColorJitter", "brightness", [-0.1, 1], "from 0 to 1000"),
         ("ColorJitter", "brightness", "bright", r"a number or \[min, max\]"),
         ("ColorJitter", "brightness", "12", r"a number or \[min, max\]"),

@@ -58,7 +58,7 @@ def test_an_undamaged_dataset_is_read(damaged_root):
 )
 def test_a_missing_file_is_named(damaged_root, file):
     (damaged_root / file).unlink()
-    told = rf"{file} is missing|{file} cannot be read|meta/episodes holds no episodes"
+    told = rf"{file} is missing|{file} cannot be read|meta/episodes contains no episodes"
     with pytest.raises(DatasetError, match=told):
         read_all(damaged_root)
 

@@ -91,5 +91,5 @@ def test_a_package_that_cannot_be_imported_is_named_and_hurts_nobody_else(
     python = Installed(broken)
     data = f"--dataset.root={tiny_dataset}"
     told = python.train(data, "--policy.type=mlp", code=2)
-    assert "mlp comes from the package mlp-policy, which cannot be used: ModuleNotFound" in told
+    assert "mlp is in the package mlp-policy, which cannot be loaded: ModuleNotFound" in told
     python.train(data, *tiny_act, "--steps=1", f"--output_dir={tmp_path / 'run'}")

@@ -80,7 +80,7 @@ def test_the_word_no_is_told_from_no_word(tmp_path, flags, file, expected):
     [
         (["--gradient_clipping=1.0"], True, "--optimizer.grad_clip_norm"),
         (["--zero_stage=3"], True, "--parallelism.dp_shard=-1"),
-        (["--cpu", f"--config_file={CONFIGS / 'fsdp.yaml'}"], False, "leave out --cpu"),
+        (["--cpu", f"--config_file={CONFIGS / 'fsdp.yaml'}"], False, "Remove --cpu"),
         (["--cpu", "--num_machines=2"], False, "its other machines"),
     ],
 )

@@ -53,10 +53,10 @@ def test_ranks_that_were_dragged_down_explain_nothing():
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (-signal.SIGKILL, "SIGKILL; if nobody did that, the machine ran out of memory"),
+        (-signal.SIGKILL, "SIGKILL, probably out of memory"),
         (-signal.SIGSEGV, "was ended by SIGSEGV"),
-        (0, "left before the others, with exit code 0"),
-        (1, "ended with exit code 1; what it said is above"),
+        (0, "exited before the others, with exit code 0"),
+        (1, "failed with exit code 1; see its output above"),
     ],
 )
 def test_a_death_is_told(code, words):

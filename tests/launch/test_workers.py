@@ -49,7 +49,7 @@ def test_the_failing_rank_ends_the_others_and_gives_the_exit_code(code, expected
 def test_a_killed_rank_counts_as_failed_and_is_named(capfd):
     script = "os.kill(os.getpid(), 9) if os.environ['RANK'] == '1' else time.sleep(60)"
     assert run_workers(2, command_of(script)).code == 128 + 9
-    assert "rank 1 was ended by SIGKILL" in capfd.readouterr().err
+    assert "rank 1 was killed by SIGKILL" in capfd.readouterr().err
 
 
 def test_a_rank_that_fails_by_itself_explains_more_than_those_it_drags_down(capfd):
@@ -63,13 +63,13 @@ def test_a_rank_that_fails_by_itself_explains_more_than_those_it_drags_down(capf
     assert run_workers(2, command_of(script)).code == 1
     first, second = capfd.readouterr().err.splitlines()
     assert first == "the words of rank 1"
-    assert "rank 1 ended with exit code 1" in second
+    assert "rank 1 failed with exit code 1" in second
 
 
 def test_a_rank_that_leaves_early_is_named(capfd):
     script = "sys.exit(0) if os.environ['RANK'] == '1' else (time.sleep(0.5), sys.exit(76))"
     assert run_workers(2, command_of(script)).code == 1
-    assert "rank 1 left before the others, with exit code 0" in capfd.readouterr().err
+    assert "rank 1 exited before the others, with exit code 0" in capfd.readouterr().err
 
 
 def test_what_a_failed_rank_started_ends_with_it(tmp_path, monkeypatch):

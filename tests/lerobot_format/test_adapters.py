@@ -42,5 +42,5 @@ def test_settings_are_read_as_they_were_written_for_use(tmp_path):
 
 def test_adapters_of_another_kind_are_refused(tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps({"peft_type": "VERA"}))
-    with pytest.raises(CheckpointError, match="type VERA do not exist here, only LORA"):
+    with pytest.raises(CheckpointError, match="type VERA are not supported, only LORA"):
         read_settings(tmp_path)

@@ -73,13 +73,13 @@ def test_the_hub_learns_library_task_license_data_and_tags():
         "| predicts | `action` | ACTION | 6 |",
         "| dataset | [me/pick](https://huggingface.co/datasets/me/pick) |",
         "| episodes | 50 |",
-        "| optimizer updates | 20,000 |",
-        "| samples per update | 64 (8 per process x 4 processes x 2 accumulation) |",
+        "| optimizer steps | 20,000 |",
+        "| samples per step | 64 (8 per process x 4 processes x 2 accumulation) |",
         "| optimizer | adamw, lr 1e-05 |",
         "| seed | 7 |",
-        "| loss at the end | 0.125 (step 20000) |",
-        "| held-out loss at the end | 0.25 (step 15000) |",
-        "| held-out loss of the average | 0.2 (step 15000) |",
+        "| final loss | 0.125 (step 20000) |",
+        "| final held-out loss | 0.25 (step 15000) |",
+        "| final held-out loss of the EMA | 0.2 (step 15000) |",
         "| versions | manyhands 0.1.0, torch 2.13.0 |",
         'manyhands.load_policy("me/mine")',
         "lerobot-eval --policy.path=me/mine",
@@ -102,14 +102,16 @@ def test_what_is_not_known_is_left_out():
     dataset = DatasetConfig(root=Path("/home/me/pick"))
     card = model_card("me/mine", TrainConfig(dataset=dataset, policy=nameless), {})
     assert front_matter(card).keys() == {"library_name", "pipeline_tag", "model_name", "tags"}
-    assert not any(word in card for word in ("None", "| dataset", "loss", "versions", "started"))
+    assert not any(
+        word in card for word in ("None", "| dataset", "loss", "versions", "pretrained weights")
+    )
 
 
 def test_no_path_of_the_machine_is_published():
     origin = replace(POLICY, pretrained_path=Path("/home/me/secret/base"))
     card = model_card("me/mine", replace(CONFIG, policy=origin), FACTS, ROWS)
     assert "secret" not in card
-    assert "| started from | base |" in card
+    assert "| pretrained weights | base |" in card
 
 
 def test_of_a_mixture_only_the_datasets_on_the_hub_are_named():
@@ -121,8 +123,10 @@ def test_of_a_mixture_only_the_datasets_on_the_hub_are_named():
 
 
 def test_averaged_weights_are_called_so():
-    assert "running average" in model_card("me/mine-ema", CONFIG, FACTS, ROWS, is_average=True)
-    assert "running average" not in model_card("me/mine", CONFIG, FACTS, ROWS)
+    assert "exponential moving average" in model_card(
+        "me/mine-ema", CONFIG, FACTS, ROWS, is_average=True
+    )
+    assert "exponential moving average" not in model_card("me/mine", CONFIG, FACTS, ROWS)
 
 
 def test_a_type_of_another_package_needs_no_title():
@@ -130,4 +134,4 @@ def test_a_type_of_another_package_needs_no_title():
         type = "own"
 
     card = model_card("me/mine", replace(CONFIG, policy=OwnConfig()), FACTS)
-    assert "A policy for a robot: own," in card
+    assert "A robot policy: own," in card

@@ -16,13 +16,13 @@ from manyhands.lerobot_format.counting import (
 
 @pytest.mark.parametrize("value", [True, None, "3", 3.0, -1, float("nan"), [3], 2**53, 10**400])
 def test_what_counts_nothing_is_refused_by_name(value):
-    with pytest.raises(ValueError, match="length must be a whole number from 0 on"):
+    with pytest.raises(ValueError, match="length must be an integer of at least 0"):
         whole_number(value, "length")
 
 
 def test_whole_numbers_are_taken_from_a_least_one_on():
     assert whole_number(0, "length") == 0
-    with pytest.raises(ValueError, match="from 1 on, not 0"):
+    with pytest.raises(ValueError, match="of at least 1, not 0"):
         whole_number(0, "chunks_size", least=1)
 
 
@@ -48,7 +48,7 @@ def test_columns_may_be_of_any_width():
     for kind in (pa.int8(), pa.uint64(), pa.float32(), pa.float64()):
         values = whole_numbers(pa.table({"n": pa.array([2, 0], kind)}), "n")
         assert (values.dtype, values.tolist()) == (np.int64, [2, 0])
-    with pytest.raises(ValueError, match=r"column n holds 0\.5, no whole number"):
+    with pytest.raises(ValueError, match=r"column n contains 0\.5, not an integer"):
         whole_numbers(pa.table({"n": [1, 0.5]}), "n")
 
 
@@ -62,7 +62,7 @@ def test_counted_numbers_are_put_in_order(numbers):
     [
         ([0, 1, 3], "tasks must be numbered 0 to 2, but 2 is missing"),
         ([1], "tasks must be numbered 0 to 0, but 0 is missing"),
-        ([2, 1, 0, 1], "1 comes twice"),
+        ([2, 1, 0, 1], "1 appears twice"),
     ],
 )
 def test_gaps_and_repetitions_are_named(numbers, fault):

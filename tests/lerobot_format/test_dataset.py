@@ -80,9 +80,9 @@ def test_totals_are_counted_where_they_are_not_told(plant, version):
 @pytest.mark.parametrize(
     ("key", "fault"),
     [
-        ("total_episodes", "counts 4 episodes, here are 3"),
-        ("total_frames", "counts 10 frames, the episodes have 9"),
-        ("total_tasks", "counts 3 tasks, here are 2"),
+        ("total_episodes", "declares 4 episodes, but there are 3"),
+        ("total_frames", "declares 10 frames, but the episodes have 9"),
+        ("total_tasks", "declares 3 tasks, but there are 2"),
     ],
 )
 def test_totals_that_disagree_are_refused(plant, version, key, fault):

@@ -62,7 +62,7 @@ def test_lines_of_version_2_may_have_labels_of_any_form(tmp_path):
 
 def test_labels_that_do_not_fit_together_are_told(tmp_path):
     numbers, texts = pa.table({"grade": [1]}), pa.table({"grade": ["good"]})
-    with pytest.raises(ValueError, match="labels of episodes do not fit together"):
+    with pytest.raises(ValueError, match="labels of episodes have different types"):
         joined_labels([numbers, texts])
     write_table(tmp_path, 0, OWN | {"episode_index": [0, 1], "grade": [7, 8]})
     write_table(tmp_path, 1, OWN | {"episode_index": [2, 3], "grade": ["a", "b"]})

@@ -96,7 +96,7 @@ def edit_column(root: Path, name: str, column: pa.Array) -> None:
 @pytest.mark.parametrize(
     ("column", "fault"),
     [
-        (pa.array(["a", "b", "c"]), "must hold numbers, not string"),
+        (pa.array(["a", "b", "c"]), "must contain numbers, not string"),
         (pa.array([[1.0, None]] * 3), "mean of action is"),
         (pa.array([[1.0, 2.0, 3.0]] * 3), r"mean of action has the shape \[3\]"),
         (pa.array([[]] * 3, pa.list_(pa.float64())), "mean of action is"),
@@ -137,6 +137,7 @@ def test_missing_lines_are_noticed_at_opening(plant):
     lines = path.read_text(encoding="utf-8").strip().split("\n")
     path.write_text("\n".join(lines[:2]), encoding="utf-8")
     with pytest.raises(
-        DatasetError, match=r"episodes_stats\.jsonl: 3 episodes need a line, here are 2"
+        DatasetError,
+        match=r"episodes_stats\.jsonl: expected a line for each of 3 episodes, found 2",
     ):
         read_dataset_meta(root)

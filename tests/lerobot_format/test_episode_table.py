@@ -51,12 +51,12 @@ def test_episodes_that_cover_all_frames_are_fine_counted_or_not():
     ("starts", "ends", "fault"),
     [
         ([], [], "there are no episodes"),
-        ([1, 4], [4, 6], "episode 0 covers frames 1 to 4, but must begin at 0"),
-        ([0, 5], [4, 6], "episode 1 covers frames 5 to 6, but must begin at 4"),
-        ([0, 3], [4, 6], "episode 1 covers frames 3 to 6, but must begin at 4"),
+        ([1, 4], [4, 6], "episode 0 covers frames 1 to 4, but must start at 0"),
+        ([0, 5], [4, 6], "episode 1 covers frames 5 to 6, but must start at 4"),
+        ([0, 3], [4, 6], "episode 1 covers frames 3 to 6, but must start at 4"),
         ([0, 4], [4, 3], "episode 1 covers frames 4 to 3"),
-        ([0], [6], "counts 2 episodes, here are 1"),
-        ([0, 4], [4, 5], "counts 6 frames, the episodes have 5"),
+        ([0], [6], "declares 2 episodes, but there are 1"),
+        ([0, 4], [4, 5], "declares 6 frames, but the episodes have 5"),
     ],
 )
 def test_gaps_overlaps_and_miscounts_are_refused(starts, ends, fault):
@@ -68,7 +68,7 @@ def test_gaps_overlaps_and_miscounts_are_refused(starts, ends, fault):
 @pytest.mark.parametrize("tasks", [None, "push", [None], [1], {"push": 1}])
 def test_tasks_are_lists_of_texts(tasks):
     assert checked_tasks(["push"]) == ["push"]
-    with pytest.raises(ValueError, match="tasks must be a list of texts"):
+    with pytest.raises(ValueError, match="tasks must be a list of strings"):
         checked_tasks(tasks)
 
 

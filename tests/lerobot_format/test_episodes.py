@@ -89,20 +89,20 @@ def test_episodes_may_be_spread_over_files_of_different_writers(root):
     [
         ("episode_index", [0, 1, 3], "must be numbered 0 to 2, but 2 is missing"),
         ("episode_index", [0, 1, 1], "must be numbered 0 to 2, but 1 comes twice"),
-        ("length", [4, 0, 2], "episode 1 has the length 0, but covers frames 4 to 7"),
+        ("length", [4, 0, 2], "episode 1 has length 0, but covers frames 4 to 7"),
         ("length", [4, -3, 2], "column length holds -3"),
-        ("dataset_from_index", [0, 5, 7], "episode 1 has the length 3, but covers frames 5 to 7"),
-        ("dataset_to_index", [4, 3, 9], "episode 1 has the length 3, but covers frames 4 to 3"),
+        ("dataset_from_index", [0, 5, 7], "episode 1 has length 3, but covers frames 5 to 7"),
+        ("dataset_to_index", [4, 3, 9], "episode 1 has length 3, but covers frames 4 to 3"),
         ("data/file_index", [0, -1, 2], "column data/file_index holds -1"),
-        ("data/file_index", [0, 0.5, 2], "holds 0.5, no whole number"),
+        ("data/file_index", [0, 0.5, 2], "contains 0.5, not an integer"),
         ("data/file_index", [0, None, 2], "must hold a number in every row"),
         ("data/file_index", ["a", "b", "c"], "must hold a number in every row"),
         ("data/file_index", [[0], [0], [2]], "must hold a number in every row"),
         ("videos/top/from_timestamp", [0.0, float("nan"), 0.7], "holds nan"),
-        ("tasks", ["a", "b", "c"], "tasks must be a list of texts for every episode, not 'a'"),
-        ("tasks", [["a"], None, ["b"]], "tasks must be a list of texts for every episode"),
-        ("tasks", [["a"], [None], ["b"]], "tasks must be a list of texts for every episode"),
-        ("tasks", [[1], [2], [3]], "column tasks must hold texts"),
+        ("tasks", ["a", "b", "c"], "tasks must be a list of strings for every episode, not 'a'"),
+        ("tasks", [["a"], None, ["b"]], "tasks must be a list of strings for every episode"),
+        ("tasks", [["a"], [None], ["b"]], "tasks must be a list of strings for every episode"),
+        ("tasks", [[1], [2], [3]], "column tasks must contain strings"),
     ],
 )
 def test_tables_that_contradict_themselves_are_refused(root, name, values, message):
@@ -120,20 +120,22 @@ def test_a_missing_column_is_named(root):
 
 def test_fewer_episodes_than_counted_are_noticed(root):
     info = DatasetInfo("v3.0", 10, INFO.features, total_episodes=4)
-    with pytest.raises(DatasetError, match=r"info\.json counts 4 episodes, here are 3"):
+    with pytest.raises(DatasetError, match=r"info\.json declares 4 episodes, but there are 3"):
         read_episodes(root, info)
 
 
 def test_overlapping_episodes_are_named(root):
     edit(root, "dataset_from_index", [0, 3, 7])
     edit(root, "length", [4, 4, 2])
-    with pytest.raises(DatasetError, match="episode 1 covers frames 3 to 7, but must begin at 4"):
+    with pytest.raises(DatasetError, match="episode 1 covers frames 3 to 7, but must start at 4"):
         read_episodes(root, INFO)
 
 
 def test_frames_that_are_counted_but_missing_are_noticed(root):
     info = DatasetInfo("v3.0", 10, INFO.features, total_frames=10)
-    with pytest.raises(DatasetError, match=r"info\.json counts 10 frames, the episodes have 9"):
+    with pytest.raises(
+        DatasetError, match=r"info\.json declares 10 frames, but the episodes have 9"
+    ):
         read_episodes(root, info)
 
 
@@ -161,7 +163,7 @@ def test_files_that_systems_leave_beside_others_are_passed_over(root):
 def test_a_column_that_comes_twice_is_refused(root):
     table = pq.read_table(root / FILE)
     pq.write_table(table.append_column("length", table["length"]), root / FILE)
-    with pytest.raises(DatasetError, match=f"{FILE} is damaged: there are several columns length"):
+    with pytest.raises(DatasetError, match=f"{FILE} is damaged: duplicate columns length"):
         read_episodes(root, INFO)
 
 
@@ -170,7 +172,7 @@ def test_a_folder_without_episodes_is_refused(root):
     with pytest.raises(DatasetError, match="meta/episodes: there are no episodes"):
         read_episodes(root, INFO)
     (root / FILE).unlink()
-    with pytest.raises(DatasetError, match="meta/episodes holds no episodes"):
+    with pytest.raises(DatasetError, match="meta/episodes contains no episodes"):
         read_episodes(root, INFO)
     with pytest.raises(DatasetError, match="meta/episodes cannot be read: No such file"):
         read_episodes(root / "elsewhere", INFO)

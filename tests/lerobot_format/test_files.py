@@ -56,7 +56,7 @@ def test_a_truncated_tensor_file_is_named(tmp_path, keep):
 def test_a_pickle_under_a_safetensors_name_is_refused(tmp_path):
     path = tmp_path / "a.safetensors"
     torch.save({"vector": torch.ones(3)}, path)
-    with pytest.raises(CheckpointError, match="damaged or no safetensors file"):
+    with pytest.raises(CheckpointError, match="damaged or not a safetensors file"):
         read_tensors(path)
 
 
@@ -78,7 +78,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("folder", "pipe"):
-        with pytest.raises(CheckpointError, match=f"{name} is no file"):
+        with pytest.raises(CheckpointError, match=f"{name} is not a file"):
             read_text(tmp_path / name)
 
 

@@ -168,14 +168,17 @@ INF = float("inf")
     ("weights", "words"),
     [
         ({"model.weight": torch.ones(1)}, "neither policy_preprocessor.json nor"),
-        (ACTION_BUFFERS, "no statistics of observation.state, which its config.json scales"),
+        (
+            ACTION_BUFFERS,
+            "statistics of observation.state are missing, but config.json normalizes it",
+        ),
         (
             buffers("normalize_inputs", "observation.state", mean=[INF, 0.0], std=[1.0, 1.0]),
-            "a mean of observation.state that is not finite, as if it was never set",
+            "mean of observation.state is not finite, as if it was never set",
         ),
         (
             {"normalize_inputs.so100_buffer_observation_state.mean": torch.ones(2)},
-            "statistics so100_buffer_observation_state of no feature in its config.json",
+            "statistics so100_buffer_observation_state belong to no feature in config.json",
         ),
     ],
 )

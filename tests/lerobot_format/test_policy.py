@@ -90,7 +90,7 @@ def test_dilation_is_accepted_as_switch_and_as_number(tmp_path, raw, value):
         ({"type": "atc"}, "policy type atc is unknown.*did you mean act"),
         ({"type": ["act"]}, "policy type .* is unknown"),
         ({}, "has no key type"),
-        ({"type": "act", "n_heads": 8.0}, "n_heads must be a whole number, not 8.0"),
+        ({"type": "act", "n_heads": 8.0}, "n_heads must be an integer, not 8.0"),
         ({"type": "act", "normalization_mapping": {"STATE": "mean_std"}}, "STATE is 'mean_std'"),
     ],
 )

@@ -124,7 +124,7 @@ def test_a_line_that_is_no_object_is_named(tmp_path, line):
 
 
 def test_a_folder_in_the_place_of_a_table_is_told(tmp_path):
-    with pytest.raises(DatasetError, match="is no file; copy"):
+    with pytest.raises(DatasetError, match="is not a file; copy"):
         read_footer(tmp_path)
 
 

@@ -97,17 +97,17 @@ def test_an_episode_without_frames_is_read(plant):
 @pytest.mark.parametrize(
     ("number", "change", "fault"),
     [
-        (1, {"length": 4}, "counts 9 frames, the episodes have 10"),
-        (1, {"length": -3}, "episode 1: length must be a whole number from 0 on, not -3"),
+        (1, {"length": 4}, "declares 9 frames, but the episodes have 10"),
+        (1, {"length": -3}, "episode 1: length must be an integer of at least 0, not -3"),
         (1, {"length": None}, "episode 1: length"),
         (1, {"length": "3"}, "episode 1: length"),
         (1, {"length": True}, "episode 1: length"),
         (1, {"length": 10**30}, "episode 1: length"),
-        (1, {"episode_index": 0}, "episodes must be numbered 0 to 2, but 0 comes twice"),
+        (1, {"episode_index": 0}, "episodes must be numbered 0 to 2, but 0 appears twice"),
         (2, {"episode_index": 3}, "but 2 is missing"),
-        (2, {"episode_index": None}, "episode_index must be a whole number"),
-        (0, {"tasks": "push"}, "tasks must be a list of texts"),
-        (0, {"tasks": None}, "tasks must be a list of texts"),
+        (2, {"episode_index": None}, "episode_index must be an integer"),
+        (0, {"tasks": "push"}, "tasks must be a list of strings"),
+        (0, {"tasks": None}, "tasks must be a list of strings"),
     ],
 )
 def test_faulty_episodes_are_refused(plant, number, change, fault):
@@ -123,13 +123,13 @@ def test_faulty_episodes_are_refused(plant, number, change, fault):
 @pytest.mark.parametrize(
     ("lines", "fault"),
     [
-        ([], "there are no tasks"),
-        ([{"task_index": 0, "task": "a"}], "counts 2 tasks, here are 1"),
-        ([{"task_index": 0, "task": "a"}, {"task_index": 0, "task": "b"}], "0 comes twice"),
+        ([], "the dataset has no tasks"),
+        ([{"task_index": 0, "task": "a"}], "declares 2 tasks, but there are 1"),
+        ([{"task_index": 0, "task": "a"}, {"task_index": 0, "task": "b"}], "0 appears twice"),
         ([{"task_index": 0, "task": "a"}, {"task_index": 2, "task": "b"}], "1 is missing"),
         ([{"task_index": 0, "task": None}], "task 0 must be a text, not None"),
-        ([{"task": "a"}], "task_index must be a whole number"),
-        ([["a"]], "line 1 must hold a JSON object"),
+        ([{"task": "a"}], "task_index must be an integer"),
+        ([["a"]], "line 1 must be a JSON object"),
     ],
 )
 def test_faulty_tasks_are_refused(plant, lines, fault):

@@ -117,7 +117,7 @@ class Runs:
         job = Job(self.argv(case, run_dir, ENDLESS), run_dir, case.deadline_s)
         job.wait_until(lambda: job.last_step() >= NUM_STEPS)
         job.rank(1).kill()
-        job.end(128 + signal.SIGKILL, END_S, "rank 1 was ended by SIGKILL")
+        job.end(128 + signal.SIGKILL, END_S, "rank 1 was killed by SIGKILL")
         return "passed", False
 
     def _stop(self, case: Case, run_dir: Path) -> tuple[str, bool]:

@@ -117,7 +117,7 @@ def test_what_the_hub_does_not_give_is_told_with_the_reason(published, monkeypat
     with pytest.raises(CheckpointError, match=r"me/bare on the Hub holds no policy.*config\.json"):
         load_policy("me/bare")
     monkeypatch.setenv("HF_TOKEN", "hf_expired")
-    with pytest.raises(CheckpointError, match="refused the token; `hf auth login`"):
+    with pytest.raises(CheckpointError, match=r"rejected the token\. Run `hf auth login`"):
         load_policy("me/mine")
     published.failures["/"] = 0
     with pytest.raises(CheckpointError, match=r"cannot be reached: Server disconnected"):

@@ -51,7 +51,7 @@ def test_a_checkpoint_is_published_with_its_card_in_one_commit(here, checkpoint)
     card = repo.files.pop("README.md").decode()
     assert repo.files == FILES
     assert yaml.safe_load(card.split("---\n")[1])["tags"][-1] == "so101"
-    assert "| loss at the end | 0.5 (step 2) |" in card
+    assert "| final loss | 0.5 (step 2) |" in card
     assert (checkpoint / "pretrained_model" / "README.md").read_text() == card
 
 
@@ -69,7 +69,7 @@ def test_an_average_has_a_repository_of_its_own(here, checkpoint):
     publish_checkpoint(checkpoint, config_with(), {})
     assert here.repos["me/mine-ema"].files.keys() == {"config.json", "README.md"}
     card = here.repos["me/mine-ema"].files["README.md"].decode()
-    assert "running average" in card
+    assert "exponential moving average" in card
     assert 'load_policy("me/mine-ema")' in card
 
 
@@ -174,7 +174,7 @@ def test_a_trained_policy_is_published_and_another_machine_predicts_the_same(
     assert hub.repos["me/tiny"].files == local
     assert {"config.json", "model.safetensors", "train_config.json", "README.md"} < local.keys()
     assert "| seed | 5 |" in local["README.md"].decode()
-    assert "| loss at the end |" in local["README.md"].decode()
+    assert "| final loss |" in local["README.md"].decode()
 
     printed = command.run([*hub.program(tmp_path / "other", ELSEWHERE), "me/tiny"])
     assert json.loads(printed.partition("ACTIONS ")[2]) == prediction(str(tmp_path / "run"))

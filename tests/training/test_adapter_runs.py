@@ -119,7 +119,7 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(train, tmp_path):
         assert before.keys() == after.keys()
         assert "base_model.model.model.state_proj.weight" in before
         assert all(torch.equal(after[name], value) for name, value in before.items())
-    with pytest.raises(ConfigError, match=r"--peft\.r=3 cannot change on the way"):
+    with pytest.raises(ConfigError, match=r"--peft\.r=3 cannot change when resuming"):
         read_train_config([f"--resume={tmp_path / 'half'}", "--peft.r=3"])
 
 
@@ -201,7 +201,7 @@ def test_adapters_are_trained_further_where_they_are_started_from(train, base):
     assert all(torch.equal(after[name], value) for name, value in before.items())
     settings = document(second / POLICY / "adapter_config.json")
     assert settings["base_model_name_or_path"] == str((base / POLICY).resolve())
-    with pytest.raises(ConfigError, match="has adapters already"):
+    with pytest.raises(ConfigError, match="already has adapters"):
         train("third", "--steps=1", *LORA, path=first)
 
 
@@ -224,7 +224,7 @@ def test_any_policy_can_be_adapted(command, tmp_path):
     base, run = tmp_path / "base", tmp_path / "run"
     run_training(read_train_config(command.argv(base, "--steps=1")))
     flags = [flag for flag in command.argv(run, "--steps=2", *LORA) if "policy.type" not in flag]
-    with pytest.raises(ConfigError, match=r"needs --peft\.target_modules"):
+    with pytest.raises(ConfigError, match=r"Set --peft\.target_modules"):
         read_train_config([*flags, f"--policy.path={base}"])
     run_training(read_train_config([*flags, f"--policy.path={base}", *ACT_LAYERS]))
     saved = load_file(run / ADAPTERS)
@@ -238,7 +238,7 @@ def test_any_policy_can_be_adapted(command, tmp_path):
         (["--peft.target_modules=[q_proj,qq]"], "names qq, which this policy does not have"),
         (["--peft.full_training_modules=[head]"], "full_training_modules names head"),
         (["--peft.target_modules=q_proj"], "layers are called .*action_in_proj"),
-        (["--peft.method_type=VERA"], "method_type=VERA does not exist here; use LORA"),
+        (["--peft.method_type=VERA"], "method_type=VERA is not supported by manyhands; use LORA"),
     ],
     ids=str,
 )

@@ -196,7 +196,7 @@ def test_a_policy_keeps_what_its_dataset_called_the_features(tmp_path, tiny_act)
 @pytest.mark.parametrize(
     ("flag", "told"),
     [
-        ("--dataset.mix={}", "names no dataset"),
+        ("--dataset.mix={}", "is empty"),
         ("--dataset.mix={a: 0}", "weight 0"),
         ("--dataset.eval_split=1.0", "eval_split=1.0 must"),
         ("--dataset.image_size=[0,4]", "image_size"),
@@ -218,5 +218,5 @@ def test_what_cannot_be_read_so_is_refused_before_anything_is_opened(flag, told)
 
 
 def test_a_mixture_and_a_single_dataset_exclude_each_other():
-    with pytest.raises(ConfigError, match=r"--dataset\.root chooses from one dataset"):
+    with pytest.raises(ConfigError, match=r"--dataset\.root selects from one dataset"):
         read_train_config(["--policy=act", "--dataset.root=a", "--dataset.mix={b: 1}"])

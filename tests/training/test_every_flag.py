@@ -219,7 +219,7 @@ DIFFUSION_EFFECTS: dict[str, tuple[str, str, Look]] = {
 """The same for what only Diffusion Policy has."""
 
 REFUSALS = {
-    "accelerator.ddp.find_unused_parameters": ("true", "slows every update"),
+    "accelerator.ddp.find_unused_parameters": ("true", "slows every step"),
     "checkpoint_format": ("dcp", "without --parallelism.dp_shard"),
     "dataset.repo_id": ("me/none", "me/none"),
     "dataset.revision": ("v9", "v9"),

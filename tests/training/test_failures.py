@@ -64,7 +64,7 @@ def test_a_killed_rank_ends_all_within_ten_seconds_and_is_named(start_job, tmp_p
     code, took_s = job.end()
     assert code == 128 + signal.SIGKILL
     assert took_s < 10
-    assert "rank 2 was ended by SIGKILL" in job.printed()
+    assert "rank 2 was killed by SIGKILL" in job.printed()
     assert "Traceback" not in job.printed()
 
 
@@ -137,7 +137,7 @@ def test_a_rank_that_fails_shows_its_traceback_first(faulty, tiny_dataset, tmp_p
     assert code == 1, printed
     assert printed.count("Traceback") == 1, printed
     place = printed.index("ValueError: planted in rank 1")
-    assert printed.index("rank 1 ended with exit code 1; what it said is above") > place
+    assert printed.index("rank 1 failed with exit code 1; see its output above") > place
 
 
 def processes_of(run_dir: Path) -> list[psutil.Process]:

@@ -174,7 +174,7 @@ def test_a_killed_rank_changes_nothing(start_job, whole, tmp_path, weights):
     job.rank(1).kill()
     job.wait_for_updates(60)
     assert job.end()[0] == 0, job.printed()
-    assert "rank 1 was ended by SIGKILL" in job.printed()
+    assert "rank 1 was killed by SIGKILL" in job.printed()
     assert "restart 1 of 1 in 1 s" in job.printed()
     (restart,) = json.loads((run_dir / "run.json").read_text())["restarts"]
     assert (restart["rank"], restart["num_processes"]) == (1, 2)

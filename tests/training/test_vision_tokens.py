@@ -221,9 +221,9 @@ def test_tokens_that_do_not_fit_are_done_without(train, weights, tmp_path, capfd
     ("flag", "told"),
     [
         ("--policy.train_expert_only=false", r"but connector\.\S+ is trained; freeze it"),
-        ("--dataset.image_transforms.enable=true", "images as they are recorded"),
-        ("--cache.mode=off", "nowhere to keep tokens"),
-        ("--parallelism.dp_shard=2", "needs whole weights in every process"),
+        ("--dataset.image_transforms.enable=true", "features of unaugmented images"),
+        ("--cache.mode=off", "needs a cache"),
+        ("--parallelism.dp_shard=2", "needs unsharded weights"),
     ],
 )
 def test_what_tokens_cannot_be_had_with_is_refused(train, flag, told):
