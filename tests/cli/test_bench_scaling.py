@@ -78,7 +78,7 @@ def test_what_is_measured_without_doubt_is_told_without_warning():
     told = told_of([row(1, times=(10.0, 10.5)), row(2)])
     assert "weak scaling: 8 samples per process" in told and "NVIDIA H200" in told
     assert "WARNING" not in told and "modelled" not in told
-    assert "strong scaling: 8 samples per update" in told_of([row(1)], is_strong=True)
+    assert "strong scaling: 8 samples per step" in told_of([row(1)], is_strong=True)
 
 
 def test_an_unsteady_or_busy_machine_is_told():

@@ -69,7 +69,7 @@ def test_mistakes_are_told_in_a_line(arguments, told, capsys):
 
 def test_unknown_cameras_are_named(filmed, capsys):
     assert guarded(cache_command, ["build", f"--dataset.root={filmed}", "--cameras=[front]"]) == 2
-    assert f"--cameras names front; there are {CAMERA}" in capsys.readouterr().err
+    assert f"--cameras: front not found; choose from {CAMERA}" in capsys.readouterr().err
 
 
 def test_help_is_an_answer(capsys):

@@ -46,7 +46,7 @@ def test_values_take_the_declared_type(hint, raw, value):
         (str, 3, "x must be text"),
         (Path, 3, "x must be text"),
         (list[str], "ab", "x must be a list"),
-        (tuple[float, float], [1.0], "x must hold 2 values, not 1"),
+        (tuple[float, float], [1.0], "x must have 2 values, not 1"),
         (dict[str, int], [], "x must be an object"),
         (dict[str, int], {"a": "b"}, "x.a must be an integer"),
         (NormalizationMode, "min_max", "x is 'min_max', not one of MIN_MAX"),

@@ -26,7 +26,7 @@ MERGES = "a0: &a0 {x: 1, y: 2}\n" + "".join(
         ("a: " + "9" * 5000, "limit"),
         ("a: 2026-13-45", "month"),
         ("a: [", "expected"),
-        ("a" * (documents.MAX_BYTES + 1), "more than 1,048,576 bytes"),
+        ("a" * (documents.MAX_BYTES + 1), "larger than 1,048,576 bytes"),
     ],
 )
 def test_a_hostile_file_is_refused(tmp_path, content, told):

@@ -52,13 +52,13 @@ def test_what_only_concerns_this_machine_is_not_stored(tmp_path: Path):
 
 
 def test_a_policy_that_neither_the_disk_nor_the_hub_has_is_named(hub, monkeypatch, tmp_path):
-    with pytest.raises(ConfigError, match=r"me/none is not a folder .*HF_HUB_OFFLINE is set"):
+    with pytest.raises(ConfigError, match=r"me/none is not a folder, .*HF_HUB_OFFLINE is set"):
         read_policy_file("me/none", "a-pretrained_revision")
     hub.adopt(monkeypatch, tmp_path)
-    with pytest.raises(ConfigError, match=r"me/none is not a folder .*has no such repository"):
+    with pytest.raises(ConfigError, match=r"me/none is not a folder, .*has no such repository"):
         read_policy_file("me/none", "a-pretrained_revision")
     HfApi().create_repo("me/bare")
-    with pytest.raises(ConfigError, match=r"me/bare is not a folder .*no such file"):
+    with pytest.raises(ConfigError, match=r"me/bare is not a folder, .*no such file"):
         read_policy_file("me/bare")
 
 

@@ -33,6 +33,6 @@ def test_only_a_configuration_under_its_own_name_is_taken():
         type: ClassVar[str] = "wide"
 
     assert fault_of("wide", Wide) is None
-    assert "named broad, its type wide" in str(fault_of("broad", Wide))
+    assert "named broad, but its type is wide" in str(fault_of("broad", Wide))
     assert "not a dataclass derived from PolicyConfig" in str(fault_of("wide", dict))
     assert "not a dataclass derived from PolicyConfig" in str(fault_of("wide", Wide()))

@@ -194,7 +194,7 @@ def test_a_yaml_file_can_resume_and_stands_over_the_stored_run(tmp_path: Path):
 def test_a_preset_value_that_a_file_shadows_is_refused_by_name(tmp_path: Path):
     checkpoint_of(tmp_path, *BASE)
     (fault,) = faults_of(f"--resume={tmp_path}", "--policy.optimizer_lr=0.5")
-    assert "use --optimizer.lr" in fault
+    assert "Use --optimizer.lr" in fault
 
 
 def test_the_flags_a_run_began_with_may_be_said_again_to_continue_it(tmp_path: Path):

@@ -61,7 +61,7 @@ def test_text_becomes_the_declared_type(hint, text, value):
 def test_an_ill_typed_value_is_told_in_plain_words(flag, text, words):
     decoder = Decoder(TrainConfig)
     decoder.section(TrainConfig, {flag: RawText(text)})
-    assert decoder.faults == [f"--{flag}={text} is not {words}"]
+    assert decoder.faults == [f"--{flag}={text}: expects {words}"]
 
 
 def test_an_unknown_name_is_told_with_the_nearest_one():

@@ -102,10 +102,10 @@ def test_single_values_of_an_entry_are_refused():
             ".tfs.a.weigth; did you mean --dataset.image_transforms.tfs.a.weight?",
         ),
         ("{a: {weight: x}}", ".tfs.a.weight=x: expects a number"),
-        ("{a: 3}", ".tfs.a=3 is not"),
-        ("{a: {kwargs: 3}}", ".tfs.a.kwargs=3 is not"),
-        ("3", ".tfs=3 is not"),
-        ("{a", ".tfs={a is not"),
+        ("{a: 3}", ".tfs.a=3: expects"),
+        ("{a: {kwargs: 3}}", ".tfs.a.kwargs=3: expects"),
+        ("3", ".tfs=3: expects"),
+        ("{a", ".tfs={a: expects"),
     ],
 )
 def test_an_entry_of_another_shape_is_refused_by_name(tfs, told):

@@ -69,7 +69,7 @@ def test_several_ranks_know_their_places(nursery, tmp_path):
 def test_ranks_that_outlive_one_that_died_are_ended_and_it_is_named(nursery, tmp_path):
     log = tmp_path / "log"
     assert nursery.wait(nursery.start(["die", "0"], 2, log)) == 128 + signal.SIGSEGV
-    assert log.read_text().splitlines()[-1] == "manyhands: rank 1 was ended by SIGSEGV"
+    assert log.read_text().splitlines()[-1] == "manyhands: rank 1 was killed by SIGSEGV"
 
 
 @pytest.mark.process

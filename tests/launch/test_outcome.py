@@ -54,7 +54,7 @@ def test_ranks_that_were_dragged_down_explain_nothing():
     ("code", "words"),
     [
         (-signal.SIGKILL, "SIGKILL, probably out of memory"),
-        (-signal.SIGSEGV, "was ended by SIGSEGV"),
+        (-signal.SIGSEGV, "was killed by SIGSEGV"),
         (0, "exited before the others, with exit code 0"),
         (1, "failed with exit code 1; see its output above"),
     ],

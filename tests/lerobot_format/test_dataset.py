@@ -103,7 +103,9 @@ def test_more_tasks_than_counted_do_no_harm(plant):
 def test_statistics_must_fit_the_features(plant):
     root = plant("v3.0")
     write_stats(root, {"action": {"mean": np.zeros(3)}})
-    with pytest.raises(DatasetError, match=r"stats\.json: mean of action has the shape \[3\]"):
+    with pytest.raises(
+        DatasetError, match=r"stats\.json: mean of action has the unexpected shape \[3\]"
+    ):
         read_dataset_meta(root)
 
 

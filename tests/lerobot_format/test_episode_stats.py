@@ -98,7 +98,7 @@ def edit_column(root: Path, name: str, column: pa.Array) -> None:
     [
         (pa.array(["a", "b", "c"]), "must contain numbers, not string"),
         (pa.array([[1.0, None]] * 3), "mean of action is"),
-        (pa.array([[1.0, 2.0, 3.0]] * 3), r"mean of action has the shape \[3\]"),
+        (pa.array([[1.0, 2.0, 3.0]] * 3), r"mean of action has the unexpected shape \[3\]"),
         (pa.array([[]] * 3, pa.list_(pa.float64())), "mean of action is"),
         (pa.array([[[1.0], [1.0, 2.0]]] * 3), "mean of action is"),
     ],

@@ -127,7 +127,7 @@ def test_faulty_episodes_are_refused(plant, number, change, fault):
         ([{"task_index": 0, "task": "a"}], "declares 2 tasks, but there are 1"),
         ([{"task_index": 0, "task": "a"}, {"task_index": 0, "task": "b"}], "0 appears twice"),
         ([{"task_index": 0, "task": "a"}, {"task_index": 2, "task": "b"}], "1 is missing"),
-        ([{"task_index": 0, "task": None}], "task 0 must be a text, not None"),
+        ([{"task_index": 0, "task": None}], "task 0 must be a string, not None"),
         ([{"task": "a"}], "task_index must be an integer"),
         ([["a"]], "line 1 must be a JSON object"),
     ],
