@@ -76,7 +76,7 @@ def test_mistakes_are_told_in_a_line(arguments, told, capsys):
 def test_a_launcher_around_it_is_refused(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "0")
     assert guarded(bench_command, ["resume", "--kills=0"]) == 2
-    assert "run it without torchrun" in capsys.readouterr().err
+    assert "Run it without torchrun" in capsys.readouterr().err
 
 
 def test_help_is_an_answer(capsys):

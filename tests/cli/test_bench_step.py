@@ -40,7 +40,7 @@ def test_the_command_tells_people_and_programs(tiny_act, command, tmp_path):
         "median ms",
         "of peak",
         "eager",
-        "batch 4; median of 3 updates after 1",
+        "batch 4; median of 3 steps after 1 warm-up",
         "forward",
     ):
         assert told in printed

@@ -66,7 +66,7 @@ def test_a_name_is_looked_for_where_lerobot_keeps_datasets(
     ("flags", "message"),
     [
         (["--dataset.root=nowhere", "--output=new"], "nowhere holds no LeRobot dataset"),
-        (["--dataset.root={tiny}", "--output={tmp}"], "already exists"),
+        (["--dataset.root={tiny}", "--output={tmp}"], "exists already"),
         (["--dataset.root={tiny}", "--output={tmp}/new", "--episodes=[9]"], "0 to 3, not 9"),
         (["--merge=[{tiny},{tmp}]", "--output={tmp}/new"], "holds no LeRobot dataset"),
         (["--dataset.root={tiny}", "--output={tmp}/new", "--episode=[1]"], "mean --episodes?"),
@@ -95,7 +95,7 @@ def test_what_is_worth_knowing_is_told():
     odd = CopySummary(**vars(SUMMARY) | {"num_encoded_clips": 2, "dropped_columns": ["a", "b"]})
     lines = told(odd, Path("new")).splitlines()
     assert "4 of 6 video clips" in lines[0]
-    assert lines[1].startswith("2 video clips did not begin with a keyframe")
+    assert lines[1].startswith("2 video clips did not start with a keyframe")
     assert lines[2].endswith("left out: a, b")
 
 

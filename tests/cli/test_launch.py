@@ -56,7 +56,7 @@ def test_the_same_script_is_written_again_but_another_stays_unless_told(folder, 
     assert launch("--", *TRAIN) == 0
     capsys.readouterr()
     assert launch("--nodes=2", "--", *TRAIN) == 2
-    assert "train.sbatch exists" in capsys.readouterr().err
+    assert "train.sbatch already exists" in capsys.readouterr().err
     assert launch("--nodes=2", "--overwrite", "--", *TRAIN) == 0
     assert "#SBATCH --nodes=2\n" in (folder / "train.sbatch").read_text()
 
@@ -140,7 +140,7 @@ def test_without_sbatch_the_script_is_there_and_the_way_on_is_told(folder, capsy
     ("sbatch", "code", "told"),
     [
         ("echo '42;cluster'", 0, "train.sbatch: submitted as job 42\n"),
-        ("echo 'invalid partition' >&2; exit 1", 2, "sbatch refused train.sbatch: invalid partit"),
+        ("echo 'invalid partition' >&2; exit 1", 2, "sbatch rejected train.sbatch: invalid partit"),
     ],
 )
 def test_the_answer_of_sbatch_is_passed_on(

@@ -17,7 +17,7 @@ def test_the_command_tells_people_and_programs(tiny_act, command, tmp_path):
     program = [sys.executable, "-m", "manyhands", "plan"]
     flags = [*SHAPES, *tiny_act, "--batch_size=4", "--gpus=[1,2]", "--gpu_memory=24GiB"]
     printed = command.run([*program, *flags, f"--json={file}"])
-    for told in ("GiB/GPU", "FSDP2", "fits", "yes", "parameters", "a checkpoint"):
+    for told in ("GiB/GPU", "FSDP2", "fits", "yes", "parameters", "per checkpoint"):
         assert told in printed
     rows = json.loads(file.read_text())["rows"]
     assert [row["strategy"] for row in rows] == ["single", "DDP", "FSDP2"]
