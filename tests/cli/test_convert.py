@@ -96,7 +96,7 @@ def test_what_is_worth_knowing_is_told():
     lines = told(odd, Path("new")).splitlines()
     assert "4 of 6 video clips" in lines[0]
     assert lines[1].startswith("2 video clips did not start with a keyframe")
-    assert lines[2].endswith("left out: a, b")
+    assert lines[2].endswith("declares: a, b")
 
 
 LIMITED = (

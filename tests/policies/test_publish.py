@@ -110,7 +110,7 @@ def test_who_may_publish_passes_the_check(here):
     ("token", "changes", "words"),
     [
         ("", {}, "not logged in.*hf auth login.*leave out --policy.push_to_hub"),
-        ("hf_expired", {}, "refused the token.*hf auth login"),
+        ("hf_expired", {}, "rejected the token.*hf auth login"),
         ("hf_reader", {}, "may only read"),
         ("hf_writer", {"repo_id": "you/mine"}, r"may write to me, lab.*--policy\.repo_id"),
         ("hf_writer", {"license": "my own"}, r"card is refused.*must be one of.*--policy\.license"),
