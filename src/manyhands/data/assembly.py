@@ -62,7 +62,8 @@ def _task_numbers(source: Source, table: FrameTable) -> MappedArray:
         used = numbers.values[first:end]
         if used.size and not 0 <= used.min() <= used.max() < len(tasks):
             raise DatasetError(
-                f"the dataset in {source.root} has {len(tasks)} tasks, but frames {first} to "
-                f"{end - 1} name task {used.max() if used.min() >= 0 else used.min()}"
+                f"{source.root}: frames {first} to {end - 1} refer to task "
+                f"{used.max() if used.min() >= 0 else used.min()}, but the dataset has "
+                f"{len(tasks)} tasks"
             )
     return numbers

@@ -190,7 +190,7 @@ class Dataset:
         """Samples stacked along a first axis; texts are lists."""
         rows = np.asarray(indices, dtype=np.int64).reshape(-1)
         if rows.size == 0 or rows.min() < 0 or rows.max() >= len(self):
-            raise IndexError(f"rows {rows.tolist()[:8]} must lie within 0 to {len(self) - 1}")
+            raise IndexError(f"rows {rows.tolist()[:8]} must be between 0 and {len(self) - 1}")
         return read_batch(self, rows)
 
     def layout(self, num_samples: int) -> dict[str, ArraySpec]:
@@ -244,8 +244,8 @@ def _check_rename_map(rename_map: Mapping[str, str], info: DatasetInfo) -> None:
     taken = [key for key in rename_map.values() if key in names.RESERVED_FEATURES]
     if doubled or taken:
         raise DatasetError(
-            f"--rename_map gives the name {', '.join(doubled or taken)} to a second feature; "
-            f"the dataset has {', '.join(info.features)}"
+            f"--rename_map gives several features the name {', '.join(doubled or taken)}; the "
+            f"dataset has {', '.join(info.features)}"
         )
 
 
@@ -253,7 +253,8 @@ def _check_keys(argument: str, keys: Collection[str], features: Mapping[str, Fea
     unknown = [key for key in keys if key not in features]
     if unknown:
         raise DatasetError(
-            f"{argument} names {', '.join(unknown)}; the dataset has {', '.join(features)}"
+            f"{argument}: unknown feature {', '.join(unknown)}; the dataset has "
+            f"{', '.join(features)}"
         )
 
 
@@ -262,5 +263,5 @@ def _offsets(key: str, offsets: Sequence[int], feature: Feature) -> np.ndarray:
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise DatasetError(f"the window of {key} must be a list of frame offsets, not {offsets!r}")
     if not (feature.is_number or feature.is_camera):
-        raise DatasetError(f"{key} holds {feature.dtype} values, which cannot have a window")
+        raise DatasetError(f"{key} has {feature.dtype} values, which cannot have a window")
     return array.astype(np.int64)

@@ -72,16 +72,16 @@ def check_numbering(file: FrameFile, table: pa.Table) -> None:
     numbers = table[names.INDEX].to_numpy()
     if numbers.dtype.kind not in "iuf" or not np.array_equal(numbers, expected):
         raise DatasetError(
-            f"{file.path}: the column {names.INDEX} must count from {expected[0]} to "
-            f"{expected[-1]}, as the metadata says"
+            f"{file.path}: column {names.INDEX} must count from {expected[0]} to "
+            f"{expected[-1]}, according to the metadata"
         )
 
 
 def _check_count(path: Path, found: int, expected: int) -> None:
     if found != expected:
         raise DatasetError(
-            f"{path} holds {found} frames, but the metadata says {expected}; "
-            "copy or download the dataset again"
+            f"{path} has {found} frames, but the metadata declares {expected}. Copy or "
+            "download the dataset again"
         )
 
 
@@ -104,13 +104,13 @@ def numbers_of(column: pa.ChunkedArray, feature: Feature) -> np.ndarray:
     while not _is_flat(values.type):
         values = pc.list_flatten(values)
     if column.null_count or values.null_count:
-        raise ValueError("it has empty entries; every frame needs a value")
+        raise ValueError("it has null values; every frame needs a value")
     try:
         return _cast(values.to_numpy(), feature).reshape(len(column), *value_shape(feature))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"it does not fit {feature.dtype} {list(feature.shape)}, as {names.INFO_FILE} declares "
-            f"it: {error}"
+            f"it does not match {feature.dtype} {list(feature.shape)} declared in "
+            f"{names.INFO_FILE}: {error}"
         ) from None
 
 
@@ -120,7 +120,7 @@ def _cast(values: np.ndarray, feature: Feature) -> np.ndarray:
     with np.errstate(invalid="ignore", over="ignore"):
         cast: np.ndarray = values.astype(memory_type(feature), copy=False)
     if cast.dtype.kind != "f" and values.dtype.kind == "f" and (cast != values).any():
-        raise ValueError(f"{values[cast != values][0]} is no whole number")
+        raise ValueError(f"{values[cast != values][0]} is not an integer")
     return cast
 
 

@@ -19,7 +19,7 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
 PRIVATE = 0o700
-_REMEDY = "name the folder of a dataset with --dataset.root=DIR"
+_REMEDY = "Set --dataset.root=DIR to the folder of a dataset"
 
 
 def locate_dataset(
@@ -32,11 +32,11 @@ def locate_dataset(
     if root is not None:
         if not (root / INFO_FILE).is_file():
             raise DatasetError(
-                f"{root} holds no LeRobot dataset ({INFO_FILE} is missing); {_REMEDY}"
+                f"{root} is not a LeRobot dataset ({INFO_FILE} is missing). {_REMEDY}"
             )
         return root
     if repo_id is None:
-        raise DatasetError("no dataset was named: use --dataset.repo_id=NAME or --dataset.root=DIR")
+        raise DatasetError("no dataset given. Set --dataset.repo_id=NAME or --dataset.root=DIR")
     cache = cache_dir or lerobot_home()
     # A recorded dataset is what its owner means, unless a revision of the Hub's copy was asked for.
     if revision is None and (cache / repo_id / INFO_FILE).is_file():
@@ -95,8 +95,9 @@ def _home_of_one_run(refused: Path) -> Path:
     os.environ["MANYHANDS_HOME"] = str(folder)
     atexit.register(_remove, folder, os.getpid())
     print(
-        f"manyhands: {refused} is not a folder that only this user can write to; using {folder} "
-        "for this run only. Remove it, or set MANYHANDS_HOME=DIR to keep caches between runs",
+        f"manyhands: {refused} is not a folder that only this user can write to; using "
+        f"{folder} for this run only. Remove it, or set MANYHANDS_HOME=DIR to reuse caches "
+        "between runs",
         file=sys.stderr,
     )
     return folder
@@ -119,7 +120,7 @@ def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
     except HUB_FAULTS as error:
         name = repo_id if revision is None else f"{repo_id} at {revision}"
         raise DatasetError(
-            f"dataset {name} is not in {cache} and could not be downloaded: "
+            f"dataset {name} is not in {cache} and cannot be downloaded: "
             f"{why(error, cache / 'hub')}\n{_REMEDY}"
         ) from None
 

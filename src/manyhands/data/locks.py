@@ -56,8 +56,8 @@ def lock(file: FileIO | BufferedWriter, kind: int) -> bool:
 def warn_of_no_locks(folder: Path, error: OSError) -> None:
     """Tell once what a filesystem without locks means."""
     warnings.warn(
-        f"{folder} is on a filesystem without file locks ({error.strerror}): do not let several "
-        "jobs fill one cache or train into one folder at a time",
+        f"{folder} is on a filesystem without file locks ({error.strerror}). Run one job at a "
+        "time on this cache or output folder",
         RuntimeWarning,
         stacklevel=4,
     )

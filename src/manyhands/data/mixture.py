@@ -95,8 +95,8 @@ def _check_alike(parts: Sequence[Dataset], needed: Collection[str]) -> None:
     for part, layout in zip(parts[1:], layouts[1:], strict=True):
         if part.fps != first.fps:
             raise DatasetError(
-                f"{first.root} has {first.fps:g} frames per second and {part.root} has "
-                f"{part.fps:g}: their windows cannot be mixed"
+                f"cannot mix {first.root} ({first.fps:g} fps) and {part.root} ({part.fps:g} "
+                "fps): frame rates differ"
             )
         for key in needed:
             if key not in layout or key not in layouts[0]:
@@ -104,13 +104,13 @@ def _check_alike(parts: Sequence[Dataset], needed: Collection[str]) -> None:
                 # Cameras that nobody reads are named too: one of them may be the one that is meant.
                 found = [name for name in lacking.info.features if name not in RESERVED_FEATURES]
                 raise DatasetError(
-                    f"{having.root} has {key}, {lacking.root} has {', '.join(found)}; "
-                    f'bring names together with --rename_map=\'{{"its_name": "{key}"}}\', or leave '
-                    "the feature out with --policy.input_features"
+                    f"{having.root} has {key}, {lacking.root} has {', '.join(found)}. "
+                    f'Rename it: --rename_map=\'{{"its_name": "{key}"}}\', or exclude it with '
+                    "--policy.input_features"
                 )
             if layout[key] != layouts[0][key]:
                 seen, other = (_told(layouts[0][key]), _told(layout[key]))
-                hint = "; bring cameras to one size with --dataset.image_size=[HEIGHT,WIDTH]"
+                hint = ". Resize cameras: --dataset.image_size=[HEIGHT,WIDTH]"
                 is_camera = first.features[key].is_camera
                 raise DatasetError(
                     f"{key} is {seen} in {first.root} and {other} in {part.root}"

@@ -63,7 +63,7 @@ def select_episodes(table: EpisodeTable, wanted: Sequence[int] | None) -> Select
     lengths = table.lengths[episodes]
     if lengths.sum() == 0:
         raise DatasetError(
-            "no frames are selected; name episodes that have some with --dataset.episodes=[...]"
+            "no frames selected. Set --dataset.episodes=[...] to episodes with frames"
         )
     ends = np.cumsum(lengths)
     bounds = np.stack([ends - lengths, ends], axis=1)
@@ -74,7 +74,7 @@ def _checked(wanted: Sequence[int], num_episodes: int) -> np.ndarray:
     unknown = [number for number in wanted if not 0 <= number < num_episodes]
     if unknown:
         raise DatasetError(
-            f"--dataset.episodes names {', '.join(map(str, unknown[:8]))}, but the dataset has "
-            f"episodes 0 to {num_episodes - 1}"
+            f"--dataset.episodes: unknown episode {', '.join(map(str, unknown[:8]))}; the "
+            f"dataset has episodes 0 to {num_episodes - 1}"
         )
     return np.unique(np.asarray(wanted, dtype=np.int64))

@@ -11,6 +11,6 @@ def stamp_of(path: Path) -> str:
         status = path.stat()
     except OSError as error:
         raise DatasetError(
-            f"{path} cannot be read: {error.strerror}; copy or download the dataset again"
+            f"{path} cannot be read: {error.strerror}. Copy or download the dataset again"
         ) from None
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

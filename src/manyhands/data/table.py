@@ -70,8 +70,8 @@ def open_table(source: Source, home: Path) -> FrameTable:
                 _build(source, folder)
     except OSError as error:
         raise DatasetError(
-            f"the columns of {source.root} cannot be kept in {home}: {error.strerror or error}; "
-            "free some space, or name another folder with MANYHANDS_HOME"
+            f"cannot cache the columns of {source.root} in {home}: {error.strerror or error}. "
+            "Free disk space, or set MANYHANDS_HOME=DIR"
         ) from None
     table = _read(folder)
     assert table is not None, f"{folder} was just built"

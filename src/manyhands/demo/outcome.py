@@ -37,11 +37,11 @@ def tell(outcome: Outcome, recipe: Recipe, folder: Path, console: Console) -> No
     missing = report_available()
     if missing is None:
         lead = (
-            f"ACT, trained with {recipe.num_processes} processes on {recipe.num_episodes} recorded "
-            f"episodes. It reads {recipe.in_words}."
+            f"ACT, trained with {recipe.num_processes} processes on {recipe.num_episodes} "
+            f"expert episodes. Inputs: {recipe.in_words}."
         )
         extras = ReportExtras(
-            title="From nothing to a policy that puts a block into a tray",
+            title="ACT learns to put a block into a tray",
             lead=lead,
             results=[_result("untrained", before), _result("trained", after)],
             filmstrips=filmstrips(outcome),
@@ -50,7 +50,7 @@ def tell(outcome: Outcome, recipe: Recipe, folder: Path, console: Console) -> No
         console.print(f"report: {write_report(folder / 'run', extras)}", soft_wrap=True)
     else:
         console.print(missing)
-    console.print("\nnext, try:", *(f"  {line}" for line in commands), sep="\n", soft_wrap=True)
+    console.print("\nNext steps:", *(f"  {line}" for line in commands), sep="\n", soft_wrap=True)
 
 
 def result_table(before: Score, after: Score) -> Table:

@@ -66,7 +66,7 @@ def choose_recipe(config: DemoConfig, num_gpus: int) -> Recipe:
 def _with_gpus(num_gpus: int) -> Recipe:
     return Recipe(
         reads=(STATE, CAMERA),
-        in_words="the camera and the gripper's own state",
+        in_words="camera and gripper state",
         policy=SEEING_ACT,
         num_episodes=250,
         num_processes=num_gpus,
@@ -79,7 +79,7 @@ def _with_gpus(num_gpus: int) -> Recipe:
 def _without_gpu() -> Recipe:
     return Recipe(
         reads=(STATE, ENVIRONMENT_STATE),
-        in_words="the gripper's own state and the poses of block and tray",
+        in_words="gripper state, block and tray poses",
         policy=SMALL_ACT,
         num_episodes=100,
         num_processes=2,

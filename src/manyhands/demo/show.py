@@ -38,14 +38,14 @@ def run_demo(config: DemoConfig) -> int:
     run_config = train_config_of(recipe, config.seed, folder / "dataset", folder / "run")
     console.print(f"[bold]1/4[/] recording {recipe.num_episodes} expert episodes with camera video")
     record_dataset(folder / "dataset", recorded_seeds(config.seed, recipe), recipe.frame_size)
-    console.print(f"[bold]2/4[/] scoring the untrained policy on {len(SCORED_SEEDS)} episodes")
+    console.print(f"[bold]2/4[/] evaluating the untrained policy on {len(SCORED_SEEDS)} episodes")
     before = play(untrained_policy(run_config), recipe)
     console.print(f"[bold]3/4[/] training ACT with {recipe.num_processes} processes")
-    console.print(f"    it reads {recipe.in_words}")
+    console.print(f"    inputs: {recipe.in_words}")
     ending = train(run_config)
     if ending is not Ending.FINISHED:
         return ending.exit_code
-    console.print("[bold]4/4[/] scoring the trained policy on the same episodes")
+    console.print("[bold]4/4[/] evaluating the trained policy on the same episodes")
     after = play(load_policy(folder / "run" / "checkpoints" / "last"), recipe)
     outcome = Outcome(before, after, time.monotonic() - start)
     tell(outcome, recipe, folder, console)
@@ -60,7 +60,7 @@ def fresh_folder(config: DemoConfig) -> Path:
         now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         return Path("outputs", "demo", f"{now}_seed{config.seed}")
     if config.output_dir.exists() and any(config.output_dir.iterdir()):
-        raise UserError(f"--output_dir={config.output_dir} is not empty; choose another")
+        raise UserError(f"--output_dir={config.output_dir} is not empty. Choose another")
     return config.output_dir
 
 

@@ -53,8 +53,8 @@ def adapt(policy: Policy, settings: Settings) -> None:
         peft.inject_adapter_in_model(config, network, adapter_name=NAME)
     except (ValueError, TypeError) as error:
         raise UserError(
-            f"adapters with target_modules={asked['target_modules']} do not fit the policy, whose "
-            f"layers are called {', '.join(_layer_names(network))}: {error}"
+            f"adapters with target_modules={asked['target_modules']} do not match the policy; "
+            f"its layers are {', '.join(_layer_names(network))}: {error}"
         ) from None
     for name, weight in network.named_parameters():
         if file_name(name) is not None:
@@ -82,9 +82,9 @@ def refuse_statistics(network: nn.Module) -> None:
     if first is not None:
         raise ConfigError(
             [
-                f"--peft: the policy has batch norms such as {first.rpartition('.')[0]}, whose "
-                "statistics change while it is trained and are not saved with adapters; train all "
-                "of it without --peft, or start from a policy without batch norms"
+                "--peft: adapters do not save the running statistics of batch norms such as "
+                f"{first.rpartition('.')[0]}. Train without --peft, or start from a policy "
+                "without batch norms"
             ]
         )
 
@@ -100,8 +100,8 @@ def _refuse_unknown(network: nn.Module, flag: str, names: str | Iterable[str] | 
     unknown = [each for each in wanted if not any(name.endswith(f".{each}") for name in known)]
     if unknown:
         raise UserError(
-            f"--peft.{flag} names {', '.join(unknown)}, which this policy does not have; its "
-            f"layers are called {', '.join(_layer_names(network))}"
+            f"--peft.{flag}: the policy has no layer {', '.join(unknown)}; its layers are "
+            f"{', '.join(_layer_names(network))}"
         )
 
 

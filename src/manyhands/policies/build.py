@@ -86,6 +86,6 @@ def _check_statistics(scaling: Scaling) -> None:
         if STATISTICS[mode] and name not in scaling.stats:
             raise UserError(
                 f"the dataset has no statistics of {name}, but {mode.value} needs its "
-                f"{' and '.join(STATISTICS[mode])}; recompute the dataset's statistics or set "
-                f"{feature.type.value} to IDENTITY in --policy.normalization_mapping"
+                f"{' and '.join(STATISTICS[mode])}. Recompute the dataset's statistics, or "
+                f"set {feature.type.value} to IDENTITY in --policy.normalization_mapping"
             )

@@ -61,7 +61,7 @@ def load_pretrained(policy: Policy, config: PolicyConfig) -> None:
         load_weights(policy.network, folder)
     except CheckpointError as error:
         path = config.pretrained_path
-        raise CheckpointError(f"--policy.path={path} with the flags given: {error}") from None
+        raise CheckpointError(f"--policy.path={path} with these flags: {error}") from None
 
 
 def prepare_adapters(policy: Policy, folder: Path) -> None:
@@ -72,8 +72,8 @@ def prepare_adapters(policy: Policy, folder: Path) -> None:
         adapt(policy, settings)
     elif policy.config.use_peft:
         raise CheckpointError(
-            f"{folder / ADAPTER_CONFIG_FILE} is missing, but {CONFIG_FILE} says that there are "
-            "adapters; copy or download its folder again"
+            f"{folder / ADAPTER_CONFIG_FILE} is missing, but {CONFIG_FILE} declares adapters. "
+            "Copy or download the folder again"
         )
 
 
@@ -81,18 +81,18 @@ def find_base(settings: Settings, file: Path) -> Path:
     """The folder of the policy that adapters belong to, as their file says."""
     base = settings.get(BASE)
     if base is None:
-        raise CheckpointError(f"{file} does not say in {BASE} which policy its adapters belong to")
+        raise CheckpointError(f"{file} does not name its base policy ({BASE})")
     try:
         folder = find_policy(base, settings.get(REVISION))
     except CheckpointError as error:
         raise CheckpointError(
-            f"{file} says that its adapters belong to {base}, which cannot be had: {error}; put it "
-            f"there again (a link will do), or give its new place as {BASE} in that file"
+            f"{file}: base policy {base} is not available: {error}. Restore it (a link is "
+            f"enough), or set {BASE} in that file"
         ) from None
     if (folder / ADAPTER_CONFIG_FILE).is_file():
         raise CheckpointError(
-            f"{file} says that its adapters belong to {base}, which has adapters itself; merge "
-            f"those with manyhands convert --checkpoint={base} --output=FOLDER"
+            f"{file}: base policy {base} has adapters itself. Merge them: manyhands convert "
+            f"--checkpoint={base} --output=FOLDER"
         )
     return folder
 
@@ -109,22 +109,23 @@ def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> P
     if found is not None:
         return found
     if folder.exists():
-        raise CheckpointError(f"{folder} holds no policy; looked for {POLICY_PLACES}")
+        raise CheckpointError(f"{folder} contains no policy; looked for {POLICY_PLACES}")
     name = str(folder_or_repo_id) + (f" at revision {revision}" if revision else "")
     download = partial(snapshot, revision=revision, allow_patterns=_FILES)
     try:
         fetched = find_policy_folder(fetch(partial(download, str(folder_or_repo_id))))
     except HFValidationError:
         raise CheckpointError(
-            f"{folder_or_repo_id} is neither a folder nor the name of a Hub repository"
+            f"{folder_or_repo_id} is neither a folder nor a Hub repository ID"
         ) from None
     except HUB_FAULTS as error:
         raise CheckpointError(
-            f"{name} is no folder here and cannot be fetched from the Hub ({why(error)}); "
-            "check the name, or copy the policy's folder to this machine and give its path"
+            f"{name} is not a local folder and cannot be downloaded from the Hub "
+            f"({why(error)}). Check the name, or copy the policy's folder to this machine and "
+            "pass its path"
         ) from None
     if fetched is None:
-        raise CheckpointError(f"{name} on the Hub holds no policy: it has no {CONFIG_FILE}")
+        raise CheckpointError(f"{name} on the Hub contains no policy: {CONFIG_FILE} is missing")
     return fetched
 
 

@@ -110,8 +110,9 @@ def _statistics(scaling: Scaling, name: str, mode: NormalizationMode) -> tuple[T
     for statistic in STATISTICS[mode]:
         if statistic not in stats:
             raise UserError(
-                f"{name} has no statistic {statistic}, which {mode.value} needs; recompute the "
-                "dataset's statistics or choose another mode in --policy.normalization_mapping"
+                f"{name} has no statistic {statistic}, which {mode.value} needs. Recompute "
+                "the dataset's statistics, or choose another mode in "
+                "--policy.normalization_mapping"
             )
     # In the precision that files keep: a policy scales alike before and after it was saved.
     kept = (np.asarray(stats[key], np.float32) for key in STATISTICS[mode])

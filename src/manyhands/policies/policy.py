@@ -211,7 +211,7 @@ def _check_shape(name: str, value: Any, shape: tuple[int, ...]) -> None:
     if seen[1:] != shape or not seen:
         expected = ", ".join(map(str, ("samples", *shape)))
         hint = "; add a leading sample axis" if seen == shape else ""
-        raise UserError(f"{name} has shape {seen}, but the policy reads ({expected}){hint}")
+        raise UserError(f"{name} has shape {seen}, but the policy expects ({expected}){hint}")
 
 
 @contextmanager

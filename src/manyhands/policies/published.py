@@ -22,18 +22,18 @@ def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    remedy = f"copy the model's folder to this machine and give its path by {flag}"
+    remedy = f"Copy the model's folder to this machine and set {flag} to its path"
     try:
         return fetch(partial(snapshot, name, allow_patterns=list(patterns)))
     except HFValidationError:
         raise WeightsUnavailable(
-            f"{flag}={name} is neither a folder nor the name of a model on the Hub; {remedy}"
+            f"{flag}={name} is neither a folder nor a model on the Hub. {remedy}"
         ) from None
     except HUB_FAULTS as error:
         raise WeightsUnavailable(
-            f"{flag}={name} is no folder here and cannot be fetched from the Hub ({why(error)}); "
-            f"{remedy}, or fetch it where there is a network with `hf download {name}` and copy "
-            f"{constants.HF_HUB_CACHE} here"
+            f"{flag}={name} is not a local folder and cannot be downloaded from the Hub "
+            f"({why(error)}). {remedy}, or run `hf download {name}` on a machine with network "
+            f"access and copy {constants.HF_HUB_CACHE} here"
         ) from None
 
 
@@ -46,6 +46,6 @@ def extra_module(name: str, extra: str, asker: str | None = None) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise UserError(
-            f"{asker or f'--policy.type={extra}'} needs the package {package}, which is not "
-            f"installed: pip install 'manyhands[{extra}]'"
+            f"{asker or f'--policy.type={extra}'} needs the package {package}. Install: pip "
+            f"install 'manyhands[{extra}]'"
         ) from None

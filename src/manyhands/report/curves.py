@@ -95,7 +95,9 @@ def _gap(name: str, series: Series) -> str:
     if not len(lost):
         return ""
     rows = "1 logged step" if len(lost) == 1 else f"{len(lost):,} logged steps"
-    return f"{name} was not a finite number at {rows}, first at step {lost.steps[0]:,.0f}."
+    return (
+        f"{name} was NaN, Inf or too large to draw at {rows}, first at step {lost.steps[0]:,.0f}."
+    )
 
 
 def _draw(panel: Panel, curves: list[Series], colors: list[str]) -> str:

@@ -21,7 +21,7 @@ from manyhands.report.headline import tiles_of, title_of
 from manyhands.report.pictures import filmstrip_uri
 from manyhands.report.run_files import read_metrics, read_run
 
-NEEDS_EXTRA = "report.html needs the extra: pip install 'manyhands[report]'"
+NEEDS_EXTRA = "report.html needs an extra. Install: pip install 'manyhands[report]'"
 MOODS = {"finished": "good", "diverged": "bad", "failed": "bad"}
 """How an ending is colored, by its first word; any other is neither good nor bad."""
 
@@ -70,7 +70,7 @@ def write_report(run_dir: Path, extras: ReportExtras = NOTHING_MORE) -> Path:
     if missing:
         raise UserError(missing)
     if not run_dir.is_dir():
-        raise UserError(f"{run_dir} is not a folder: name a run's --output_dir")
+        raise UserError(f"{run_dir} is not a folder. Pass a run's --output_dir")
     target = run_dir / "report.html"
     page = _render(_content(run_dir, extras))
     with whole_file(target) as scratch:

@@ -62,7 +62,7 @@ class TrayTask:
         """Observation, reward and success of every world after one action each."""
         worlds = self._worlds
         action = np.asarray(action, dtype=np.float64)
-        assert np.isfinite(action).all(), "an action is not finite"
+        assert np.isfinite(action).all(), "an action is NaN or Inf"
         worlds.move(action[:, :2])
         worlds.turn_fingers(action[:, 2])
         success = worlds.done()

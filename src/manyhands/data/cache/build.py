@@ -14,7 +14,7 @@ def build_cache(
     planned = plan_frame_caches([(source, reading)], wish)
     (cache,) = planned.caches
     if cache is None:
-        raise UserError(f"nothing to build: {planned.reason}")
+        raise UserError(f"nothing to build. Frame cache: {planned.reason}")
     for key, pictures in cameras_of(source, reading).items():
         cache.column(key, pictures, drops_single_axis=False)
     return fill(planned, num_workers, on_progress), planned.reason

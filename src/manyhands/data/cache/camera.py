@@ -31,7 +31,7 @@ class CachedCamera:
         if len(flat) == 0:
             return
         if flat.min() < 0 or flat.max() >= self._store.spec.num_frames:
-            raise IndexError(f"frames must lie within 0 to {self._store.spec.num_frames - 1}")
+            raise IndexError(f"frames must be between 0 and {self._store.spec.num_frames - 1}")
         places = out.reshape(len(flat), *self.shape)
         is_filled = self._ask(self._store.gather, flat, places)
         missed = np.arange(len(flat)) if is_filled is None else np.flatnonzero(~is_filled)

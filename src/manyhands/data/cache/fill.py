@@ -78,8 +78,8 @@ def _filled(cameras: list[CachedCamera], clips: list[Clip], num_processes: int) 
             yield from pool.map(_fill_own, clips)
         except BrokenProcessPool:
             raise EnvironmentFault(
-                "a process that decodes frames was killed, most likely for memory; what was kept "
-                "so far stays: run the command again, with fewer --num_workers"
+                "a decoding process was killed, probably out of memory. Run the command "
+                "again with fewer --num_workers; frames cached so far are reused"
             ) from None
 
 

@@ -105,7 +105,7 @@ class FrameCache:
         try:
             store = self._stores.get(key) or self._opened(key, source)
         except OSError as error:
-            self.faults.append(f"frames of {key} cannot be kept: {error}")
+            self.faults.append(f"cannot cache frames of {key}: {error}")
             return CameraColumn(source, drops_single_axis)
         self._cameras[key] = CachedCamera(source, store, drops_single_axis)
         return self._cameras[key]

@@ -152,5 +152,5 @@ def _read_memo(path: Path) -> Memo:
 
 def _unreadable(path: Path, error: OSError) -> DatasetError:
     return DatasetError(
-        f"{path} cannot be read: {error.strerror}; copy or download the dataset again"
+        f"{path} cannot be read: {error.strerror}. Copy or download the dataset again"
     )

@@ -57,8 +57,8 @@ class TokenColumn:
         is_there = self._store.gather(flat, out.reshape(len(flat), *self.shape))
         if not is_there.all():
             raise EnvironmentFault(
-                f"{self._store.folder} lacks the tokens of frame {flat[~is_there][0]}, which were "
-                "there when the run began; start it again to make them anew"
+                f"{self._store.folder} lacks the tokens of frame {flat[~is_there][0]}, which "
+                "existed at the start. Restart the run to recreate them"
             )
 
 
@@ -111,7 +111,7 @@ class TokenPlan:
             return TokenCaches([self._opened(home, specs) for specs in self.specs])
         except OSError as error:
             raise EnvironmentFault(
-                f"{home} cannot hold vision tokens: {error}; choose another --cache.folder"
+                f"cannot write vision tokens to {home}: {error}. Set another --cache.folder"
             ) from None
 
     def _opened(self, home: Path, specs: dict[str, StoreSpec]) -> TokenCache:
@@ -139,7 +139,7 @@ def plan_token_caches(
     request = replace(
         request_for(needs, described, wish),
         what="vision tokens",
-        otherwise="vision tokens are not kept, images are encoded each time",
+        otherwise="vision tokens are not cached, images are encoded every time",
         all_or_nothing=True,
     )
     plan = plan_cache(request)

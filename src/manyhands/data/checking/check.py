@@ -85,7 +85,7 @@ def _mixed_types(report: Report) -> Iterator[Finding]:
     try:
         pa.unify_schemas(report.schemas, promote_options="permissive")
     except pa.ArrowException as error:
-        message = f"files do not agree on the type of a column: {' '.join(str(error).split())}"
+        message = f"column types differ between files: {' '.join(str(error).split())}"
         yield Finding(checks.COLUMNS, "bad", message, None, "data")
 
 

@@ -22,7 +22,7 @@ def check_folder(
     except DatasetError as error:
         return _useless(root, checking, checks.METADATA, message_of(error, str(root)))
     if episodes is None and not meta.episodes.lengths.sum():
-        return _useless(root, checking, checks.EPISODES, "there are no frames")
+        return _useless(root, checking, checks.EPISODES, "no frames")
     source = Source(root, meta, select_episodes(meta.episodes, episodes))
     return check_once(source, home, checking)
 

@@ -115,7 +115,7 @@ class _Worker:
             return None
         job, self._job = self._job, None
         if isinstance(answer, _Crash):
-            raise RuntimeError(f"a process that checks a dataset failed:\n{answer.text}")
+            raise RuntimeError(f"a dataset check process failed:\n{answer.text}")
         return job, answer
 
     def end(self) -> None:
@@ -134,7 +134,7 @@ class _Worker:
             return None
         self._process.kill()
         self._replace()
-        return _Loss("looking at it does not come to an end")
+        return _Loss("the check timed out")
 
     def _received(self) -> Any:
         try:
@@ -143,12 +143,12 @@ class _Worker:
             code = self._replace()
         if code >= 0:
             raise EnvironmentFault(
-                f"processes that check the dataset cannot be started (exit code {code}); "
-                "`manyhands doctor --num_workers=0` needs none"
+                f"cannot start the check processes (exit code {code}). Check in one process: "
+                "`manyhands doctor --num_workers=0`"
             )
         name = signal.Signals(-code).name
-        hint = ", as when memory is used up" if -code == signal.SIGKILL else ""
-        return _Loss(f"looking at it ended a process with {name}{hint}")
+        hint = ", probably out of memory" if -code == signal.SIGKILL else ""
+        return _Loss(f"the check process died with {name}{hint}")
 
     def _start(self) -> None:
         context = starting_by(_start_method())

@@ -113,8 +113,8 @@ class _Rows:
     def _miscounted(self, present: list[str]) -> Iterator[Finding]:
         for key in self._rules.features:
             if key in self._rules.keys and present.count(key) != 1:
-                several = "are several columns" if key in present else "is no column"
-                yield from self._part.of_file(checks.COLUMNS, f"there {several} {key}", key)
+                count = "several columns" if key in present else "no column"
+                yield from self._part.of_file(checks.COLUMNS, f"{count} {key}", key)
 
     def _take_over(self, key: str) -> None:
         try:
@@ -152,7 +152,7 @@ class _Rows:
     def _timestamps_of(self, stretch: Stretch, seen: np.ndarray) -> Iterator[Finding]:
         back = np.flatnonzero(~(np.diff(seen) > 0))
         if back.size:
-            fault = f"time does not go on after frame {back[0]}, at {seen[back[0]]:.6g} s"
+            fault = f"timestamps do not increase after frame {back[0]}, at {seen[back[0]]:.6g} s"
             yield self._part.of_episode(stretch, checks.TIMESTAMPS, fault)
             return
         wanted = np.arange(len(seen)) / self._rules.fps
@@ -174,15 +174,15 @@ class _Rows:
             used = np.unique(numbers[stretch.inside])
             unknown = used[(used < 0) | (used >= len(texts))]
             if unknown.size:
-                fault = f"task {unknown[0]} is named, but there are {len(texts)} tasks"
+                fault = f"refers to task {unknown[0]}, but the dataset has {len(texts)} tasks"
                 yield self._part.of_episode(stretch, checks.TASKS, fault)
             elif {texts[number] for number in used} != set(told):
-                fault = "its frames have other tasks than its metadata"
+                fault = "the tasks of its frames differ from its metadata"
                 yield self._part.of_episode(stretch, checks.TASKS, fault, severity="warning")
 
     def _infinite(self, key: str, values: np.ndarray) -> Iterator[Finding]:
         if values.dtype.kind != "f":
             return
         is_bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-        reasons = dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"{key} holds NaN or infinity")
+        reasons = dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"{key} contains NaN or Inf")
         yield from self._part.of_frames(checks.NUMBERS, key, reasons)

@@ -46,11 +46,11 @@ def _faults(
     stats: Stats, described: Mapping[str, Feature], summaries: Summaries
 ) -> Iterator[Finding]:
     if not stats:
-        yield _told("there are none; training has to compute them", "warning")
+        yield _told("no statistics; training computes them", "warning")
         return
     for key, feature in described.items():
         if not stats.get(key):
-            yield _told(f"there are none of {key}; training has to compute them", "warning", key)
+            yield _told(f"no statistics of {key}; training computes them", "warning", key)
             continue
         measures = {name: value for name, value in stats[key].items() if name != "count"}
         faults = [*_nonsense(key, feature, measures)]
@@ -68,13 +68,13 @@ def check_constants(summaries: Summaries, features: Mapping[str, Feature]) -> It
         constant = np.flatnonzero(np.atleast_1d(summary.low == summary.high))
         if constant.size:
             where = "" if constant.size == summary.low.size else f" at {_places(constant)}"
-            message = f"{key} is the same in every frame{where}"
+            message = f"{key} is constant{where}"
             yield Finding(checks.NUMBERS, "warning", message, None, _DATA, key)
 
 
 def _places(places: np.ndarray) -> str:
     shown = ", ".join(map(str, places[:8]))
-    return f"place {shown}" if places.size <= 8 else f"places {shown} and others"
+    return f"index {shown}" if places.size <= 8 else f"indices {shown} and others"
 
 
 def _nonsense(key: str, feature: Feature, measures: Mapping[str, np.ndarray]) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _nonsense(key: str, feature: Feature, measures: Mapping[str, np.ndarray]) ->
         if not np.isfinite(value).all():
             yield _told(f"{name} of {key} is not finite", "bad", key)
         elif not _fits(value, feature):
-            yield _told(f"{name} of {key} has the shape {list(value.shape)}", "bad", key)
+            yield _told(f"{name} of {key} has shape {list(value.shape)}", "bad", key)
         elif name == "std" and (value < 0).any():
             yield _told(f"{name} of {key} is negative", "bad", key)
     ordered = [measures[name] for name in ("min", "mean", "max") if name in measures]

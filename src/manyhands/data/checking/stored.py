@@ -58,7 +58,7 @@ class PictureFile:
     def _fault(self, value: object) -> str | None:
         encoded, form = picture_bytes(value), form_of(self.camera.feature)
         if encoded is None:
-            return "there is no picture"
+            return "no image"
         try:
             pixels = decode_image(encoded, form.stored_pixels, is_strict=True)
             checked(form.delivered(pixels, is_video=False), form, self.part.path)

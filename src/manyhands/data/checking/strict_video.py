@@ -25,7 +25,7 @@ from manyhands.lerobot_format.tables import check_is_file
 # becomes an error.
 _STRICT = {"err_detect": "crccheck+bitstream+buffer+explode", "strict": "strict"}
 _LAST_TICK = 2**62
-_NO_FRAME = "there is no such frame"
+_NO_FRAME = "no such frame"
 
 Group = list[Any]
 """A keyframe and what follows up to the next, in the order of decoding."""
@@ -74,7 +74,7 @@ class StrictVideo:
         self._container = _opened(path)
         streams = self._container.streams.video
         if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{path} holds no video of a known codec")
+            raise DatasetError(f"{path} contains no video stream of a known codec")
         self._stream = streams[0]
         assert self._stream.time_base is not None
         self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
@@ -176,9 +176,9 @@ class StrictVideo:
                 continue
             number = self._number(frame.pts)
             if number < self._latest:
-                raise _OutOfOrder("frames are not shown in the order of their numbers")
+                raise _OutOfOrder("frames are out of presentation order")
             self._latest = number
-            fault = "its data are damaged" if frame.is_corrupt else self._look(frame)
+            fault = "the frame is corrupt" if frame.is_corrupt else self._look(frame)
             if fault is None:
                 seen.accept(number)
             else:
@@ -207,7 +207,7 @@ class StrictVideo:
         except DatasetError as error:
             return str(error)
         except (av.FFmpegError, ValueError) as error:
-            return f"its pixels cannot be converted: {error}"
+            return f"cannot convert its pixels: {error}"
         return None
 
     def _groups(self, first: int, end: int) -> Iterator[Group]:
@@ -247,7 +247,7 @@ def _opened(path: Path) -> av.container.InputContainer:
         return open_video(str(path))
     except (av.FFmpegError, OSError) as error:
         raise DatasetError(
-            f"{path} is damaged: {_reason_of(error)}; copy or download the dataset again"
+            f"{path} is damaged: {_reason_of(error)}. Copy or download the dataset again"
         ) from None
 
 

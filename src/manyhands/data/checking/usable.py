@@ -57,9 +57,9 @@ def refusal(result: CheckResult, limit: int = 5) -> str:
     lines += [f"  {finding.told}" for finding in bad[:limit]]
     if len(bad) > limit:
         lines.append(f"  and {len(bad) - limit} more")
-    remedy = f"run `manyhands doctor --dataset.root={result.root}` for all"
+    remedy = f"Run `manyhands doctor --dataset.root={result.root}` to list all"
     if all(finding.frames is not None for finding in bad):
-        remedy += ", or --dataset.on_bad=skip to leave these samples out"
+        remedy += ", or set --dataset.on_bad=skip to skip these samples"
     return "\n".join([*lines, remedy])
 
 

@@ -39,12 +39,14 @@ class VideoFile:
     def _oddities(self, video: StrictVideo) -> Iterator[Finding]:
         declared = self.camera.feature.info.get("video.codec")
         if isinstance(declared, str) and declared != video.codec:
-            yield self._odd(f"the format is {video.codec}, but meta/info.json says {declared:.40}")
+            yield self._odd(
+                f"the codec is {video.codec}, but meta/info.json declares {declared:.40}"
+            )
         rate, fps = video.rate, self.camera.fps
         if rate is not None and abs(rate - fps) > _RATE_TOLERANCE * fps:
-            yield self._odd(f"it shows {rate:g} frames per second, but the dataset has {fps:g}")
+            yield self._odd(f"the video has {rate:g} fps, but the dataset has {fps:g} fps")
         elif not video.has_even_spacing:
-            yield self._odd("its frames do not follow each other at one distance")
+            yield self._odd("its frames are not evenly spaced in time")
 
     def _odd(self, message: str) -> Finding:
         return Finding(checks.VIDEOS, "warning", message, None, self.part.path, self.camera.key)
@@ -53,7 +55,7 @@ class VideoFile:
         reasons = self._reasons(video)
         if len(reasons) == self.part.num_frames and self._can_be_shown():
             # An encoder that breaks the rules in every frame is another matter than damage.
-            yield self._odd("its frames break the rules of their format, but can be shown")
+            yield self._odd("its frames violate the codec specification, but can be decoded")
             return
         told = {number: message_of(reason, self.part.root) for number, reason in reasons.items()}
         yield from self.part.of_frames(checks.VIDEOS, self.camera.key, told)

@@ -39,7 +39,7 @@ class Leases:
 
     def __next__(self) -> Lease:
         if not self._requested:
-            assert self._free, "every slot is lent out"
+            assert self._free, "every slot is in use"
             raise StopIteration
         try:
             objects = self._readers.answer()

@@ -149,13 +149,13 @@ class Workers:
         code = process.exitcode
         told = f"loader process {worker} of {len(self._processes)}, counted from 0, "
         if code is None or code >= 0:
-            return RuntimeError(f"{told}ended without an answer, with exit code {code}")
-        told += f"was ended by signal {-code} ({signal.strsignal(-code)})"
+            return RuntimeError(f"{told}exited with code {code} without an answer")
+        told += f"was killed by signal {-code} ({signal.strsignal(-code)})"
         if -code not in (signal.SIGKILL, signal.SIGBUS):
             return RuntimeError(told)
         return EnvironmentFault(
-            f"{told}: most likely the machine ran out of memory; "
-            "lower --num_workers, --prefetch_factor, --batch_size or --max_ram"
+            f"{told}, probably out of memory. Lower --num_workers, --prefetch_factor, "
+            "--batch_size or --max_ram"
         )
 
 

@@ -95,5 +95,5 @@ class StoredPictures:
             try:
                 pixels = decode_image(encoded, self._form.stored_pixels, self._form.size)
             except ValueError as error:
-                raise DatasetError(f"{where}: a picture cannot be decoded: {error}") from None
+                raise DatasetError(f"{where}: cannot decode an image: {error}") from None
             yield checked(self._form.delivered(pixels, is_video=False), self._form, where)

@@ -56,7 +56,7 @@ class ClipEncoder:
         self._container.close()
         self._buffer.seek(0)
         clip = EncodedVideo(self._buffer, self._fps).cut(0, self.num_frames)
-        assert clip is not None, "an encoder begins with a keyframe and leaves no frame out"
+        assert clip is not None, "the clip has no keyframe at its start, or skips a frame"
         return clip
 
     def abandon(self) -> None:
@@ -75,7 +75,7 @@ class ClipEncoder:
             yield
         except av.FFmpegError as error:
             size = f"{self._stream.width}x{self._stream.height}"
-            raise DatasetError(f"a video of {size} cannot be encoded: {error.strerror}") from None
+            raise DatasetError(f"cannot encode a video of {size}: {error.strerror}") from None
 
 
 class ClipFile:

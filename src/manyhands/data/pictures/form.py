@@ -92,7 +92,7 @@ def checked(picture: np.ndarray, form: PictureForm, where: str) -> np.ndarray:
     if picture.shape != form.shape:
         seen, declared = ("x".join(map(str, sizes)) for sizes in (picture.shape, form.shape))
         raise DatasetError(
-            f"{where}: a picture is {seen} (channels x height x width), "
-            f"but meta/info.json declares {declared}"
+            f"{where}: an image is {seen} (channels x height x width), but meta/info.json "
+            f"declares {declared}"
         )
     return picture

@@ -48,7 +48,7 @@ def decode_image(
 def _decoded(encoded: bytes, options: dict[str, str]) -> av.VideoFrame:
     codec = next((name for start, name in _SIGNATURES.items() if encoded.startswith(start)), None)
     if codec is None:
-        raise ValueError(f"neither PNG, JPEG nor TIFF: the bytes begin {encoded[:4]!r}")
+        raise ValueError(f"not PNG, JPEG or TIFF: the bytes start with {encoded[:4]!r}")
     decoder = av.CodecContext.create(codec, "r")
     assert isinstance(decoder, av.VideoCodecContext)
     decoder.thread_count = 1
@@ -58,7 +58,7 @@ def _decoded(encoded: bytes, options: dict[str, str]) -> av.VideoFrame:
     except av.FFmpegError as error:
         raise ValueError(error.strerror) from None
     if not frames:
-        raise ValueError("the bytes end before the picture does")
+        raise ValueError("the image is truncated")
     return frames[0]
 
 

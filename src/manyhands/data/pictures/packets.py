@@ -78,13 +78,13 @@ class EncodedVideo:
             self._container = open_video(opened)
         except FileNotFoundError:
             raise DatasetError(
-                f"{self._name} is missing; copy or download the dataset again"
+                f"{self._name} is missing. Copy or download the dataset again"
             ) from None
         except (av.FFmpegError, OSError) as error:
             raise self._damaged(error) from None
         streams = self._container.streams.video
         if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{self._name} holds no video of a known codec")
+            raise DatasetError(f"{self._name} contains no video stream of a known codec")
         self._stream = streams[0]
         assert self._stream.time_base is not None
         self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
@@ -130,7 +130,7 @@ class EncodedVideo:
     def _damaged(self, error: av.FFmpegError | OSError) -> DatasetError:
         reason = error.strerror or error
         return DatasetError(
-            f"{self._name} is damaged: {reason}; copy or download the dataset again"
+            f"{self._name} is damaged: {reason}. Copy or download the dataset again"
         )
 
 

@@ -47,7 +47,7 @@ class StoredBytes:
         start = int(group_ends[group - 1]) if group else 0
         encoded = picture_bytes(self._group(key, file, group)[row - start].as_py())
         if encoded is None:
-            raise DatasetError(f"{self._paths[file]}, {key}: row {row} holds no picture")
+            raise DatasetError(f"{self._paths[file]}, {key}: row {row} has no image")
         return encoded
 
     def _footer(self, file: int) -> tuple[pq.FileMetaData, np.ndarray]:

@@ -100,12 +100,12 @@ class _OpenVideo:
             # Remarks in a file may be in any encoding, or damaged.
             self._container = open_video(str(path))
         except FileNotFoundError:
-            raise DatasetError(f"{path} is missing; copy or download the dataset again") from None
+            raise DatasetError(f"{path} is missing. Copy or download the dataset again") from None
         except (av.FFmpegError, OSError) as error:
             raise self._damaged(error) from None
         streams = self._container.streams.video
         if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{path} holds no video of a known codec")
+            raise DatasetError(f"{path} contains no video stream of a known codec")
         self._stream = streams[0]
         self._stream.codec_context.thread_count = 1
         assert self._stream.time_base is not None
@@ -140,7 +140,7 @@ class _OpenVideo:
         if frame is None:
             raise DatasetError(
                 f"{self._path} has no frame {number}: it is damaged, or shorter than "
-                "meta/episodes says; copy or download the dataset again"
+                "meta/episodes declares. Copy or download the dataset again"
             )
         return frame
 
@@ -171,5 +171,5 @@ class _OpenVideo:
     def _damaged(self, error: av.FFmpegError | OSError, where: str = "") -> DatasetError:
         reason = error.strerror or error
         return DatasetError(
-            f"{self._path} is damaged{where}: {reason}; copy or download the dataset again"
+            f"{self._path} is damaged{where}: {reason}. Copy or download the dataset again"
         )

@@ -51,8 +51,8 @@ class CameraClips:
         """An episode that begins between keyframes, decoded and encoded again."""
         if self._feature.is_depth:
             raise DatasetError(
-                f"{self._path}: episode {episode} does not begin with a keyframe, and distances "
-                f"are not encoded again; leave it out with --exclude_episodes=[{episode}]"
+                f"{self._path}: episode {episode} does not start with a keyframe, and depth "
+                f"is not re-encoded. Exclude it: --exclude_episodes=[{episode}]"
             )
         self.num_encoded += 1
         _, height, width = self._feature.channel_first_shape

@@ -73,7 +73,7 @@ def copy_episodes(
     """Copy episodes, in the order of the choices, into a new dataset of version 3.0."""
     start = time.monotonic()
     if not choices:
-        raise DatasetError("no dataset to copy from was named")
+        raise DatasetError("no source dataset given")
     sources = [open_source(choice) for choice in choices]
     check_alike(sources, allow_mixed_robots)
     check_target(sources, target)
@@ -114,7 +114,7 @@ def _new_folder(
     except (OSError, av.FFmpegError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
         raise DatasetError(
-            f"{target} cannot be written: {reason}; make room or choose another place with --output"
+            f"cannot write {target}: {reason}. Free disk space, or set another --output"
         ) from None
     finally:
         if folder is not None:
@@ -190,8 +190,9 @@ class _Copier:
         used, place = np.unique(columns[names.TASK_INDEX].to_numpy(), return_inverse=True)
         if used[0] < 0 or used[-1] >= len(self._meta.tasks):
             raise DatasetError(
-                f"{self._source.root} has {len(self._meta.tasks)} tasks, but episode {episode} "
-                f"names task {used[-1] if used[0] >= 0 else used[0]}"
+                f"{self._source.root}: episode {episode} refers to task "
+                f"{used[-1] if used[0] >= 0 else used[0]}, but the dataset has "
+                f"{len(self._meta.tasks)} tasks"
             )
         texts = [self._meta.tasks[number] for number in used.tolist()]
         numbers = np.array([self._folder.task_number(text) for text in texts])

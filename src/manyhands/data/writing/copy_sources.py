@@ -69,7 +69,7 @@ def open_source(choice: EpisodeChoice) -> CopySource:
     empty = [number for number in episodes if meta.episodes.lengths[number] == 0]
     if empty:
         raise DatasetError(
-            f"{choice.root}: episode {empty[0]} has no frames; leave it out with "
+            f"{choice.root}: episode {empty[0]} has no frames. Exclude it: "
             f"--exclude_episodes={empty}"
         )
     dataset = Source(choice.root, meta, select_episodes(meta.episodes, episodes))
@@ -91,8 +91,8 @@ def check_alike(sources: Sequence[CopySource], allow_mixed_robots: bool) -> None
         differences = [*_differences(first, other)]
         if first.robot_type != other.robot_type and not allow_mixed_robots:
             differences.append(
-                f"robot_type is {first.robot_type} and {other.robot_type} "
-                "(--allow_mixed_robots=true merges them all the same)"
+                f"robot_type is {first.robot_type} and {other.robot_type} (set "
+                "--allow_mixed_robots=true to merge anyway)"
             )
         if differences:
             raise DatasetError(
@@ -125,12 +125,11 @@ def merged_facts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def check_target(sources: Sequence[CopySource], target: Path) -> None:
     """Refuse a place that is taken, part of a dataset that is read, or has no room."""
     if target.exists() or target.is_symlink():
-        raise DatasetError(f"{target} exists already; a dataset needs a folder of its own")
+        raise DatasetError(f"{target} already exists. Choose a new folder")
     for source in sources:
         if target.resolve().is_relative_to(source.root.resolve()):
             raise DatasetError(
-                f"{target} lies inside {source.root}, which is only read; choose another place "
-                "with --output"
+                f"{target} is inside the source dataset {source.root}. Set another --output"
             )
     needed = _SPARE_BYTES + round(_GROWTH * sum(_chosen_bytes(source) for source in sources))
     place = next(folder for folder in target.absolute().parents if folder.exists())
@@ -138,7 +137,7 @@ def check_target(sources: Sequence[CopySource], target: Path) -> None:
     if needed > free:
         raise DatasetError(
             f"{target} needs about {units.num_bytes(needed)}, but {place} has "
-            f"{units.num_bytes(free)} free; make room or choose another place with --output"
+            f"{units.num_bytes(free)} free. Free disk space, or set another --output"
         )
 
 
@@ -147,22 +146,22 @@ def _chosen(choice: EpisodeChoice, num_episodes: int) -> list[int]:
     unknown = [number for number in named if not 0 <= number < num_episodes]
     if unknown:
         raise DatasetError(
-            f"{choice.root} has episodes 0 to {num_episodes - 1}, not "
-            f"{', '.join(map(str, unknown[:8]))}"
+            f"{choice.root} has no episode {', '.join(map(str, unknown[:8]))}; it has "
+            f"episodes 0 to {num_episodes - 1}"
         )
     wanted = range(num_episodes) if choice.episodes is None else choice.episodes
     if len(set(wanted)) < len(wanted):
-        raise DatasetError(f"{choice.root}: the episodes {list(wanted)} are not all different")
+        raise DatasetError(f"{choice.root}: episodes {list(wanted)} contain duplicates")
     chosen = [number for number in wanted if number not in set(choice.exclude)]
     if not chosen:
-        raise DatasetError(f"{choice.root}: no episode is left to copy")
+        raise DatasetError(f"{choice.root}: no episodes left to copy")
     return chosen
 
 
 def _whole_fps(root: Path, fps: float) -> int:
     if abs(fps - round(fps)) > _FPS_TOLERANCE:
         raise DatasetError(
-            f"{root / names.INFO_FILE}: fps is {fps}, but version 3.0 knows whole numbers only"
+            f"{root / names.INFO_FILE}: fps is {fps}, but version 3.0 supports integers only"
         )
     return round(fps)
 
@@ -193,7 +192,7 @@ def _differences(one: CopySource, other: CopySource) -> Iterator[str]:
     if one.fps != other.fps:
         yield f"fps is {one.fps} and {other.fps}"
     if one.subtasks != other.subtasks:
-        yield f"they number subtasks differently in {SUBTASKS_FILE}"
+        yield f"subtask numbers differ in {SUBTASKS_FILE}"
     try:
         joined_labels([one.labels, other.labels])
     except ValueError as error:

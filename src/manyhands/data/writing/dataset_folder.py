@@ -35,7 +35,7 @@ class DatasetFolder:
         limits: SizeLimits | None = None,
     ) -> None:
         if root.exists() or root.is_symlink():
-            raise DatasetError(f"{root} exists already; a dataset needs a folder of its own")
+            raise DatasetError(f"{root} already exists. Choose a new folder")
         limits = limits or SizeLimits()
         self.root = root
         self.info = _empty_info(fps, features, robot_type, limits)

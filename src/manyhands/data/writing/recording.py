@@ -84,7 +84,9 @@ class EpisodeRecording:
             if keys:
                 raise DatasetError(f"frame {len(self)} {fault} {', '.join(sorted(keys))}")
         if not isinstance(frame[names.TASK], str):
-            raise DatasetError(f"frame {len(self)}: task must be a text, not {frame[names.TASK]!r}")
+            raise DatasetError(
+                f"frame {len(self)}: task must be a string, not {frame[names.TASK]!r}"
+            )
         return {
             key: _checked_value(f"frame {len(self)}: {key}", frame[key], feature)
             for key, feature in self._features.items()
@@ -94,12 +96,12 @@ class EpisodeRecording:
 def _checked_value(where: str, value: Any, feature: Feature) -> Any:
     if feature.dtype == names.STRING:
         if not isinstance(value, str):
-            raise DatasetError(f"{where} must be a text, not {value!r:.60}")
+            raise DatasetError(f"{where} must be a string, not {value!r:.60}")
         return value
     array = np.asarray(value)
     dtype = "uint8" if feature.is_camera else feature.dtype
     if array.dtype != np.dtype(dtype):
-        raise DatasetError(f"{where} must be of {dtype}, not {array.dtype}")
+        raise DatasetError(f"{where} must have dtype {dtype}, not {array.dtype}")
     if feature.is_camera:
         return _checked_picture(where, array, feature)
     if array.shape == () and feature.shape == (1,):

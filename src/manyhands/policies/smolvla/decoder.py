@@ -212,15 +212,15 @@ def readers_of(config: SmolVLAConfig, num_layers: int) -> list[int]:
     num_experts = config.num_expert_layers if config.num_expert_layers > 0 else num_layers
     flag = f"--policy.num_expert_layers={num_experts}"
     if num_layers % num_experts > 0:
-        raise ConfigError([f"{flag} must divide the {num_layers} layers beside it"])
+        raise ConfigError([f"{flag} must divide the {num_layers} VLM layers"])
     readers = [*range(0, num_layers, num_layers // num_experts)]
     kinds = [is_self_attention(layer, config) for layer in readers]
     if kinds != [is_self_attention(layer, config) for layer in range(num_experts)]:
         raise ConfigError(
             [
-                f"{flag} beside {num_layers} layers: self-attention would fall on other layers "
-                f"than --policy.self_attn_every_n_layers={config.self_attn_every_n_layers} says; "
-                "use -1 for as many, or --policy.attention_mode=self_attn"
+                f"{flag} with {num_layers} VLM layers moves self-attention off "
+                f"--policy.self_attn_every_n_layers={config.self_attn_every_n_layers}. "
+                "Set --policy.num_expert_layers=-1, or --policy.attention_mode=self_attn"
             ]
         )
     return readers

@@ -18,8 +18,8 @@ def start_vlm(network: nn.Module, config: SmolVLAConfig) -> None:
     elif config.train_expert_only or config.freeze_vision_encoder:
         raise ConfigError(
             [
-                "the vision-language model would have random weights and keep them: give "
-                "--policy.load_vlm_weights=true, or --policy.path=lerobot/smolvla_base, or, if "
-                "that is what you want, --policy.random_vlm=true"
+                "the vision-language model would stay frozen with random weights. Set "
+                "--policy.load_vlm_weights=true, or --policy.path=lerobot/smolvla_base, or "
+                "--policy.random_vlm=true to accept that"
             ]
         )

@@ -41,8 +41,8 @@ def read_vlm_config(config: SmolVLAConfig) -> Any:
     if document.get("model_type") != KIND:
         raise ConfigError(
             [
-                f"{FLAG}={config.vlm_model_name} is a model of type {document.get('model_type')}; "
-                f"SmolVLA is built upon {KIND}, such as {SmolVLAConfig.vlm_model_name}"
+                f"{FLAG}={config.vlm_model_name} has model type {document.get('model_type')}; "
+                f"SmolVLA needs {KIND}, such as {SmolVLAConfig.vlm_model_name}"
             ]
         )
     found = transformers.SmolVLMConfig.from_dict(document)
@@ -50,8 +50,8 @@ def read_vlm_config(config: SmolVLAConfig) -> Any:
     if config.num_vlm_layers > text.num_hidden_layers:
         raise ConfigError(
             [
-                f"--policy.num_vlm_layers={config.num_vlm_layers} is more than the "
-                f"{text.num_hidden_layers} that {config.vlm_model_name} has"
+                f"--policy.num_vlm_layers={config.num_vlm_layers} exceeds the "
+                f"{text.num_hidden_layers} layers of {config.vlm_model_name}"
             ]
         )
     if config.num_vlm_layers > 0:
@@ -78,7 +78,7 @@ def _dtype_of(document: dict[str, Any]) -> torch.dtype:
     name = document.get("dtype", document.get("torch_dtype")) or "float32"
     dtype = getattr(torch, str(name), None)
     if not isinstance(dtype, torch.dtype):
-        raise UserError(f"{CONFIG_FILE} of {FLAG} has the dtype {name}, which torch does not know")
+        raise UserError(f"{CONFIG_FILE} of {FLAG}: unknown dtype {name}")
     return dtype
 
 
@@ -141,8 +141,8 @@ def read_vlm_weights(wanted: Iterable[str], config: SmolVLAConfig) -> dict[str, 
     missing = [file for file in files if not (folder / file).is_file()]
     if missing:
         raise WeightsUnavailable(
-            f"{FLAG}={config.vlm_model_name} has no weights here: {folder} lacks "
-            f"{', '.join(missing)}; put them there, or give a folder that has them by {FLAG}"
+            f"{FLAG}={config.vlm_model_name}: {folder} lacks weights {', '.join(missing)}. "
+            f"Add them, or set {FLAG} to a folder that has them"
         )
     weights = {name: value for file in files for name, value in read_tensors(folder / file).items()}
     return {name: weights[name] for name in wanted if name in weights}
@@ -154,7 +154,9 @@ def load_vlm(vlm: nn.Module, config: SmolVLAConfig) -> None:
     found = read_vlm_weights(own, config)
     faults = misfits(found, own)
     if faults:
-        raise CheckpointError(f"{FLAG}={config.vlm_model_name} does not fit its config:\n{faults}")
+        raise CheckpointError(
+            f"{FLAG}={config.vlm_model_name} does not match its config:\n{faults}"
+        )
     vlm.load_state_dict(found)
 
 
@@ -163,12 +165,10 @@ def image_marks(config: SmolVLAConfig) -> tuple[int, int]:
     tokenizers = extra_module("tokenizers", config.type)
     path = vlm_folder(config) / TOKENIZER_FILE
     if not path.is_file():
-        raise WeightsUnavailable(
-            f"{path} is missing, which --policy.add_image_special_tokens needs"
-        )
+        raise WeightsUnavailable(f"{path} is missing; --policy.add_image_special_tokens needs it")
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
     names = ("<fake_token_around_image>", "<global-img>")
     around, whole = (tokenizer.token_to_id(name) for name in names)
     if around is None or whole is None:
-        raise UserError(f"{path} has not both of the tokens {', '.join(names)}")
+        raise UserError(f"{path} lacks one of the tokens {', '.join(names)}")
     return around, whole
