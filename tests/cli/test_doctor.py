@@ -55,4 +55,4 @@ def test_a_folder_that_is_not_there_is_told_without_a_table(tmp_path):
     done = run(f"--dataset.root={tmp_path / 'nowhere'}")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "holds no LeRobot dataset" in done.stderr
+    assert "is not a LeRobot dataset" in done.stderr

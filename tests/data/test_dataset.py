@@ -160,7 +160,7 @@ def test_statistics_are_those_of_the_whole_dataset(shared):
         ({"windows": {"note": [0]}}, "note holds string values"),
         ({"reading": Reading(skip=["camera"])}, "skip names camera"),
         ({"episodes": [3]}, "names 3"),
-        ({"episodes": []}, "no frames are selected"),
+        ({"episodes": []}, "no frames selected"),
     ],
 )
 def test_a_wrong_wish_is_refused_by_name(plain_root, options, message):

@@ -40,7 +40,7 @@ def test_episodes_that_do_not_exist_are_named(table, wanted):
 
 @pytest.mark.parametrize("wanted", [[], [1]])
 def test_a_selection_without_frames_is_refused(table, wanted):
-    with pytest.raises(DatasetError, match="no frames are selected"):
+    with pytest.raises(DatasetError, match="no frames selected"):
         select_episodes(table, wanted)
 
 

@@ -86,7 +86,7 @@ def test_any_other_error_arrives_with_the_traceback_of_its_process(capfd):
             r"1 of 2, .* signal 9 \(Killed\): .* out of memory; .*--max_ram",
         ),
         ("timer", RuntimeError, r"1 of 2, .* was ended by signal 26 \(Virtual timer expired\)$"),
-        ("leave", RuntimeError, "1 of 2, .* ended without an answer, with exit code 3$"),
+        ("leave", RuntimeError, "1 of 2, .* exited with code 3 without an answer$"),
     ],
 )
 @pytest.mark.parametrize("context", ["fork", "forkserver"])
