@@ -1,4 +1,4 @@
-"""From a dataset's features to columns that can be read."""
+"""Build readable columns from a dataset's features."""
 
 from manyhands.data.columns import Column, NumberColumn, ObjectColumn, TextColumn
 from manyhands.data.mapped import MappedArray
@@ -27,7 +27,7 @@ def build_columns(source: Source, reading: Reading) -> dict[str, Column]:
 
 
 def picture_source(source: Source, reading: Reading, key: str) -> PictureSource:
-    """The pictures of a camera as they are delivered."""
+    """The images of a camera as delivered."""
     feature = source.meta.info.features[key]
     form = form_of(feature, None if feature.is_depth else reading.image_size, reading.depth_unit)
     kind = VideoPictures if feature.dtype == names.VIDEO else StoredPictures

@@ -14,12 +14,12 @@ from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset_info import Feature
 from manyhands.lerobot_format.tables import read_columns, read_footer
 
-# LeRobot's items know one float, one integer and one truth type, whatever the table holds.
+# LeRobot's items have one float, one integer and one boolean type, whatever the table has.
 _MEMORY_TYPES = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
 
 
 MANY_FRAMES = 10_000_000
-"""Where metadata claims more in one file, that is checked before arrays of numbers are made."""
+"""If metadata declares more frames in one file, check that before allocating arrays."""
 
 
 class FrameFile(NamedTuple):
@@ -41,7 +41,7 @@ def chosen_files(source: Source) -> Iterator[FrameFile]:
 
 
 def check_frame_counts(source: Source) -> None:
-    """Refuse metadata that claims more frames than its data files have, before counting them."""
+    """Reject metadata that declares more frames than its data files have, before counting them."""
     files, lengths = source.meta.episodes.data_files, source.meta.episodes.lengths
     claimed = np.zeros(len(files.paths), np.int64)
     np.add.at(claimed, files.of_episode, lengths)
@@ -66,7 +66,7 @@ def read_frames(file: FrameFile, keys: list[str]) -> pa.Table:
 
 
 def check_numbering(file: FrameFile, table: pa.Table) -> None:
-    """Refuse a file whose rows are not the frames it must hold."""
+    """Reject a file whose rows are not the frames it must contain."""
     expected = file.frames
     _check_count(file.path, table.num_rows, len(expected))
     numbers = table[names.INDEX].to_numpy()
@@ -96,7 +96,7 @@ def value_shape(feature: Feature) -> tuple[int, ...]:
 
 
 def numbers_of(column: pa.ChunkedArray, feature: Feature) -> np.ndarray:
-    """A column as one array, however deep its lists are nested; a ValueError says what is wrong."""
+    """A column as one array, however deep its lists; raises ValueError if it does not fit."""
     values = column
     if isinstance(column.type, pa.BaseExtensionType):
         # Nested lists come marked as arrays once the `datasets` library has been imported.
@@ -115,8 +115,8 @@ def numbers_of(column: pa.ChunkedArray, feature: Feature) -> np.ndarray:
 
 
 def _cast(values: np.ndarray, feature: Feature) -> np.ndarray:
-    """Numbers in the type they have in a sample; whole ones must be whole."""
-    # Too large for a float becomes infinite, which whoever looks for such values finds.
+    """Numbers in the type they have in a sample; integers must be exact."""
+    # Too large for a float becomes Inf, which the check of values finds.
     with np.errstate(invalid="ignore", over="ignore"):
         cast: np.ndarray = values.astype(memory_type(feature), copy=False)
     if cast.dtype.kind != "f" and values.dtype.kind == "f" and (cast != values).any():

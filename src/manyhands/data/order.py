@@ -57,7 +57,7 @@ class SampleOrder:
         return self._samples.rows(np.concatenate(parts))
 
     def rows(self) -> np.ndarray:
-        """All rows that are ever drawn, rising."""
+        """All rows that are ever drawn, ascending."""
         return self._samples.rows(np.arange(self.num_samples))
 
     def _permutation(self, epoch: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The demo itself: record, score, train, score again, report."""
+"""The demo: record, evaluate, train, evaluate again, report."""
 
 import time
 from datetime import datetime
@@ -55,7 +55,7 @@ def run_demo(config: DemoConfig) -> int:
 
 
 def fresh_folder(config: DemoConfig) -> Path:
-    """A folder of this demo's own."""
+    """The output folder of this demo."""
     if config.output_dir is None:
         now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         return Path("outputs", "demo", f"{now}_seed{config.seed}")
@@ -71,7 +71,7 @@ def recorded_seeds(seed: int, recipe: Recipe) -> list[int]:
 
 
 def untrained_policy(config: TrainConfig) -> Policy:
-    """The policy as training finds it."""
+    """The policy before training."""
     data, config = open_training_data(config, alone)
     device = torch.device("cuda" if num_visible_gpus() else "cpu")
     policy, _ = make_policy(config, data.stats, device)

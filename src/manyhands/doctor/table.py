@@ -9,12 +9,12 @@ from manyhands.data.checking.finding import CHECKS, CheckResult, State
 from manyhands.data.checking.scope import counted
 
 MAX_SHOWN = 3
-"""Findings told per check; the JSON file has all."""
+"""Findings shown per check; the JSON file has all."""
 _COLORS: dict[State, str] = {"ok": "green", "warning": "yellow", "bad": "red", "skipped": "dim"}
 
 
 def table_of(result: CheckResult) -> Table:
-    """A row per check: its name, what it looked at, its state, and what it found first."""
+    """A row per check: its name, scope, state, and first findings."""
     table = Table(title=escape(result.root), title_justify="left", box=SIMPLE_HEAD)
     table.add_column("check", no_wrap=True)
     table.add_column("checked")
@@ -32,7 +32,7 @@ def table_of(result: CheckResult) -> Table:
 
 
 def verdict_of(result: CheckResult) -> str:
-    """One line: can the dataset be used, and how was that found out."""
+    """One line: whether the dataset is usable, and what was checked."""
     num_bad = sum(finding.severity == "bad" for finding in result.findings)
     num_warnings = len(result.findings) - num_bad
     seen = (counted(result.num_episodes, "episode"), counted(result.num_frames, "frame"))

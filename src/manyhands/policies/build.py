@@ -1,4 +1,4 @@
-"""From a configuration to a policy."""
+"""Build a policy from its configuration."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ def build_policy(
 ) -> Policy:
     """A policy with fresh weights, scaled by a dataset's statistics; with none, values stay raw.
 
-    `rename_map` tells what a dataset, or a robot, calls the features the policy reads.
+    `rename_map` maps a dataset's or robot's feature names to the policy's.
     """
     # A third-party policy may scale nothing and have no such field.
     modes: Modes = getattr(config, "normalization_mapping", {})
@@ -67,7 +67,7 @@ def _tokenizing(processors: Processors, language: LanguageConfig) -> Tokenizing:
 
 
 def _start_backbones(network: nn.Module, config: PolicyConfig) -> None:
-    """Give image encoders their published weights, unless a whole policy's come next."""
+    """Load the image encoders' pretrained weights, unless a complete policy is loaded next."""
     backbones = [module for module in network.modules() if isinstance(module, ResNet)]
     file = getattr(config, "backbone_weights", None)
     weights = getattr(config, "pretrained_backbone_weights", None)

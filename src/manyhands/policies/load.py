@@ -1,4 +1,4 @@
-"""From a folder or the Hub to a policy that is ready to use."""
+"""Load a policy from a folder or the Hub."""
 
 from functools import partial
 from pathlib import Path
@@ -65,7 +65,7 @@ def load_pretrained(policy: Policy, config: PolicyConfig) -> None:
 
 
 def prepare_adapters(policy: Policy, folder: Path) -> None:
-    """Where a folder has adapters, give a policy the weights below them and room for their own."""
+    """Where a folder has adapters, load the base weights and add the adapters' layers."""
     settings = read_settings(folder)
     if settings is not None:
         load_weights(policy.network, find_base(settings, folder / ADAPTER_CONFIG_FILE))
@@ -78,7 +78,7 @@ def prepare_adapters(policy: Policy, folder: Path) -> None:
 
 
 def find_base(settings: Settings, file: Path) -> Path:
-    """The folder of the policy that adapters belong to, as their file says."""
+    """The folder of the adapters' base policy."""
     base = settings.get(BASE)
     if base is None:
         raise CheckpointError(f"{file} does not name its base policy ({BASE})")
@@ -103,7 +103,7 @@ def saved_stats(folder: Path | str) -> Stats:
 
 
 def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> Path:
-    """The folder that holds a policy's files, fetched from the Hub if it is not here."""
+    """The folder of a policy's files, downloaded from the Hub if needed."""
     folder = Path(folder_or_repo_id)
     found = find_policy_folder(folder)
     if found is not None:
@@ -130,7 +130,7 @@ def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> P
 
 
 def choose_device(asked: torch.device | str | None, saved: str | None) -> torch.device:
-    """The device asked for; or the one saved, a GPU, the CPU, whichever is here first."""
+    """The requested device; else the first available of the saved one, a GPU, the CPU."""
     if asked is not None:
         if not _is_here(asked):
             raise UserError(f"device {asked} is not available on this machine")

@@ -1,4 +1,4 @@
-"""Networks by the type of their policy: those of manyhands, and those that other packages add."""
+"""Networks by policy type: built in, or registered by other packages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from manyhands.policies.diffusion.network import DiffusionNetwork
 from manyhands.policies.smolvla.network import SmolVLANetwork
 
 Maker = Callable[[Any], nn.Module]
-"""Makes a network with fresh weights from a policy's configuration."""
+"""Builds a network with new weights from a policy's configuration."""
 
 OWN: dict[str, Maker] = {
     ActConfig.type: ActNetwork,
@@ -25,7 +25,7 @@ OWN: dict[str, Maker] = {
 
 
 def network_maker(kind: str) -> Maker:
-    """What makes the network of a type of policy."""
+    """The constructor of a policy type's network."""
     if kind in OWN:
         return OWN[kind]
     plugins = installed(NETWORKS)

@@ -1,6 +1,6 @@
-"""Publishing a trained policy on the Hub, for those who asked for it.
+"""Publish a trained policy on the Hub (--policy.push_to_hub).
 
-Whether it can work is found out before training; what fails afterwards loses nothing.
+Access is checked before training; a failed upload loses nothing.
 """
 
 import shlex
@@ -27,7 +27,7 @@ Facts = Mapping[str, Any]
 
 
 def check_publishing(config: TrainConfig) -> None:
-    """Refuse now what could not be published once training has ended."""
+    """Reject a configuration whose policy could not be published after training."""
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
     asked = f"--policy.push_to_hub to {policy.repo_id}"
@@ -48,12 +48,12 @@ def check_publishing(config: TrainConfig) -> None:
 
 
 def fault_of_login(user: Facts, repo_id: str) -> str | None:
-    """Why whoever is logged in cannot write to a repository; None if nothing speaks against it."""
+    """Why the logged-in user cannot write to a repository; None if no reason is known."""
     role = user.get("auth", {}).get("accessToken", {}).get("role")
     if role == "read":
         return f"the token of {user.get('name')} is read-only. Create a write token, {_WAY_OUT}"
     spaces = [user.get("name"), *(each.get("name") for each in user.get("orgs", []))]
-    # What a token of finer grain may do is not told here; the upload itself will show it.
+    # The rights of a fine-grained token are unknown here; the upload will show them.
     if role == "write" and repo_id.partition("/")[0] not in spaces:
         return (
             f"{user.get('name')} can write to {', '.join(map(str, spaces))} only. Choose "
@@ -65,7 +65,7 @@ def fault_of_login(user: Facts, repo_id: str) -> str | None:
 def publish_checkpoint(
     checkpoint: Path, config: TrainConfig, facts: Facts, rows: Sequence[Facts] = ()
 ) -> list[str]:
-    """Upload a checkpoint's policy, and its average if there is one; return what to say of it.
+    """Upload a checkpoint's policy, and its EMA if there is one; return messages to log.
 
     `facts` are those of `run.json`, `rows` those of `metrics.jsonl`.
     """
@@ -111,7 +111,7 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
 
 
 def _is_too_often(error: BaseException) -> bool:
-    """Whether the Hub only answers later, as it does where many runs start at once."""
+    """Whether the Hub rate-limits requests, as when many runs start at once."""
     return isinstance(error, HfHubHTTPError) and error.response.status_code == 429
 
 

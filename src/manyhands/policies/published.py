@@ -1,4 +1,4 @@
-"""Published models that policies are built upon: folders here, or of the Hub."""
+"""Pretrained models that policies build on: local folders, or from the Hub."""
 
 import importlib
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from manyhands.config.hub import HUB_FAULTS, fetch, snapshot, why
 from manyhands.errors import UserError, WeightsUnavailable
 
 SETTINGS = ("*.json", "*.txt")
-"""Files that say how a model is built and how it reads text."""
+"""Configuration and tokenizer files of a model."""
 WEIGHTS = "*.safetensors"
 
 
 def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -> Path:
-    """The folder of a model, fetched from the Hub if it is not here; `flag` is what names it."""
+    """The folder of a model, downloaded from the Hub if needed; errors name `flag`."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
@@ -38,7 +38,7 @@ def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -
 
 
 def extra_module(name: str, extra: str, asker: str | None = None) -> ModuleType:
-    """A module of an optional package; who asks is a type of policy unless said otherwise."""
+    """A module of an optional package; `asker` names who needs it, a policy type by default."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

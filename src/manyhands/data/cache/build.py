@@ -1,4 +1,4 @@
-"""A dataset's frames decoded ahead of any run."""
+"""Decode a dataset's frames before any run."""
 
 from manyhands.data.cache.fill import FillSummary, Progress, fill
 from manyhands.data.cache.frame_cache import CacheWish, cameras_of, plan_frame_caches
@@ -10,7 +10,7 @@ from manyhands.errors import UserError
 def build_cache(
     source: Source, reading: Reading, wish: CacheWish, num_workers: int, on_progress: Progress
 ) -> tuple[FillSummary, str]:
-    """Keep all frames that there is room for; returns what was done, and what the plan was."""
+    """Cache all frames that fit; return a summary and the reason of the plan."""
     planned = plan_frame_caches([(source, reading)], wish)
     (cache,) = planned.caches
     if cache is None:

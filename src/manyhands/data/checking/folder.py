@@ -1,4 +1,4 @@
-"""A dataset folder checked, whether or not its metadata can be read."""
+"""Check a dataset folder, whether or not its metadata can be read."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from manyhands.lerobot_format.dataset import read_dataset_meta
 def check_folder(
     root: Path, episodes: Sequence[int] | None, home: Path, checking: Checking | None = None
 ) -> CheckResult:
-    """Look at the chosen episodes of the dataset in a folder; None chooses all."""
+    """Check the chosen episodes of the dataset in a folder; None chooses all."""
     checking = checking or Checking()
     try:
         meta = read_dataset_meta(root)
@@ -28,7 +28,7 @@ def check_folder(
 
 
 def _useless(root: Path, checking: Checking, check: str, message: str) -> CheckResult:
-    """The result for a folder with nothing in it that could be looked at."""
+    """The result for a folder that cannot be checked."""
     return CheckResult(
         root=str(root),
         thoroughness=checking.thoroughness,

@@ -1,4 +1,4 @@
-"""What the metadata of a dataset says of itself, checked without looking at a frame."""
+"""Check the metadata of a dataset without reading a frame."""
 
 from collections.abc import Iterator
 

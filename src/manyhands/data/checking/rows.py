@@ -1,4 +1,4 @@
-"""The rows of a data file: can they be read, do they count rightly, are their numbers numbers."""
+"""Check the rows of a data file: readable, numbered correctly, finite."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class RowRules:
     features: Mapping[str, Feature]
     """Those that are stored in rows."""
     keys: frozenset[str]
-    """Those whose values are looked at."""
+    """Those whose values are checked."""
     fps: float
     tasks: Sequence[str]
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """A data file, the frames it must hold, and the tasks its chosen episodes are said to have."""
+    """A data file, the frames it must hold, and the declared tasks of its chosen episodes."""
 
     part: FilePart
     held: tuple[tuple[int, int], ...]
@@ -51,19 +51,19 @@ class RowFile:
 
     @property
     def cost_s(self) -> float:
-        """About how long looking at it takes."""
+        """Estimated time to check it."""
         return _FILE_S + _ROW_S * self.num_frames * len(self.rules.features)
 
     def split(self, cost_s: float) -> "Sequence[RowFile]":
-        """A file is read as a whole."""
+        """A file is read completely."""
         return [self]
 
     def lost(self, reason: str) -> Report:
-        """The whole file cannot be used."""
+        """No row of the file can be used."""
         return Report(self.part.of_file(checks.FILES, reason))
 
     def report(self) -> Report:
-        """Look at every column but pictures."""
+        """Check every column except images."""
         frames = np.concatenate([np.arange(*pair) for pair in self.held])
         file = FrameFile(self.part.place, frames)
         try:
@@ -98,7 +98,7 @@ class _Rows:
                 self._take_over(key)
 
     def report(self) -> Report:
-        """What is wrong with them, and what they come to."""
+        """Faults of the columns, and their summaries."""
         read = {key: values for key, values in self._values.items() if key in self._rules.keys}
         self._findings += [*self._numbering(), *self._timestamps(), *self._task_numbers()]
         for key, values in read.items():

@@ -1,4 +1,4 @@
-"""The dataset's statistics: are they there, do they make sense, do they tell of its numbers."""
+"""Check the dataset's statistics: present, valid, and consistent with its values."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ _DATA = "data"
 _RANGE_TOLERANCE = 1e-3
 _ROUNDING = 1e-5
 _VISIBLE_RANGE = 1e-4
-"""A deviation of zero is a mistake where values differ by more."""
+"""A standard deviation of zero is a fault if values differ by more."""
 
 
 def check_statistics(source: Source, keys: Collection[str], summaries: Summaries) -> list[Finding]:
@@ -78,7 +78,7 @@ def _places(places: np.ndarray) -> str:
 
 
 def _nonsense(key: str, feature: Feature, measures: Mapping[str, np.ndarray]) -> Iterator[Finding]:
-    """What no numbers could have as their statistics."""
+    """Statistics that no values can have."""
     for name, value in measures.items():
         if not np.isfinite(value).all():
             yield _told(f"{name} of {key} is not finite", "bad", key)
@@ -106,7 +106,7 @@ def _fits(value: np.ndarray, feature: Feature) -> bool:
 def _differences(
     key: str, measures: Mapping[str, np.ndarray], summary: Summary
 ) -> Iterator[Finding]:
-    """Where statistics tell of other numbers than there are."""
+    """Statistics that differ from the values."""
     for name, told in measures.items():
         seen = summary.folded(told.shape)
         if seen is None or not np.isfinite(seen.total).all():

@@ -1,4 +1,4 @@
-"""The videos of a camera: are they what the metadata says, and can their frames be decoded."""
+"""Check the videos of a camera: consistent with the metadata, and decodable."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -54,7 +54,7 @@ class VideoFile:
     def _faults(self, video: StrictVideo) -> Iterator[Finding]:
         reasons = self._reasons(video)
         if len(reasons) == self.part.num_frames and self._can_be_shown():
-            # An encoder that breaks the rules in every frame is another matter than damage.
+            # An encoder that violates its specification in every frame is not damage.
             yield self._odd("its frames violate the codec specification, but can be decoded")
             return
         told = {number: message_of(reason, self.part.root) for number, reason in reasons.items()}

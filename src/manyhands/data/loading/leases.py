@@ -55,11 +55,11 @@ class Leases:
         self.close()
 
     def is_ready(self) -> bool:
-        """Whether the next batch can be had without waiting."""
+        """Whether the next batch is ready."""
         return bool(self._requested) and self._readers.is_ready()
 
     def close(self) -> None:
-        """Read no more and give the memory back; no copy of a slot may be under way."""
+        """Stop reading and free the memory; no copy of a slot may be in flight."""
         self._stop()
         self._slots.close()
 

@@ -15,11 +15,11 @@ from manyhands.data.pictures.container import open_video
 from manyhands.data.pictures.video import MAX_DELAY
 from manyhands.errors import DatasetError
 
-# Times beyond this are those of no file.
+# No file has times beyond this.
 _LAST_TICK = 2**62
-# The kinds of NAL unit with which a decoder forgets all earlier frames, and the bits that say it.
+# The NAL unit types that reset a decoder, and the bits that encode them.
 _FRESH_STARTS = {"h264": (0x1F, 0, {5}), "hevc": (0x3F, 1, {16, 17, 18, 19, 20})}
-# Where the header of such a stream tells how many bytes the length of a unit takes.
+# Position in the stream's header of the size of a unit's length field.
 _LENGTH_SIZES = {"h264": 4, "hevc": 21}
 
 
@@ -32,11 +32,11 @@ class Clip:
     packets: list["av.Packet[Any]"]
     """The frames in the order of decoding; the first is a keyframe."""
     numbers: list[int]
-    """Each packet's place in the order of showing, from 0."""
+    """Each packet's index in presentation order, from 0."""
 
     @property
     def num_frames(self) -> int:
-        """Frames to show."""
+        """Number of frames."""
         return len(self.packets)
 
     @property
@@ -46,7 +46,7 @@ class Clip:
 
     @cached_property
     def delay(self) -> int:
-        """Frames a decoder must be ahead so that every frame is there when it is shown."""
+        """Frames a decoder must be ahead so that every frame is ready at its presentation time."""
         return max(place - number for place, number in enumerate(self.numbers))
 
     @cached_property
@@ -91,7 +91,7 @@ class EncodedVideo:
         self._start = self._stream.start_time or 0
 
     def close(self) -> None:
-        """Give the file back; clips that were cut from it are lost."""
+        """Close the file; clips that were cut from it become invalid."""
         self._container.close()
 
     def cut(self, first: int, num_frames: int) -> Clip | None:
@@ -123,7 +123,7 @@ class EncodedVideo:
 
     def _number(self, packet: "av.Packet[Any]") -> int:
         assert packet.pts is not None
-        # Rounded in whole numbers, as fractions would take longer than the copying does.
+        # Rounded in integers, as fractions would take longer than the copying does.
         ticks, frames = self._ticks_per_frame.as_integer_ratio()
         return (2 * frames * (packet.pts - self._start) + ticks) // (2 * ticks)
 

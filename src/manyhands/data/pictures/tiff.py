@@ -20,7 +20,7 @@ def is_float_tiff(encoded: bytes) -> bool:
 
 
 def read_float_tiff(encoded: bytes) -> np.ndarray:
-    """The values (height, width) of an uncompressed file; a ValueError says why there are none."""
+    """The values (height, width) of an uncompressed file; raises ValueError if there are none."""
     tags = _tags(encoded)
     if tags.get(_BITS) != [32] or tags.get(_COMPRESSION, [_UNCOMPRESSED]) != [_UNCOMPRESSED]:
         raise ValueError("a float TIFF must be 32-bit and uncompressed")

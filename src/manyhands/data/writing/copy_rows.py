@@ -19,11 +19,11 @@ Columns = dict[str, pa.Array]
 
 
 class EpisodeRows:
-    """The rows of one dataset; keeps the row groups read last, which may hold several episodes."""
+    """The rows of one dataset; caches the row groups read last."""
 
     def __init__(self, source: Source, features: dict[str, Feature]) -> None:
         self.undeclared: set[str] = set()
-        """Columns met so far that belong to no feature."""
+        """Columns found so far that belong to no feature."""
         self._source = source
         self._features = {
             key: feature for key, feature in features.items() if feature.dtype != names.VIDEO
@@ -89,7 +89,7 @@ class EpisodeRows:
 
 
 def laid_out(column: pa.Array, feature: Feature) -> pa.Array:
-    """A column in the recorder's layout; a ValueError says why it does not fit its feature."""
+    """A column in the recorder's layout; raises ValueError if it does not match its feature."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if feature.dtype == names.LANGUAGE:
@@ -105,7 +105,7 @@ def laid_out(column: pa.Array, feature: Feature) -> pa.Array:
 
 
 def _flat(column: pa.Array, shape: tuple[int, ...]) -> pa.Array:
-    """All numbers or texts of a column, whose lists must have the lengths of the shape."""
+    """All numbers or strings of a column, whose lists must have the lengths of the shape."""
     flat = column
     for size in shape:
         # A scalar may be stored without the list that its shape would make of it.

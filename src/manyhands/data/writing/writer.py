@@ -1,4 +1,4 @@
-"""Writes datasets that LeRobot reads: frames in, a folder out that appears whole or not at all."""
+"""Writes datasets that LeRobot reads: frames in, a folder out that appears atomically."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -51,7 +51,7 @@ class DatasetWriter:
         return self._folder.num_frames
 
     def add_frame(self, frame: Mapping[str, Any]) -> None:
-        """Append a frame to the episode: a value for every feature, and `task`, a text."""
+        """Append a frame to the episode: a value for every feature, and `task`, a string."""
         self._check_open()
         if self._recording is None:
             self._recording = EpisodeRecording(self._fps, self._folder.info.features)
@@ -80,7 +80,7 @@ class DatasetWriter:
         self._folder.finish()
 
     def discard(self) -> None:
-        """Give up a recording that is not finalized; nothing of it remains."""
+        """Discard a recording that is not finalized; nothing of it remains."""
         self._folder.discard()
 
     def __enter__(self) -> Self:

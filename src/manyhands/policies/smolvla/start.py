@@ -1,4 +1,4 @@
-"""What a SmolVLA's vision-language model starts from."""
+"""Initial weights of SmolVLA's vision-language model."""
 
 from torch import nn
 
@@ -9,7 +9,7 @@ from manyhands.policies.smolvla.vlm import load_vlm
 
 
 def start_vlm(network: nn.Module, config: SmolVLAConfig) -> None:
-    """Load its published weights where they are asked for, unless a whole policy's come next."""
+    """Load its pretrained weights if configured, unless a complete policy is loaded next."""
     if config.random_vlm or config.pretrained_path is not None:
         return
     if config.load_vlm_weights:

@@ -27,7 +27,7 @@ PRETRAINED_FILES = {
 }
 """ImageNet weights by LeRobot's names, and the files PyTorch publishes and caches them in.
 
-The end of a file's name is the beginning of its SHA-256.
+The end of a file's name is the start of its SHA-256.
 """
 
 _CLASSIFIER = "fc."
@@ -37,7 +37,7 @@ Weights = Mapping[str, Tensor]
 
 
 def load_imagenet(backbones: Sequence[ResNet], name: str, weights: str) -> None:
-    """Start backbones from ImageNet weights, out of PyTorch's cache or the network."""
+    """Load ImageNet weights into backbones, from PyTorch's cache or the network."""
     fitting = [known for known in PRETRAINED_FILES if known.lower().startswith(f"{name}_")]
     if weights not in fitting:
         raise UserError(
@@ -51,7 +51,7 @@ def load_imagenet(backbones: Sequence[ResNet], name: str, weights: str) -> None:
 
 
 def load_backbone_file(backbones: Sequence[ResNet], file: Path) -> None:
-    """Start backbones from a file of weights under torchvision's names.
+    """Load a weights file with torchvision's names into backbones.
 
     Safetensors, or what `torch.save` made of plain tensors; code in such a file is never run.
     """
@@ -64,7 +64,7 @@ def load_backbone_file(backbones: Sequence[ResNet], file: Path) -> None:
 
 
 def _fill(backbone: ResNet, weights: Weights, source: str) -> None:
-    """Copy tensors into a backbone, whatever its parts are called; its classifier is left out."""
+    """Copy tensors into a backbone, whatever its submodules' names; skip its classifier."""
     own, names = backbone.state_dict(), dict(zip(backbone.names, TORCHVISION, strict=True))
     published_names = {key: _renamed(key, names) for key in own}
     wanted = {published_names[key]: value for key, value in own.items()}
@@ -87,7 +87,7 @@ def _renamed(key: str, names: Mapping[str, str]) -> str:
 
 
 def _cached(file_name: str) -> Path:
-    """A published file in PyTorch's cache, fetched if it is not there."""
+    """A published file in PyTorch's cache, downloaded if it is not there."""
     path = Path(torch.hub.get_dir(), "checkpoints", file_name)
     digest = path.stem.rpartition("-")[2]
     if not path.is_file():
@@ -117,7 +117,7 @@ def _fetch(path: Path, digest: str) -> None:
 
 
 def _read(path: Path) -> Weights:
-    """The tensors in a file of PyTorch's, of which only plain data is read."""
+    """The tensors in a PyTorch file; only plain data is read."""
     try:
         state: Any = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError:
