@@ -59,7 +59,7 @@ def compute_stats(dataset: Dataset, keys: Sequence[str], on_progress: Progress) 
 
 
 def _chosen_stats(dataset: Dataset) -> Stats:
-    """What was recorded of the chosen episodes."""
+    """Recorded statistics of the chosen episodes."""
     parts = read_episode_stats(dataset.root, dataset.info, dataset.episodes)
     if parts is None:
         return {}

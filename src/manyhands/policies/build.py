@@ -58,7 +58,7 @@ def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
 
 
 def _tokenizing(processors: Processors, language: LanguageConfig) -> Tokenizing:
-    """How tasks are read; a saved policy does it as its processors say."""
+    """How tasks are tokenized; a saved policy uses its processors' settings."""
     saved, name = processors.tokenizing, language.tokenizer_name
     if saved is None:
         return Tokenizing(name, max_length=language.max_length, padding=language.padding)

@@ -39,7 +39,7 @@ def load_policy(
     """The policy in a folder or on the Hub, with its processors, in evaluation mode.
 
     A folder may be a run directory, whose newest checkpoint is meant, or one of its checkpoints.
-    Without a device it goes where its configuration says, or else to a GPU if there is one.
+    Without a device it uses its configuration's device, else a GPU if there is one.
     """
     folder = find_policy(folder_or_repo_id, revision)
     config = read_config(folder).self_contained()

@@ -16,7 +16,7 @@ from manyhands.types import Batch, Stats
 CAMERA = "observation.images.camera_{}"
 STATE = "observation.state"
 NUM_CAMERAS, IMAGE_SIZE, NUM_JOINTS = 1, (480, 640), 14
-"""What robots with two arms of seven joints often have."""
+"""Typical of robots with two arms of seven joints."""
 STATISTICS = {"mean": 0.0, "std": 1.0, "min": -1.0, "max": 1.0}
 MIN_WORD, MAX_WORD = 3, 256
 """Tokens that every tokenizer has, and that stand for no more than a letter."""
@@ -24,7 +24,7 @@ QUANTILES = {"q01": -1.0, "q10": -0.9, "q90": 0.9, "q99": 1.0}
 
 
 def with_made_up_features(policy: PolicyConfig, shapes: MadeUpConfig) -> PolicyConfig:
-    """The policy with features as the flags say; without flags it keeps its own."""
+    """The policy with features from the flags; without flags it keeps its own."""
     if policy.input_features and policy.output_features and not shapes.named_shapes:
         return policy
     number = NUM_CAMERAS if shapes.cameras is None else shapes.cameras

@@ -25,7 +25,7 @@ class ObservationWindow:
         self._latest.append(observation)
 
     def contents(self) -> Batch:
-        """What the policy reads at this tick."""
+        """The policy's input at this tick."""
         now = self._latest[-1]
         if self._offsets is None:
             return now

@@ -48,7 +48,7 @@ class Chart:
     title: str
     svg: str
     legend: list[tuple[str, str]]
-    """Name and color of each curve; empty when the title says it all."""
+    """Name and color of each curve; empty if the title suffices."""
     latest: str
     note: str
     is_wide: bool

@@ -87,7 +87,7 @@ class TrayTask:
 
 
 def features(frame_size: int, video: bool = True) -> dict[str, dict[str, Any]]:
-    """What a dataset of this task holds, in LeRobot's form."""
+    """Features of a dataset of this task, in LeRobot's form."""
     places = ["block_x", "block_y", "tray_x", "tray_y"]
     return {
         STATE: {"dtype": "float32", "shape": (4,), "names": ["x", "y", "height", "opening"]},

@@ -1,8 +1,8 @@
 """The folder of a store: created atomically, checked before use, recreated if it is damaged.
 
-store.json  what the store holds, and the boot of the machine it was last opened under
+store.json  description of the store, and the boot of the machine it was last opened under
 frames.bin  the pixels
-index.bin   where the frames lie in frames.bin; only where their sizes differ
+index.bin   position of every frame in frames.bin; only if their sizes differ
 state.bin   one byte per frame: absent, written or durable
 users       locked by every process that has the store open; its mtime is the last opening
 

@@ -124,7 +124,7 @@ class FrameCache:
 
 
 def spec_of(source: Source, key: str, pictures: PictureSource, wish: CacheWish) -> StoreSpec:
-    """What a store of a camera's frames holds."""
+    """The specification of a store of a camera's frames."""
     present = [path for path in pictures.paths if path.is_file()]
     digests = dict(zip(present, file_digests(present, wish.home), strict=True))
     encoding = encoding_of(pictures, wish)
@@ -219,7 +219,7 @@ def _room(
     """Bytes for one camera, counted as its store counts them."""
     if encoding_of(pictures, wish) == "jpeg":
         return max_bytes
-    # Plain frames lie at their numbers in a file with holes: as far as the last cached one.
+    # Raw frames are at their index in a sparse file: as far as the last cached one.
     size, selection = prod(pictures.shape) * pictures.dtype.itemsize, source.selection
     if num_kept >= selection.num_rows:
         return int(source.meta.episodes.to_index[-1]) * size

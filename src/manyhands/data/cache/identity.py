@@ -1,7 +1,7 @@
 """Identity of cached frames: digests of their files, and the store name made from them.
 
 A file is read completely once; its digest is cached with a stamp that changes whenever the file
-does, because nobody can set back the time of a file's last change of status.
+does, because the time of a file's last status change cannot be set back.
 """
 
 import json
@@ -66,7 +66,7 @@ class _File(NamedTuple):
 
 
 def file_stamp(path: Path) -> str:
-    """A text that changes with every change of a file and with its place, without reading it."""
+    """A string that changes with a file's content or path, made without reading it."""
     return f"{stamp_of(path)} {path.resolve()}"
 
 

@@ -26,7 +26,7 @@ class JpegFrames:
         self._index = FileIO(folder / INDEX, "r+")
 
     def read(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Decode frames that are there into `out`; returns which of them are sound."""
+        """Decode present frames into `out`; return which of them are valid."""
         decoder = JpegDecoder()
         is_sound = np.zeros(len(frames), dtype=np.bool_)
         for place, frame in enumerate(frames.tolist()):

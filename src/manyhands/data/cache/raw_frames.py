@@ -33,7 +33,7 @@ class RawFrames:
         self._is_on_disk = True
 
     def read(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Copy frames that are there into `out`; returns which of them are sound: all."""
+        """Copy present frames into `out`; return which of them are valid: all."""
         num_blocks = resource.getrusage(_USAGE).ru_inblock
         if self._is_on_disk:
             self._fetch(frames)

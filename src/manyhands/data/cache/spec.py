@@ -1,4 +1,4 @@
-"""What a store holds: every frame of one camera, all of one shape, in one encoding."""
+"""Specification of a store: every frame of one camera, all of one shape, in one encoding."""
 
 from dataclasses import dataclass, field
 from math import prod

@@ -29,7 +29,7 @@ class FrameBytes(Protocol):
     """Frames that can be read, if they are there."""
 
     def read(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Copy frames that are there into `out`; returns which of them are sound."""
+        """Copy present frames into `out`; return which of them are valid."""
 
     def write(self, frame: int, encoded: bytes | memoryview) -> bool:
         """Write a frame if it fits; return whether it did."""
@@ -74,7 +74,7 @@ class FrameStore:
         return self._files().are_present(frames)
 
     def gather(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Copy the frames that are there to their rows of `out`; returns which were."""
+        """Copy present frames to their rows of `out`; return which were present."""
         files = self._files()
         present = files.are_present(frames)
         if present.all():

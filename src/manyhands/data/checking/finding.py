@@ -91,7 +91,7 @@ class CheckResult:
         return sorted({finding.episode for finding in bad if finding.episode is not None})
 
     def of_check(self, check: str) -> list[Finding]:
-        """What one check found, the bad first."""
+        """The findings of one check, the bad first."""
         own = [finding for finding in self.findings if finding.check == check]
         return sorted(own, key=lambda finding: finding.severity)
 
@@ -103,7 +103,7 @@ class CheckResult:
         return "bad" if "bad" in found else "warning"
 
     def narrowed(self, selection: Selection, keys: Collection[str]) -> "CheckResult":
-        """What concerns some episodes and features."""
+        """The findings of some episodes and features."""
         episodes = {None, *selection.episodes.tolist()}
         wanted = {None, *keys}
         return replace(

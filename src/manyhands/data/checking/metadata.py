@@ -43,5 +43,5 @@ def _texts(source: Source) -> Iterator[Finding]:
         earlier = numbers.setdefault(text, number)
         fault = "is empty" if not text.strip() else f"duplicates task {earlier}"
         if earlier != number or not text.strip():
-            message = f"the text of task {number} {fault}"
+            message = f"task {number} {fault}"
             yield Finding(checks.TASKS, "warning", message, None, file)

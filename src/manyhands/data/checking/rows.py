@@ -24,12 +24,12 @@ _FILE_S = 2e-3
 
 @dataclass(frozen=True)
 class RowRules:
-    """What holds for the rows of all files."""
+    """Rules for the rows of all files."""
 
     features: Mapping[str, Feature]
-    """Those that are stored in rows."""
+    """Features that are stored in rows."""
     keys: frozenset[str]
-    """Those whose values are checked."""
+    """Features whose values are checked."""
     fps: float
     tasks: Sequence[str]
 

@@ -25,7 +25,7 @@ class Stretch(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next stretch may begin in the file."""
+        """Where the next episode may begin in the file."""
         return self.start + self.num_frames
 
     @property
@@ -45,7 +45,7 @@ class FilePart:
 
     @property
     def place(self) -> Path:
-        """Where the file is."""
+        """Path of the file."""
         return Path(self.root, self.path)
 
     @property

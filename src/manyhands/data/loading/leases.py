@@ -24,7 +24,7 @@ class Lease:
 
 
 class Leases:
-    """Lends batches; at least one of the slots must be free whenever the next is asked for."""
+    """Lends batches; at least one slot must be free for the next batch."""
 
     def __init__(self, rows: Iterator[np.ndarray], slots: Slots, readers: Readers) -> None:
         self._rows = rows

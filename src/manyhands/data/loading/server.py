@@ -31,7 +31,7 @@ def num_loaders(asked: int | None, num_ranks: int) -> int:
 
 
 def starting_by(method: str, *modules: str) -> Any:
-    """What starts processes; those forked off a server find these modules imported as well."""
+    """A multiprocessing context; its fork server imports these modules as well."""
     context: Any = multiprocessing.get_context(method)
     context.set_forkserver_preload([*PRELOADED, *modules])
     return context

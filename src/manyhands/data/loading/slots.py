@@ -47,7 +47,7 @@ class Slots:
         self._memory = np.frombuffer(mmap.mmap(self._descriptor, self.num_bytes), np.uint8)
 
     def rows(self, slot: int) -> np.ndarray:
-        """Where the rows to be read into a slot stand."""
+        """The rows to be read into a slot."""
         start = slot * self.num_samples * ROW.itemsize
         return np.ndarray((self.num_samples,), ROW, self._memory.data, start)
 

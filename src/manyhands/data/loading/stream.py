@@ -84,7 +84,7 @@ class SampleStream:
     share: Share
     loading: Loading
     device: torch.device = CPU
-    """Where batches are delivered."""
+    """Device of the batches."""
 
     def starting_at(self, position: int) -> Iterator[Batch]:
         """Batches from a position of the order, which counts samples of all ranks together."""

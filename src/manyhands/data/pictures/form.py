@@ -22,7 +22,7 @@ class ColorForm:
     shape: tuple[int, ...]
     """Channels, height, width as delivered."""
     size: Size | None
-    """What images are resized to; None keeps the recorded size."""
+    """Size that images are resized to; None keeps the recorded size."""
     dtype = np.dtype(np.uint8)
     video_pixels = "rgb24"
     """FFmpeg's pixel format that a video frame is converted to."""

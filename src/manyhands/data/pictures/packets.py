@@ -51,7 +51,7 @@ class Clip:
 
     @cached_property
     def encoding(self) -> tuple[Any, ...]:
-        """What clips in one file must have in common."""
+        """Properties that clips in one file must share."""
         context = self.stream.codec_context
         return (context.name, context.width, context.height, context.pix_fmt, context.extradata)
 
@@ -107,7 +107,7 @@ class EncodedVideo:
 
     def _packets_from(self, first: int) -> Iterator["av.Packet[Any]"]:
         """Packets in the order of decoding, from the keyframe that is shown as frame `first`."""
-        # Containers seek by the time of decoding, which may be earlier than the time asked for.
+        # Containers seek by the time of decoding, which may be earlier than the requested time.
         target = self._start + round((first - MAX_DELAY) * self._ticks_per_frame)
         self._container.seek(min(target, _LAST_TICK), stream=self._stream)
         is_found = False

@@ -134,7 +134,7 @@ class _OpenVideo:
             self._jump(number)
         frame = self._decode_on(number)
         if frame is None:
-            # Jumps go by the time of decoding: a frame shown before its keyframe lies further back.
+            # Seeks go by decoding time: a frame shown before its keyframe is further back.
             self._jump(max(number - MAX_DELAY, 0))
             frame = self._decode_on(number)
         if frame is None:

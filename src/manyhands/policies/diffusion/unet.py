@@ -1,7 +1,7 @@
 """A U-Net over time that predicts the noise, or the clean actions, from noisy actions.
 
 Every residual block is modulated (FiLM) by the observation and the diffusion timestep.
-Values are held as (samples, steps, channels): the channels of a step lie side by side in memory, as
+Values are held as (samples, steps, channels): the channels of a step are contiguous in memory, as
 convolutions are fastest.
 """
 

@@ -7,13 +7,13 @@ _TURNED = (1, 2, 8, 9)
 _GRIPPERS = (6, 13)
 
 _CLOSED_M, _OPEN_M = 0.01844, 0.058
-"""How far a gripper's fingers are apart, in meters."""
+"""Range of a gripper's opening, in meters."""
 _ARM_M, _HORN_M = 0.036, 0.022
 """The levers between a gripper's motor and its fingers."""
 _FIRST_RAD, _SPAN_RAD = 0.4, 1.1
-"""Where pi's grippers begin, and how far they go; 1.5 is where they end."""
+"""Start and range of pi's gripper angles; they end at 1.5."""
 _MOTOR_CLOSED_RAD, _MOTOR_SPAN_RAD = -0.6213, 2.1123
-"""What ALOHA's commands from 0 to 1 mean to the motor."""
+"""Motor range of ALOHA's commands from 0 to 1."""
 
 
 def adapted_state(state: Tensor) -> Tensor:

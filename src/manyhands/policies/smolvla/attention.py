@@ -89,7 +89,7 @@ class FusedAttention:
         self._num_shared = num_shared
 
     def mask(self, visible: Tensor, kind: torch.dtype) -> Tensor:
-        """What is added to the logits, for the queries of heads that share their keys in a row."""
+        """The additive mask, for the queries of heads that share their keys in a row."""
         num_keys = visible.shape[-1]
         added = torch.zeros(visible.shape, dtype=kind, device=visible.device)
         added = added.masked_fill(~visible, _UNSEEN)
