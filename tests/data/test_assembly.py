@@ -125,8 +125,12 @@ def test_a_missing_column_is_named(damaged_root):
         ("next.reward", pa.array(["a", "b"]), "does not match float32"),
         ("action", pa.array([[0.0, 1.0], [1.0]]), "does not match float64"),
         ("index", pa.array([3, 5]), "must count from 3 to 4"),
-        ("task_index", pa.array([0, 9]), "has 2 tasks, but frames 3 to 4 name task 9"),
-        ("observation.image", pa.array([b"\x89PNGx", b"?"]), "cannot be decoded"),
+        (
+            "task_index",
+            pa.array([0, 9]),
+            "frames 3 to 4 refer to task 9, but the dataset has 2 tasks",
+        ),
+        ("observation.image", pa.array([b"\x89PNGx", b"?"]), "cannot decode an image"),
         ("observation.image", pa.array([None, None], pa.binary()), "has no image"),
     ],
 )

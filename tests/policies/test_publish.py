@@ -113,7 +113,11 @@ def test_who_may_publish_passes_the_check(here):
         ("hf_expired", {}, "refused the token.*hf auth login"),
         ("hf_reader", {}, "is read-only"),
         ("hf_writer", {"repo_id": "you/mine"}, r"can write to me, lab.*--policy\.repo_id"),
-        ("hf_writer", {"license": "my own"}, r"card is refused.*must be one of.*--policy\.license"),
+        (
+            "hf_writer",
+            {"license": "my own"},
+            r"rejected the model card.*must be one of.*--policy\.license",
+        ),
     ],
 )
 def test_what_would_fail_at_the_end_is_refused_at_the_start(

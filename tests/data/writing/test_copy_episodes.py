@@ -236,7 +236,7 @@ def test_an_error_on_the_way_leaves_nothing(damaged_root, tmp_path):
 
 
 def test_without_a_dataset_there_is_nothing_to_copy(tmp_path):
-    with pytest.raises(DatasetError, match="no dataset"):
+    with pytest.raises(DatasetError, match="no source dataset"):
         copy_episodes([], tmp_path / "copy")
 
 
