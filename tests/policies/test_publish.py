@@ -46,7 +46,7 @@ def test_a_checkpoint_is_published_with_its_card_in_one_commit(here, checkpoint)
     (told,) = publish_checkpoint(checkpoint, config, {}, [{"step": 2, "loss": 0.5}])
     assert told == f"published at {here.url}/me/mine"
     repo = here.repos["me/mine"]
-    assert repo.messages == ["act policy after 2 updates"]
+    assert repo.messages == ["act policy after 2 steps"]
     assert repo.private is True
     card = repo.files.pop("README.md").decode()
     assert repo.files == FILES
