@@ -160,7 +160,7 @@ def test_damaged_or_missing_files_still_give_a_page(
             (tmp_path / name).write_text(content)
     text = write_report(tmp_path).read_text(encoding="utf-8")
     Page(text)
-    assert "No measurements were logged." in text
+    assert "No metrics were logged." in text
 
 
 def test_the_same_run_gives_the_same_bytes(run_dir: Path) -> None:
