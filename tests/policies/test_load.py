@@ -55,7 +55,8 @@ def test_a_configuration_that_cannot_work_is_refused_with_its_file(folder):
 
 def test_a_folder_without_a_policy_is_told_with_what_was_looked_for(tmp_path):
     with pytest.raises(
-        CheckpointError, match=r"holds no policy.*config\.json.*checkpoints/last/pretrained_model"
+        CheckpointError,
+        match=r"contains no policy.*config\.json.*checkpoints/last/pretrained_model",
     ):
         load_policy(tmp_path)
 
@@ -109,7 +110,7 @@ def test_what_was_fetched_once_needs_no_network(published, monkeypatch):
 
 
 def test_what_the_hub_does_not_give_is_told_with_the_reason(published, monkeypatch):
-    with pytest.raises(CheckpointError, match=r"me/none is no folder here.*no such repository"):
+    with pytest.raises(CheckpointError, match=r"me/none is not a local folder.*no such repository"):
         load_policy("me/none")
     with pytest.raises(CheckpointError, match=r"me/mine at revision v9 .*no such revision"):
         load_policy("me/mine", revision="v9")

@@ -175,7 +175,7 @@ def test_a_policy_goes_on_with_a_camera_that_is_empty(train):
         (
             ["--policy.load_vlm_weights=true", "--policy.random_vlm=false"],
             WeightsUnavailable,
-            r"lacks model\.safetensors\. Add them",
+            r"lacks weights model\.safetensors\. Add them",
         ),
     ],
     ids=str,

@@ -32,5 +32,5 @@ def network_maker(kind: str) -> Maker:
     if kind in plugins.found:
         maker: Maker = plugins.found[kind]
         return maker
-    missing = f"cannot train {kind}: no entry point of that name in {NETWORKS}"
+    missing = f"{kind} has no network: no entry point of that name in {NETWORKS}"
     raise ConfigError([f"--policy.type={plugins.broken.get(kind, missing)}"])

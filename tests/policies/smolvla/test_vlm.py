@@ -146,7 +146,7 @@ def test_weights_in_several_files_are_those_of_one(tiny, published):
 def test_a_folder_without_weights_is_told(tiny, tiny_vlm):
     config = tiny.config()
     vlm = build_vlm(read_vlm_config(config), config)
-    told = r"lacks model\.safetensors\. Add them, or .* --policy\.vlm_model_name"
+    told = r"lacks weights model\.safetensors\. Add them, or .* --policy\.vlm_model_name"
     with pytest.raises(WeightsUnavailable, match=told):
         load_vlm(vlm, config)
 
