@@ -191,7 +191,7 @@ def test_layers_that_cannot_be_adapted_are_told(act, values, told):
 
 def test_statistics_that_are_not_saved_are_refused(act):
     refuse_statistics(act.network)
-    with pytest.raises(ConfigError, match="batch norms such as 1\."):
+    with pytest.raises(ConfigError, match=r"batch norms such as 1\."):
         refuse_statistics(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))
 
 

@@ -174,7 +174,7 @@ def test_adapters_that_name_no_policy_or_are_not_there_are_told(folder):
         load_policy(folder)
     (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     with pytest.raises(
-        CheckpointError, match="does not name its base policy \(base_model_name_or_path"
+        CheckpointError, match=r"does not name its base policy \(base_model_name_or_path"
     ):
         load_policy(folder)
     below = {"peft_type": "LORA", "base_model_name_or_path": str(folder)}

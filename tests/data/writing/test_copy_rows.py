@@ -73,7 +73,7 @@ def test_a_part_of_a_column_is_laid_out_as_that_part(shape, bounds):
         (
             pa.array([{"bytes": None, "path": "a.png"}]),
             Feature("image", (4, 6, 3)),
-            "without an image",
+            "cannot hold images",
         ),
     ],
 )

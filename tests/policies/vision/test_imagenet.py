@@ -117,7 +117,7 @@ def test_a_download_of_another_content_is_refused(cache, monkeypatch):
 
 
 def test_weights_of_another_depth_are_refused_with_those_that_fit():
-    with pytest.raises(UserError, match=r"does not fit.*ResNet50_Weights\.IMAGENET1K_V2"):
+    with pytest.raises(UserError, match=r"does not match.*ResNet50_Weights\.IMAGENET1K_V2"):
         load_imagenet([ResNet("resnet50")], "resnet50", WEIGHTS)
 
 
