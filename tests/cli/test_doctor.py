@@ -47,7 +47,7 @@ def test_a_bad_dataset_leaves_with_two_and_the_table(tiny_dataset, tmp_path):
     assert done.stderr == ""
     assert "episode 0: data/chunk-000/file-000.parquet is damaged" in done.stdout
     last = done.stdout.strip().splitlines()[-1]
-    assert last.startswith("bad: 4 episodes with 39 frames looked at")
+    assert last.startswith("bad: checked 4 episodes with 39 frames")
     assert json.loads((tmp_path / "found.json").read_text())["bad_episodes"] == [0, 1, 2, 3]
 
 

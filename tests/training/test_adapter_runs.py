@@ -236,7 +236,10 @@ def test_any_policy_can_be_adapted(command, tmp_path):
     ("flags", "told"),
     [
         (["--peft.target_modules=[q_proj,qq]"], "the policy has no layer qq"),
-        (["--peft.full_training_modules=[head]"], "full_training_modules names head"),
+        (
+            ["--peft.full_training_modules=[head]"],
+            "full_training_modules: the policy has no layer head",
+        ),
         (["--peft.target_modules=q_proj"], "layers are .*action_in_proj"),
         (["--peft.method_type=VERA"], "method_type=VERA does not exist here; use LORA"),
     ],
