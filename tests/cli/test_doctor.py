@@ -31,7 +31,7 @@ def test_a_usable_dataset_leaves_with_zero(tiny_dataset, tmp_path, capsys):
     flags = [f"--dataset.root={tiny_dataset}", f"--json={tmp_path / 'found.json'}"]
     assert doctor_command([*flags, "--num_workers=0"]) == 0
     printed = capsys.readouterr()
-    assert "usable: 4 episodes with 39 frames" in printed.out
+    assert "usable: checked 4 episodes with 39 frames" in printed.out
     assert printed.err == ""
     document = json.loads((tmp_path / "found.json").read_text())
     assert document["num_frames"] == 39
