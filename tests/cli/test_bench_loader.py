@@ -25,7 +25,7 @@ def test_a_table_for_people_and_numbers_for_programs(tiny_dataset, tmp_path, cap
     [
         (["--seconds=0", "--policy=act", "--dataset.root=x"], "--seconds=0.0"),
         (["--policy=act", "--dataset.root=x", "--secnds=3"], "--secnds"),
-        (["--policy=act", "--dataset.root=nowhere"], "nowhere holds no LeRobot dataset"),
+        (["--policy=act", "--dataset.root=nowhere"], "nowhere is not a LeRobot dataset"),
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments, told, capsys):

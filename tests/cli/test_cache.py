@@ -58,7 +58,7 @@ def test_only_chosen_episodes_are_decoded(filmed, tmp_path):
     [
         (["biuld"], "cache biuld is unknown"),
         (["build"], "no dataset"),
-        (["build", "--dataset.root=nowhere"], "nowhere holds no LeRobot dataset"),
+        (["build", "--dataset.root=nowhere"], "nowhere is not a LeRobot dataset"),
         (["build", "--dataset.rot=x"], "--dataset.root"),
     ],
 )

@@ -65,10 +65,13 @@ def test_a_name_is_looked_for_where_lerobot_keeps_datasets(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--dataset.root=nowhere", "--output=new"], "nowhere holds no LeRobot dataset"),
-        (["--dataset.root={tiny}", "--output={tmp}"], "exists already"),
-        (["--dataset.root={tiny}", "--output={tmp}/new", "--episodes=[9]"], "0 to 3, not 9"),
-        (["--merge=[{tiny},{tmp}]", "--output={tmp}/new"], "holds no LeRobot dataset"),
+        (["--dataset.root=nowhere", "--output=new"], "nowhere is not a LeRobot dataset"),
+        (["--dataset.root={tiny}", "--output={tmp}"], "already exists"),
+        (
+            ["--dataset.root={tiny}", "--output={tmp}/new", "--episodes=[9]"],
+            "no episode 9; it has episodes 0 to 3",
+        ),
+        (["--merge=[{tiny},{tmp}]", "--output={tmp}/new"], "is not a LeRobot dataset"),
         (["--dataset.root={tiny}", "--output={tmp}/new", "--episode=[1]"], "mean --episodes?"),
         (["--dataset.root={tiny}", "--output={tmp}/new", "--print_config"], "manyhands train"),
         (["--output=new"], "no dataset"),
@@ -111,7 +114,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tiny_dataset, tmp_path):
     command = [sys.executable, "-c", LIMITED, "2000", *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert "new cannot be written" in done.stderr
+    assert f"cannot write {tmp_path / 'new'}" in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 

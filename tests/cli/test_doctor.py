@@ -31,7 +31,7 @@ def test_a_usable_dataset_leaves_with_zero(tiny_dataset, tmp_path, capsys):
     flags = [f"--dataset.root={tiny_dataset}", f"--json={tmp_path / 'found.json'}"]
     assert doctor_command([*flags, "--num_workers=0"]) == 0
     printed = capsys.readouterr()
-    assert "usable: 4 episodes with 39 frames" in printed.out
+    assert "usable: checked 4 episodes with 39 frames" in printed.out
     assert printed.err == ""
     document = json.loads((tmp_path / "found.json").read_text())
     assert document["num_frames"] == 39
@@ -47,7 +47,7 @@ def test_a_bad_dataset_leaves_with_two_and_the_table(tiny_dataset, tmp_path):
     assert done.stderr == ""
     assert "episode 0: data/chunk-000/file-000.parquet is damaged" in done.stdout
     last = done.stdout.strip().splitlines()[-1]
-    assert last.startswith("bad: 4 episodes with 39 frames looked at")
+    assert last.startswith("bad: checked 4 episodes with 39 frames")
     assert json.loads((tmp_path / "found.json").read_text())["bad_episodes"] == [0, 1, 2, 3]
 
 
@@ -55,4 +55,4 @@ def test_a_folder_that_is_not_there_is_told_without_a_table(tmp_path):
     done = run(f"--dataset.root={tmp_path / 'nowhere'}")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "holds no LeRobot dataset" in done.stderr
+    assert "is not a LeRobot dataset" in done.stderr

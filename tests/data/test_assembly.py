@@ -121,13 +121,17 @@ def test_a_missing_column_is_named(damaged_root):
 @pytest.mark.parametrize(
     ("key", "values", "message"),
     [
-        ("next.reward", pa.array([0.5, None], pa.float32()), "empty entries"),
-        ("next.reward", pa.array(["a", "b"]), "does not fit float32"),
-        ("action", pa.array([[0.0, 1.0], [1.0]]), "does not fit float64"),
+        ("next.reward", pa.array([0.5, None], pa.float32()), "null values"),
+        ("next.reward", pa.array(["a", "b"]), "does not match float32"),
+        ("action", pa.array([[0.0, 1.0], [1.0]]), "does not match float64"),
         ("index", pa.array([3, 5]), "must count from 3 to 4"),
-        ("task_index", pa.array([0, 9]), "has 2 tasks, but frames 3 to 4 name task 9"),
-        ("observation.image", pa.array([b"\x89PNGx", b"?"]), "cannot be decoded"),
-        ("observation.image", pa.array([None, None], pa.binary()), "holds no picture"),
+        (
+            "task_index",
+            pa.array([0, 9]),
+            "frames 3 to 4 refer to task 9, but the dataset has 2 tasks",
+        ),
+        ("observation.image", pa.array([b"\x89PNGx", b"?"]), "cannot decode an image"),
+        ("observation.image", pa.array([None, None], pa.binary()), "has no image"),
     ],
 )
 def test_values_unlike_the_metadata_are_named(damaged_root, key, values, message):
@@ -138,7 +142,7 @@ def test_values_unlike_the_metadata_are_named(damaged_root, key, values, message
 
 def test_rows_missing_from_a_file_are_counted(damaged_root):
     edit_table(damaged_root / DATA, lambda table: table.slice(1))
-    with pytest.raises(DatasetError, match=f"{DATA} holds 1 frames, but the metadata says 2"):
+    with pytest.raises(DatasetError, match=f"{DATA} has 1 frames, but the metadata declares 2"):
         read_all(damaged_root)
 
 

@@ -154,13 +154,13 @@ def test_statistics_are_those_of_the_whole_dataset(shared):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"windows": {"acton": [0]}}, "windows names acton; the dataset has .*action"),
+        ({"windows": {"acton": [0]}}, "windows: unknown feature acton; the dataset has .*action"),
         ({"windows": {"action": [0.5]}}, "window of action"),
         ({"windows": {"action": []}}, "window of action"),
-        ({"windows": {"note": [0]}}, "note holds string values"),
-        ({"reading": Reading(skip=["camera"])}, "skip names camera"),
-        ({"episodes": [3]}, "names 3"),
-        ({"episodes": []}, "no frames are selected"),
+        ({"windows": {"note": [0]}}, "note has string values"),
+        ({"reading": Reading(skip=["camera"])}, "skip: unknown feature camera"),
+        ({"episodes": [3]}, "unknown episode 3"),
+        ({"episodes": []}, "no frames selected"),
     ],
 )
 def test_a_wrong_wish_is_refused_by_name(plain_root, options, message):

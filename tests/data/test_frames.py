@@ -108,7 +108,7 @@ def test_whole_numbers_must_be_whole(damaged_root, value):
         return table.set_column(table.column_names.index("frame_index"), "frame_index", values)
 
     rewrite(damaged_root, change)
-    with pytest.raises(DatasetError, match=r"frame_index: .* is no whole number"):
+    with pytest.raises(DatasetError, match=r"frame_index: .* is not an integer"):
         open_dataset(root=damaged_root)
 
 
@@ -118,5 +118,5 @@ def test_an_index_of_something_else_than_numbers_is_told(damaged_root):
         return table.set_column(table.column_names.index("index"), "index", values)
 
     rewrite(damaged_root, change)
-    with pytest.raises(DatasetError, match="the column index must count from 0"):
+    with pytest.raises(DatasetError, match="column index must count from 0"):
         open_dataset(root=damaged_root)

@@ -67,12 +67,12 @@ def test_a_name_the_hub_could_not_have_is_refused(tmp_path):
 
 
 def test_a_folder_without_a_dataset_is_named(tmp_path):
-    with pytest.raises(DatasetError, match=r"holds no LeRobot dataset .*--dataset\.root=DIR"):
+    with pytest.raises(DatasetError, match=r"is not a LeRobot dataset .*--dataset\.root=DIR"):
         locate_dataset(None, root=tmp_path)
 
 
 def test_naming_nothing_is_refused():
-    with pytest.raises(DatasetError, match="no dataset was named"):
+    with pytest.raises(DatasetError, match="no dataset given"):
         open_dataset()
 
 

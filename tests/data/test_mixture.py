@@ -55,7 +55,7 @@ def test_features_that_not_all_have_are_left_out_unless_they_are_needed(tmp_path
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        ({"fps": 20}, "10 frames per second and .* has 20"),
+        ({"fps": 20}, r"10 fps\) and .*20 fps\)"),
         ({"size": 3}, r"action is float32 of shape \[2\] in .* and float32 of shape \[3\]"),
         ({"name": "actions"}, r'rename_map=.*"its_name": "action"'),
     ],

@@ -49,7 +49,7 @@ def test_bad_rows_are_never_drawn_and_all_others_once_per_epoch():
     assert order.num_samples == 3
     assert sorted(order.indices(0, 3)) == sorted(order.indices(3, 6)) == [0, 2, 7]
     assert order.rows().tolist() == [0, 2, 7]
-    with pytest.raises(DatasetError, match="no sample is left"):
+    with pytest.raises(DatasetError, match="no samples left"):
         SampleOrder(bounds_of([2]), seed=0, bad_rows=np.array([0, 1]))
 
 

@@ -26,9 +26,9 @@ def test_renamed_features_are_the_same_under_another_name(plain_root):
 @pytest.mark.parametrize(
     ("rename_map", "told"),
     [
-        ({"actions": "action"}, "--rename_map names actions; the dataset has"),
-        ({"observation.state": "action"}, "gives the name action to a second feature"),
-        ({"observation.state": "index"}, "gives the name index to a second feature"),
+        ({"actions": "action"}, "--rename_map: unknown feature actions; the dataset has"),
+        ({"observation.state": "action"}, "gives several features the name action"),
+        ({"observation.state": "index"}, "gives several features the name index"),
     ],
 )
 def test_names_that_are_unknown_or_taken_are_refused(plain_root, rename_map, told):

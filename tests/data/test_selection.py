@@ -34,13 +34,13 @@ def test_a_row_finds_its_episode_past_empty_ones(table):
 
 @pytest.mark.parametrize("wanted", [[4], [0, -1]])
 def test_episodes_that_do_not_exist_are_named(table, wanted):
-    with pytest.raises(DatasetError, match=rf"names {wanted[-1]}, .* episodes 0 to 3"):
+    with pytest.raises(DatasetError, match=rf"unknown episode {wanted[-1]}; .* episodes 0 to 3"):
         select_episodes(table, wanted)
 
 
 @pytest.mark.parametrize("wanted", [[], [1]])
 def test_a_selection_without_frames_is_refused(table, wanted):
-    with pytest.raises(DatasetError, match="no frames are selected"):
+    with pytest.raises(DatasetError, match="no frames selected"):
         select_episodes(table, wanted)
 
 

@@ -166,5 +166,5 @@ def test_a_full_disk_is_told_with_the_folder_and_what_to_do(plain_root, tmp_path
         timeout=DEADLINE_S,
         check=True,
     )
-    assert "cannot be kept in" in done.stdout and "MANYHANDS_HOME" in done.stdout
+    assert "cannot cache the columns" in done.stdout and "MANYHANDS_HOME" in done.stdout
     assert tables_in(tmp_path) == []

@@ -15,7 +15,7 @@ def test_the_fast_demo_leaves_dataset_run_report_and_results(tmp_path, capsys):
     folder, results = tmp_path / "demo", tmp_path / "out" / "demo.json"
     assert run_demo(DemoConfig(output_dir=folder, fast=True, json=results)) == 0
     printed = capsys.readouterr().out
-    assert "gripper's own state" in printed
+    assert "inputs: gripper state" in printed
     assert "untrained" in printed
     assert "manyhands train --resume=" in printed.replace("\n", "")
     report = (folder / "run" / "report.html").read_text()

@@ -34,7 +34,7 @@ def test_progress_is_told(tiny_dataset, tmp_path):
 
 def test_a_folder_without_metadata_is_a_finding_and_no_folder_a_mistake(tmp_path):
     assert examine(config_of(tmp_path)).state_of("metadata") == "bad"
-    with pytest.raises(DatasetError, match="holds no LeRobot dataset"):
+    with pytest.raises(DatasetError, match="is not a LeRobot dataset"):
         examine(config_of(tmp_path / "nowhere"))
 
 

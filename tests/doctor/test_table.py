@@ -47,12 +47,12 @@ def test_what_was_not_looked_at_is_not_called_fine():
 
 def test_the_verdict_is_one_line():
     warning = Finding("numbers", "warning", "odd")
-    assert verdict_of(result_with()) == "usable: 3 episodes with 3,000 frames looked at in 1.5 s"
+    assert verdict_of(result_with()) == "usable: checked 3 episodes with 3,000 frames in 1.5 s"
     assert verdict_of(result_with(warning, cached=True)) == (
-        "usable: 3 episodes with 3,000 frames looked at earlier, 1 warning"
+        "usable: checked 3 episodes with 3,000 frames earlier, 1 warning"
     )
     assert verdict_of(result_with(bad(0), bad(0), bad(1), warning)) == (
-        "bad: 3 episodes with 3,000 frames looked at in 1.5 s, 3 faults in 2 episodes, 1 warning"
+        "bad: checked 3 episodes with 3,000 frames in 1.5 s, 3 faults in 2 episodes, 1 warning"
     )
     fatal = Finding("metadata", "bad", "gone")
-    assert verdict_of(result_with(fatal)).endswith(", 1 fault in the whole dataset")
+    assert verdict_of(result_with(fatal)).endswith(", 1 fault in the dataset")

@@ -115,7 +115,7 @@ def test_pretrained_weights_are_asked_for_only_with_cameras(golden):
     config = golden.act_config(
         cameras=True, pretrained_backbone_weights="ResNet50_Weights.IMAGENET1K_V1"
     )
-    with pytest.raises(UserError, match=r"does not fit --policy\.vision_backbone=resnet18"):
+    with pytest.raises(UserError, match=r"does not match --policy\.vision_backbone=resnet18"):
         build_policy(config, stats={})
 
 

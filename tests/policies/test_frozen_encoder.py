@@ -105,14 +105,14 @@ def test_what_acts_is_no_part_of_it(policy):
 )
 def test_an_encoder_that_learns_is_refused(policy, changes):
     own = policy(**({"train_expert_only": False} | changes))
-    with pytest.raises(ConfigError, match=r"is trained; freeze it, .*train_expert_only=true"):
+    with pytest.raises(ConfigError, match=r"is trained\. Freeze it .*train_expert_only=true"):
         FrozenEncoder(own)
 
 
 def test_a_policy_that_has_none_is_refused():
     features = {"input_features": INPUTS, "output_features": {"action": ACTION}}
     config = ActConfig(dim_model=16, n_heads=2, pretrained_backbone_weights=None, **features)
-    with pytest.raises(ConfigError, match="act has no image encoder whose tokens could be kept"):
+    with pytest.raises(ConfigError, match="act has no image encoder to cache"):
         FrozenEncoder(build_policy(config, {}, {}))
 
 

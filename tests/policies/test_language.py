@@ -72,7 +72,7 @@ def test_one_text_is_the_task_of_all_samples(tokenizing):
 @pytest.mark.parametrize(
     ("batch", "told"),
     [
-        ({"action": 1}, "must have task, a text per sample; it has action"),
+        ({"action": 1}, "must contain task, one string per sample; it has action"),
         ({"task": [1]}, r"it has \[1\] there"),
         ({"task": None}, "it has None there"),
     ],
@@ -86,17 +86,17 @@ def test_a_batch_without_tasks_is_refused(tokenizing, batch, told):
 def test_missing_files_are_told_with_the_place_for_them(tokenizing, tiny_vlm, tmp_path, name):
     folder = shutil.copytree(tiny_vlm, tmp_path / "other")
     (folder / name).unlink()
-    with pytest.raises(WeightsUnavailable, match=rf"{folder / name} is missing; put it there, or"):
+    with pytest.raises(WeightsUnavailable, match=rf"{folder / name} is missing\. Add it, or"):
         Language(replace(tokenizing, tokenizer_name=str(folder))).check()
 
 
 def test_files_that_do_not_belong_together_are_refused(tokenizing, tiny_vlm, tmp_path):
     folder = shutil.copytree(tiny_vlm, tmp_path / "other")
     (folder / "tokenizer_config.json").write_text('{"pad_token": "<pad>"}')
-    with pytest.raises(WeightsUnavailable, match=r"the pad_token '<pad>', which tokenizer\.json"):
+    with pytest.raises(WeightsUnavailable, match=r"pad_token '<pad>' is not in tokenizer\.json"):
         Language(replace(tokenizing, tokenizer_name=str(folder))).check()
     (folder / "tokenizer.json").write_text("{}")
-    with pytest.raises(WeightsUnavailable, match="is no tokenizer"):
+    with pytest.raises(WeightsUnavailable, match="is not a tokenizer"):
         Language(replace(tokenizing, tokenizer_name=str(folder))).check()
 
 

@@ -55,7 +55,8 @@ def test_a_configuration_that_cannot_work_is_refused_with_its_file(folder):
 
 def test_a_folder_without_a_policy_is_told_with_what_was_looked_for(tmp_path):
     with pytest.raises(
-        CheckpointError, match=r"holds no policy.*config\.json.*checkpoints/last/pretrained_model"
+        CheckpointError,
+        match=r"contains no policy.*config\.json.*checkpoints/last/pretrained_model",
     ):
         load_policy(tmp_path)
 
@@ -75,7 +76,7 @@ def test_an_unreachable_hub_is_told_with_the_way_out(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(
         CheckpointError,
-        match=r"cannot be fetched from the Hub \(HF_HUB_OFFLINE is set.*copy the policy's",
+        match=r"cannot be downloaded from the Hub \(HF_HUB_OFFLINE is set.*copy the policy's",
     ):
         load_policy("nobody/nothing-of-this-name")
 
@@ -109,12 +110,14 @@ def test_what_was_fetched_once_needs_no_network(published, monkeypatch):
 
 
 def test_what_the_hub_does_not_give_is_told_with_the_reason(published, monkeypatch):
-    with pytest.raises(CheckpointError, match=r"me/none is no folder here.*no such repository"):
+    with pytest.raises(CheckpointError, match=r"me/none is not a local folder.*no such repository"):
         load_policy("me/none")
     with pytest.raises(CheckpointError, match=r"me/mine at revision v9 .*no such revision"):
         load_policy("me/mine", revision="v9")
     published.repos["me/bare"] = type(published.repos["me/mine"])(private=False)
-    with pytest.raises(CheckpointError, match=r"me/bare on the Hub holds no policy.*config\.json"):
+    with pytest.raises(
+        CheckpointError, match=r"me/bare on the Hub contains no policy.*config\.json"
+    ):
         load_policy("me/bare")
     monkeypatch.setenv("HF_TOKEN", "hf_expired")
     with pytest.raises(CheckpointError, match=r"rejected the token\. Run `hf auth login`"):
@@ -128,7 +131,7 @@ def test_what_the_hub_does_not_give_is_told_with_the_reason(published, monkeypat
 
 
 def test_a_path_that_is_nothing_is_told(tmp_path):
-    with pytest.raises(CheckpointError, match="neither a folder nor the name of a Hub"):
+    with pytest.raises(CheckpointError, match="neither a folder nor a Hub"):
         load_policy(tmp_path / "not" / "there")
 
 
@@ -170,9 +173,11 @@ def test_adapters_that_name_no_policy_or_are_not_there_are_told(folder):
     with pytest.raises(CheckpointError, match=r"adapter_config\.json is missing, but config\.json"):
         load_policy(folder)
     (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
-    with pytest.raises(CheckpointError, match="does not say in base_model_name_or_path"):
+    with pytest.raises(
+        CheckpointError, match=r"does not name its base policy \(base_model_name_or_path"
+    ):
         load_policy(folder)
     below = {"peft_type": "LORA", "base_model_name_or_path": str(folder)}
     (folder / "adapter_config.json").write_text(json.dumps(below))
-    with pytest.raises(CheckpointError, match=r"has adapters itself; merge those with manyhands"):
+    with pytest.raises(CheckpointError, match=r"has adapters itself\. Merge them: manyhands"):
         load_policy(folder)

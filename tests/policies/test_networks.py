@@ -15,5 +15,5 @@ def test_every_policy_of_this_package_has_a_network(config):
 
 
 def test_a_type_without_a_network_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"--policy\.type=wide cannot be trained: no entry point"):
+    with pytest.raises(ConfigError, match=r"--policy\.type=wide has no network: no entry point"):
         network_maker("wide")

@@ -46,7 +46,7 @@ def test_a_checkpoint_is_published_with_its_card_in_one_commit(here, checkpoint)
     (told,) = publish_checkpoint(checkpoint, config, {}, [{"step": 2, "loss": 0.5}])
     assert told == f"published at {here.url}/me/mine"
     repo = here.repos["me/mine"]
-    assert repo.messages == ["act policy after 2 updates"]
+    assert repo.messages == ["act policy after 2 steps"]
     assert repo.private is True
     card = repo.files.pop("README.md").decode()
     assert repo.files == FILES
@@ -93,7 +93,7 @@ def test_a_failed_upload_tells_that_nothing_is_lost_and_how_to_upload_later(
     with pytest.raises(UserError) as caught:
         publish_checkpoint(checkpoint, config_with(private=True), {})
     told = str(caught.value)
-    assert "training has finished and is saved" in told
+    assert "training finished and is saved" in told
     assert str(status) in told
     folder = checkpoint / "pretrained_model"
     assert f"hf upload me/mine {folder} --private" in told
@@ -109,11 +109,15 @@ def test_who_may_publish_passes_the_check(here):
 @pytest.mark.parametrize(
     ("token", "changes", "words"),
     [
-        ("", {}, "not logged in.*hf auth login.*leave out --policy.push_to_hub"),
+        ("", {}, "not logged in.*hf auth login.*remove --policy.push_to_hub"),
         ("hf_expired", {}, "rejected the token.*hf auth login"),
-        ("hf_reader", {}, "may only read"),
-        ("hf_writer", {"repo_id": "you/mine"}, r"may write to me, lab.*--policy\.repo_id"),
-        ("hf_writer", {"license": "my own"}, r"card is refused.*must be one of.*--policy\.license"),
+        ("hf_reader", {}, "is read-only"),
+        ("hf_writer", {"repo_id": "you/mine"}, r"can write to me, lab.*--policy\.repo_id"),
+        (
+            "hf_writer",
+            {"license": "my own"},
+            r"rejected the model card.*must be one of.*--policy\.license",
+        ),
     ],
 )
 def test_what_would_fail_at_the_end_is_refused_at_the_start(
@@ -131,7 +135,7 @@ def test_a_hub_that_is_asked_too_often_does_not_keep_a_run_from_starting(here):
 
 def test_without_a_network_publishing_is_refused_at_the_start(here, monkeypatch):
     here.close()
-    with pytest.raises(UserError, match=r"cannot be reached: .*leave out --policy\.push_to_hub"):
+    with pytest.raises(UserError, match=r"cannot be reached: .*remove --policy\.push_to_hub"):
         check_publishing(config_with())
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(UserError, match=r"HF_HUB_OFFLINE is set"):

@@ -88,7 +88,9 @@ def test_only_charts_of_several_curves_have_a_legend() -> None:
 
 def test_values_that_cannot_be_drawn_are_told() -> None:
     chart = draw_charts({"loss": series([1.0, np.nan, np.inf, 0.5])})[0]
-    assert chart.note == "loss was not a finite number at 2 logged steps, first at step 2."
+    assert (
+        chart.note == "loss was NaN, Inf or too large to draw at 2 logged steps, first at step 2."
+    )
 
 
 def test_nothing_drawable_draws_nothing() -> None:

@@ -160,7 +160,7 @@ def test_damaged_or_missing_files_still_give_a_page(
             (tmp_path / name).write_text(content)
     text = write_report(tmp_path).read_text(encoding="utf-8")
     Page(text)
-    assert "No measurements were logged." in text
+    assert "No metrics were logged." in text
 
 
 def test_the_same_run_gives_the_same_bytes(run_dir: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_long_run_stays_under_a_megabyte(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_the_users_mistake(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nowhere is not a folder: name a run's --output_dir"):
+    with pytest.raises(UserError, match=r"nowhere is not a folder. Pass a run's --output_dir"):
         write_report(tmp_path / "nowhere")
 
 
@@ -189,7 +189,7 @@ def test_a_missing_extra_is_told_with_its_remedy(
 ) -> None:
     assert report_available() is None
     monkeypatch.setitem(sys.modules, package, None)
-    sentence = "report.html needs the extra: pip install 'manyhands[report]'"
+    sentence = "report.html needs an extra. Install: pip install 'manyhands[report]'"
     assert report_available() == sentence
     with pytest.raises(UserError, match=re.escape(sentence)):
         write_report(tmp_path)

@@ -210,7 +210,7 @@ def test_a_policy_below_that_is_gone_is_named(train, base, tmp_path):
     run = train("run", "--steps=2", *LORA, path=moved)
     moved.rename(tmp_path / "elsewhere")
     for use in (load_policy, lambda path: run_training(read_train_config(resumed(path)))):
-        with pytest.raises(CheckpointError, match=rf"belong to {moved}.*a link will do"):
+        with pytest.raises(CheckpointError, match=rf"base policy {moved}.*a link is enough"):
             use(run)
     moved.symlink_to(tmp_path / "elsewhere")
     load_policy(run)
@@ -235,9 +235,12 @@ def test_any_policy_can_be_adapted(command, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--peft.target_modules=[q_proj,qq]"], "names qq, which this policy does not have"),
-        (["--peft.full_training_modules=[head]"], "full_training_modules names head"),
-        (["--peft.target_modules=q_proj"], "layers are called .*action_in_proj"),
+        (["--peft.target_modules=[q_proj,qq]"], "the policy has no layer qq"),
+        (
+            ["--peft.full_training_modules=[head]"],
+            "full_training_modules: the policy has no layer head",
+        ),
+        (["--peft.target_modules=q_proj"], "layers are .*action_in_proj"),
         (["--peft.method_type=VERA"], "method_type=VERA is not supported by manyhands; use LORA"),
     ],
     ids=str,

@@ -210,7 +210,7 @@ def test_a_damaged_config_is_named(folder, tiny_dataset, content):
 def test_weights_that_do_not_fit_are_listed(folder, tiny_dataset):
     with pytest.raises(
         CheckpointError,
-        match=r"(?s)--policy\.path=.* with the flags given: .*of another shape: .*latent",
+        match=r"(?s)--policy\.path=.* with these flags: .*of another shape: .*latent",
     ):
         start_from(folder, tiny_dataset, "--policy.latent_dim=7")
 

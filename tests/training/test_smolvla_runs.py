@@ -157,25 +157,25 @@ def test_a_policy_goes_on_with_a_camera_that_is_empty(train):
     state, picture = torch.zeros(2, 4), torch.zeros(2, 3, 24, 32, dtype=torch.uint8)
     observation = {"observation.state": state, "observation.images.top": picture}
     assert policy.select_action(observation | {"task": list(TASKS)}).shape == (2, 3)
-    with pytest.raises(UserError, match="must have task, a text per sample"):
+    with pytest.raises(UserError, match="must contain task, one string per sample"):
         policy.predict_action_chunk(observation)
 
 
 @pytest.mark.parametrize(
     ("flags", "fault", "told"),
     [
-        (["--policy.random_vlm=false"], ConfigError, "random weights and keep them"),
+        (["--policy.random_vlm=false"], ConfigError, "frozen with random weights"),
         (
             ["--policy.max_state_dim=3"],
             ConfigError,
             "has 4 values, more than --policy.max_state_dim",
         ),
         (["--policy.max_action_dim=2"], ConfigError, "3 values, more than --policy.max_action_dim"),
-        (["--policy.vlm_model_name=me/vlm"], WeightsUnavailable, "give its path by"),
+        (["--policy.vlm_model_name=me/vlm"], WeightsUnavailable, "set --policy"),
         (
             ["--policy.load_vlm_weights=true", "--policy.random_vlm=false"],
             WeightsUnavailable,
-            r"lacks model\.safetensors; put them there",
+            r"lacks weights model\.safetensors\. Add them",
         ),
     ],
     ids=str,
@@ -189,7 +189,7 @@ def test_mistakes_are_told_before_training(train, flags, fault, told):
 def test_a_missing_tokenizer_is_told_before_training(train, tiny_vlm, tmp_path):
     folder = shutil.copytree(tiny_vlm, tmp_path / "vlm")
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(WeightsUnavailable, match=r"tokenizer\.json is missing; put it there"):
+    with pytest.raises(WeightsUnavailable, match=r"tokenizer\.json is missing\. Add it"):
         train("run", "--steps=1", f"--policy.vlm_model_name={folder}")
 
 

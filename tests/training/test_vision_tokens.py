@@ -212,7 +212,7 @@ def test_tokens_that_do_not_fit_are_done_without(train, weights, tmp_path, capfd
     plain = train("plain", "--steps=2", *room)
     capfd.readouterr()
     run = train("tokens", "--steps=2", *room, TOKENS)
-    assert "vision tokens are not kept, images are encoded each time" in capfd.readouterr().out
+    assert "vision tokens are not cached, images are encoded every time" in capfd.readouterr().out
     assert_same(plain, run, weights)
     assert kept_in(tmp_path) == []
 
@@ -220,7 +220,7 @@ def test_tokens_that_do_not_fit_are_done_without(train, weights, tmp_path, capfd
 @pytest.mark.parametrize(
     ("flag", "told"),
     [
-        ("--policy.train_expert_only=false", r"but connector\.\S+ is trained; freeze it"),
+        ("--policy.train_expert_only=false", r"but connector\.\S+ is trained\. Freeze it"),
         ("--dataset.image_transforms.enable=true", "features of unaugmented images"),
         ("--cache.mode=off", "needs a cache"),
         ("--parallelism.dp_shard=2", "needs unsharded weights"),
@@ -234,7 +234,7 @@ def test_what_tokens_cannot_be_had_with_is_refused(train, flag, told):
 def test_a_policy_without_tokens_is_refused(tiny_act, camera_dataset, tmp_path):
     flags = (*tiny_act, f"--dataset.root={camera_dataset}", f"--output_dir={tmp_path / 'run'}")
     backbone = "--policy.pretrained_backbone_weights=null"
-    with pytest.raises(ConfigError, match="act has no image encoder whose tokens could be kept"):
+    with pytest.raises(ConfigError, match="act has no image encoder to cache"):
         run_training(read_train_config([*flags, backbone, TOKENS, "--steps=1"]))
 
 

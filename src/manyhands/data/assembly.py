@@ -1,4 +1,4 @@
-"""From a dataset's features to columns that can be read."""
+"""Build readable columns from a dataset's features."""
 
 from manyhands.data.columns import Column, NumberColumn, ObjectColumn, TextColumn
 from manyhands.data.mapped import MappedArray
@@ -27,7 +27,7 @@ def build_columns(source: Source, reading: Reading) -> dict[str, Column]:
 
 
 def picture_source(source: Source, reading: Reading, key: str) -> PictureSource:
-    """The pictures of a camera as they are delivered."""
+    """The images of a camera as delivered."""
     feature = source.meta.info.features[key]
     form = form_of(feature, None if feature.is_depth else reading.image_size, reading.depth_unit)
     kind = VideoPictures if feature.dtype == names.VIDEO else StoredPictures
@@ -62,7 +62,8 @@ def _task_numbers(source: Source, table: FrameTable) -> MappedArray:
         used = numbers.values[first:end]
         if used.size and not 0 <= used.min() <= used.max() < len(tasks):
             raise DatasetError(
-                f"the dataset in {source.root} has {len(tasks)} tasks, but frames {first} to "
-                f"{end - 1} name task {used.max() if used.min() >= 0 else used.min()}"
+                f"{source.root}: frames {first} to {end - 1} refer to task "
+                f"{used.max() if used.min() >= 0 else used.min()}, but the dataset has "
+                f"{len(tasks)} tasks"
             )
     return numbers

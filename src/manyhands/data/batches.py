@@ -1,4 +1,4 @@
-"""What batches are read from: values of known shapes, filled into arrays that are already there."""
+"""Batch sources: values of known shapes, written into preallocated arrays."""
 
 from typing import NamedTuple, Protocol
 
@@ -16,13 +16,13 @@ class ArraySpec(NamedTuple):
 
 
 class BatchSource(Protocol):
-    """Samples by row, delivered as whole batches; cheap to pickle, so that any process may read."""
+    """Samples by row, delivered as complete batches; cheap to pickle for worker processes."""
 
     def layout(self, num_samples: int) -> dict[str, ArraySpec]:
         """The arrays of a batch by key; the same for every batch of that many samples."""
 
     def fill(self, rows: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, list[object]]:
-        """Write the samples at `rows` into arrays of that layout; texts and lists are returned."""
+        """Write the samples at `rows` into arrays of that layout; return strings and lists."""
 
 
 def read_batch(source: BatchSource, rows: np.ndarray) -> Batch:

@@ -1,4 +1,4 @@
-"""Columns of a dataset: each gives its values for any frames, whatever they are stored as."""
+"""Columns of a dataset: each returns its values for any frames, however they are stored."""
 
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ class ArrayColumn(Protocol):
     shape: tuple[int, ...]
     dtype: np.dtype
     drops_single_axis: bool
-    """Whether LeRobot leaves the time axis out when a window has one entry."""
+    """Whether LeRobot drops the time axis of a window with one entry."""
 
     def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
         """Write the values at an array of frames, whose axes come first, into `out`."""
@@ -31,7 +31,7 @@ Column = ArrayColumn | ListColumn
 
 
 class NumberColumn:
-    """Numbers and truth values in a file that all processes share."""
+    """Numbers and booleans in a file that all processes share."""
 
     drops_single_axis = False
 
@@ -46,7 +46,7 @@ class NumberColumn:
 
 
 class ObjectColumn:
-    """Texts and lists of any content, in a file that all processes share."""
+    """Strings and lists of any content, in a file that all processes share."""
 
     def __init__(self, path: str, key: str) -> None:
         self._path = path
@@ -66,14 +66,14 @@ class ObjectColumn:
 
 
 class TextColumn:
-    """Texts that many frames share, held once."""
+    """Strings that many frames share, stored once."""
 
     def __init__(self, texts: list[str], of_frame: MappedArray) -> None:
         self._texts = texts
         self._of_frame = of_frame
 
     def read(self, frames: np.ndarray) -> list[object]:
-        """One text per frame."""
+        """One string per frame."""
         numbers = np.empty(len(frames), self._of_frame.dtype)
         self._of_frame.take(frames, numbers)
         return [self._texts[number] for number in numbers]

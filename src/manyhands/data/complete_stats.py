@@ -1,4 +1,4 @@
-"""Statistics of everything that is read: as recorded, else computed once and kept."""
+"""Statistics of all features that are read: recorded, else computed once and cached."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from manyhands.types import Stats
 STATS_FOLDER = "stats"
 
 Progress = Callable[[int, int], None]
-"""Told how many episodes are done, and of how many."""
+"""Called with the number of episodes done and the total."""
 
 
 def complete_stats(
@@ -30,7 +30,7 @@ def complete_stats(
 ) -> Stats:
     """Statistics by delivered name of all numbers and cameras that are read.
 
-    They are those of the whole dataset, or of the chosen episodes alone.
+    They are those of the complete dataset, or of the chosen episodes alone.
     """
     known = _chosen_stats(dataset) if of_chosen_episodes else dataset.stats
     lacking = [
@@ -59,7 +59,7 @@ def compute_stats(dataset: Dataset, keys: Sequence[str], on_progress: Progress) 
 
 
 def _chosen_stats(dataset: Dataset) -> Stats:
-    """What was recorded of the chosen episodes."""
+    """Recorded statistics of the chosen episodes."""
     parts = read_episode_stats(dataset.root, dataset.info, dataset.episodes)
     if parts is None:
         return {}
@@ -114,5 +114,5 @@ def _keep(file: Path, stats: Stats) -> None:
         with whole_file(file) as scratch:
             scratch.write_text(json.dumps(document), encoding="utf-8")
     except OSError:
-        # Without a place to keep them they are computed again next time.
+        # If they cannot be cached, they are computed again next time.
         return

@@ -76,7 +76,7 @@ class Dataset:
 
     @property
     def info(self) -> DatasetInfo:
-        """What `meta/info.json` says."""
+        """The content of `meta/info.json`."""
         return self.meta.info
 
     @property
@@ -86,7 +86,7 @@ class Dataset:
 
     @property
     def stats(self) -> Stats:
-        """Statistics of the whole dataset by delivered name, whichever episodes are chosen."""
+        """Statistics of the complete dataset by delivered name, whichever episodes are chosen."""
         return self.delivered_stats(self.meta.stats)
 
     def delivered_stats(self, stats: Stats) -> Stats:
@@ -129,7 +129,7 @@ class Dataset:
 
     @property
     def frame_bounds(self) -> np.ndarray:
-        """Frames [first, end) of each chosen episode in the whole dataset, (episodes, 2)."""
+        """Frames [first, end) of each chosen episode in the complete dataset, (episodes, 2)."""
         return self._selection.frame_bounds
 
     @property
@@ -138,7 +138,7 @@ class Dataset:
         return self._offsets
 
     def column_values(self, key: str, frames: np.ndarray) -> np.ndarray:
-        """Values of one array feature at frames of the whole dataset, without any window."""
+        """Values of one array feature at frames of the complete dataset, without any window."""
         column = self._arrays[key]
         values = np.empty((*frames.shape, *column.shape), column.dtype)
         column.read_into(frames, values)
@@ -146,7 +146,7 @@ class Dataset:
 
     @property
     def list_keys(self) -> list[str]:
-        """Keys whose values are texts or lists, in a batch one per sample."""
+        """Keys whose values are strings or lists, in a batch one per sample."""
         return list(self._lists)
 
     @cached_property
@@ -187,10 +187,10 @@ class Dataset:
         return {key: values[0] for key, values in self.batch([position]).items()}
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Samples stacked along a first axis; texts are lists."""
+        """Samples stacked along a first axis; strings are lists."""
         rows = np.asarray(indices, dtype=np.int64).reshape(-1)
         if rows.size == 0 or rows.min() < 0 or rows.max() >= len(self):
-            raise IndexError(f"rows {rows.tolist()[:8]} must lie within 0 to {len(self) - 1}")
+            raise IndexError(f"rows {rows.tolist()[:8]} must be between 0 and {len(self) - 1}")
         return read_batch(self, rows)
 
     def layout(self, num_samples: int) -> dict[str, ArraySpec]:
@@ -205,7 +205,7 @@ class Dataset:
         return layout
 
     def fill(self, rows: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, list[object]]:
-        """Write the samples at `rows` into arrays of that layout; texts and lists are returned."""
+        """Write the samples at `rows` into arrays of that layout; return strings and lists."""
         frames = self._selection.frames(rows)
         bounds = self._selection.frame_bounds[self._selection.places(rows)]
         for key, column in self._arrays.items():
@@ -220,7 +220,7 @@ class Dataset:
         return {key: column.read(frames) for key, column in self._lists.items()}
 
     def _window_axis(self, key: str) -> tuple[int, ...]:
-        """The time axis of a key: none without a window, or where LeRobot leaves it out."""
+        """The time axis of a key: none without a window, or where LeRobot drops it."""
         if key not in self._offsets:
             return ()
         length = len(self._offsets[key])
@@ -244,8 +244,8 @@ def _check_rename_map(rename_map: Mapping[str, str], info: DatasetInfo) -> None:
     taken = [key for key in rename_map.values() if key in names.RESERVED_FEATURES]
     if doubled or taken:
         raise DatasetError(
-            f"--rename_map gives the name {', '.join(doubled or taken)} to a second feature; "
-            f"the dataset has {', '.join(info.features)}"
+            f"--rename_map gives several features the name {', '.join(doubled or taken)}; the "
+            f"dataset has {', '.join(info.features)}"
         )
 
 
@@ -253,7 +253,8 @@ def _check_keys(argument: str, keys: Collection[str], features: Mapping[str, Fea
     unknown = [key for key in keys if key not in features]
     if unknown:
         raise DatasetError(
-            f"{argument} names {', '.join(unknown)}; the dataset has {', '.join(features)}"
+            f"{argument}: unknown feature {', '.join(unknown)}; the dataset has "
+            f"{', '.join(features)}"
         )
 
 
@@ -262,5 +263,5 @@ def _offsets(key: str, offsets: Sequence[int], feature: Feature) -> np.ndarray:
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise DatasetError(f"the window of {key} must be a list of frame offsets, not {offsets!r}")
     if not (feature.is_number or feature.is_camera):
-        raise DatasetError(f"{key} holds {feature.dtype} values, which cannot have a window")
+        raise DatasetError(f"{key} has {feature.dtype} values, which cannot have a window")
     return array.astype(np.int64)

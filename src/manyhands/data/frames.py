@@ -14,12 +14,12 @@ from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset_info import Feature
 from manyhands.lerobot_format.tables import read_columns, read_footer
 
-# LeRobot's items know one float, one integer and one truth type, whatever the table holds.
+# LeRobot's items have one float, one integer and one boolean type, whatever the table has.
 _MEMORY_TYPES = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
 
 
 MANY_FRAMES = 10_000_000
-"""Where metadata claims more in one file, that is checked before arrays of numbers are made."""
+"""If metadata declares more frames in one file, check that before allocating arrays."""
 
 
 class FrameFile(NamedTuple):
@@ -41,7 +41,7 @@ def chosen_files(source: Source) -> Iterator[FrameFile]:
 
 
 def check_frame_counts(source: Source) -> None:
-    """Refuse metadata that claims more frames than its data files have, before counting them."""
+    """Reject metadata that declares more frames than its data files have, before counting them."""
     files, lengths = source.meta.episodes.data_files, source.meta.episodes.lengths
     claimed = np.zeros(len(files.paths), np.int64)
     np.add.at(claimed, files.of_episode, lengths)
@@ -66,22 +66,22 @@ def read_frames(file: FrameFile, keys: list[str]) -> pa.Table:
 
 
 def check_numbering(file: FrameFile, table: pa.Table) -> None:
-    """Refuse a file whose rows are not the frames it must hold."""
+    """Reject a file whose rows are not the frames it must contain."""
     expected = file.frames
     _check_count(file.path, table.num_rows, len(expected))
     numbers = table[names.INDEX].to_numpy()
     if numbers.dtype.kind not in "iuf" or not np.array_equal(numbers, expected):
         raise DatasetError(
-            f"{file.path}: the column {names.INDEX} must count from {expected[0]} to "
-            f"{expected[-1]}, as the metadata says"
+            f"{file.path}: column {names.INDEX} must count from {expected[0]} to "
+            f"{expected[-1]}, according to the metadata"
         )
 
 
 def _check_count(path: Path, found: int, expected: int) -> None:
     if found != expected:
         raise DatasetError(
-            f"{path} holds {found} frames, but the metadata says {expected}; "
-            "copy or download the dataset again"
+            f"{path} has {found} frames, but the metadata declares {expected}. Copy or "
+            "download the dataset again"
         )
 
 
@@ -96,7 +96,7 @@ def value_shape(feature: Feature) -> tuple[int, ...]:
 
 
 def numbers_of(column: pa.ChunkedArray, feature: Feature) -> np.ndarray:
-    """A column as one array, however deep its lists are nested; a ValueError says what is wrong."""
+    """A column as one array, however deep its lists; raises ValueError if it does not fit."""
     values = column
     if isinstance(column.type, pa.BaseExtensionType):
         # Nested lists come marked as arrays once the `datasets` library has been imported.
@@ -104,23 +104,23 @@ def numbers_of(column: pa.ChunkedArray, feature: Feature) -> np.ndarray:
     while not _is_flat(values.type):
         values = pc.list_flatten(values)
     if column.null_count or values.null_count:
-        raise ValueError("it has empty entries; every frame needs a value")
+        raise ValueError("it has null values; every frame needs a value")
     try:
         return _cast(values.to_numpy(), feature).reshape(len(column), *value_shape(feature))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"it does not fit {feature.dtype} {list(feature.shape)}, as {names.INFO_FILE} declares "
-            f"it: {error}"
+            f"it does not match {feature.dtype} {list(feature.shape)} declared in "
+            f"{names.INFO_FILE}: {error}"
         ) from None
 
 
 def _cast(values: np.ndarray, feature: Feature) -> np.ndarray:
-    """Numbers in the type they have in a sample; whole ones must be whole."""
-    # Too large for a float becomes infinite, which whoever looks for such values finds.
+    """Numbers in the type they have in a sample; integers must be exact."""
+    # Too large for a float becomes Inf, which the check of values finds.
     with np.errstate(invalid="ignore", over="ignore"):
         cast: np.ndarray = values.astype(memory_type(feature), copy=False)
     if cast.dtype.kind != "f" and values.dtype.kind == "f" and (cast != values).any():
-        raise ValueError(f"{values[cast != values][0]} is no whole number")
+        raise ValueError(f"{values[cast != values][0]} is not an integer")
     return cast
 
 

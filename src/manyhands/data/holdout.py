@@ -26,7 +26,8 @@ def split_episodes(
     training = np.setdiff1d(episodes, held_out)
     if training.size == 0:
         raise DatasetError(
-            f"--dataset.eval_split={fraction} leaves no episode to train on: the {len(episodes)} "
-            f"episodes belong to {len(by_task)} tasks, and at least one of each is held out"
+            f"--dataset.eval_split={fraction} leaves no episode for training: {len(episodes)} "
+            f"episodes of {len(by_task)} tasks, and each task holds out at least one. Lower "
+            "it, or set it to 0"
         )
     return training, np.sort(np.asarray(held_out, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Where a dataset lies on this machine, fetched from the Hub if it must be."""
+"""Locate a dataset on this machine, or download it from the Hub."""
 
 import atexit
 import os
@@ -19,7 +19,7 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
 PRIVATE = 0o700
-_REMEDY = "name the folder of a dataset with --dataset.root=DIR"
+_REMEDY = "Set --dataset.root=DIR to the folder of a dataset"
 
 
 def locate_dataset(
@@ -32,20 +32,20 @@ def locate_dataset(
     if root is not None:
         if not (root / INFO_FILE).is_file():
             raise DatasetError(
-                f"{root} holds no LeRobot dataset ({INFO_FILE} is missing); {_REMEDY}"
+                f"{root} is not a LeRobot dataset ({INFO_FILE} is missing). {_REMEDY}"
             )
         return root
     if repo_id is None:
-        raise DatasetError("no dataset was named: use --dataset.repo_id=NAME or --dataset.root=DIR")
+        raise DatasetError("no dataset given. Set --dataset.repo_id=NAME or --dataset.root=DIR")
     cache = cache_dir or lerobot_home()
-    # A recorded dataset is what its owner means, unless a revision of the Hub's copy was asked for.
+    # A recorded dataset is what its owner means, unless a revision of the Hub's copy is requested.
     if revision is None and (cache / repo_id / INFO_FILE).is_file():
         return cache / repo_id
     return _download(repo_id, revision, cache)
 
 
 def lerobot_home() -> Path:
-    """The folder LeRobot keeps its datasets in."""
+    """LeRobot's folder of datasets."""
     home = os.environ.get("HF_LEROBOT_HOME")
     return Path(home).expanduser() if home else Path(constants.HF_HOME) / "lerobot"
 
@@ -56,7 +56,7 @@ def default_home(environ: Mapping[str, str]) -> Path:
     if named:
         return Path(named).expanduser().absolute()
     cache = environ.get("XDG_CACHE_HOME")
-    # A relative XDG path is to be ignored, by that standard's own words.
+    # The XDG standard says to ignore relative paths.
     if cache and Path(cache).is_absolute():
         return Path(cache) / "manyhands"
     return Path.home() / ".cache" / "manyhands"
@@ -68,7 +68,7 @@ def shared_home() -> Path:
     nearest = next(path for path in (home, *home.parents) if path.exists())
     if os.environ.get("MANYHANDS_HOME") or os.access(nearest, os.W_OK):
         return home
-    # A home that cannot be written to is common in containers; what is kept can be made again.
+    # A home that cannot be written to is common in containers; cached files can be recreated.
     fallback = Path(tempfile.gettempdir()) / f"manyhands-{os.getuid()}"
     return fallback if make_private(fallback) else _home_of_one_run(fallback)
 
@@ -80,7 +80,7 @@ def make_private(folder: Path) -> bool:
             folder.mkdir(mode=PRIVATE)
         found = folder.lstat()
         is_writable_by_others = bool(stat.S_IMODE(found.st_mode) & 0o022)
-        # Compiled kernels are run as they lie: what others could have written is not trusted.
+        # Compiled kernels are run without checks: files that others can write are not trusted.
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or is_writable_by_others:
             return False
         folder.chmod(PRIVATE)
@@ -95,8 +95,9 @@ def _home_of_one_run(refused: Path) -> Path:
     os.environ["MANYHANDS_HOME"] = str(folder)
     atexit.register(_remove, folder, os.getpid())
     print(
-        f"manyhands: {refused} is not a folder that only this user can write to; using {folder} "
-        "for this run only. Remove it, or set MANYHANDS_HOME=DIR to keep caches between runs",
+        f"manyhands: {refused} is not a folder that only this user can write to; using "
+        f"{folder} for this run only. Remove it, or set MANYHANDS_HOME=DIR to reuse caches "
+        "between runs",
         file=sys.stderr,
     )
     return folder
@@ -119,7 +120,7 @@ def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
     except HUB_FAULTS as error:
         name = repo_id if revision is None else f"{repo_id} at {revision}"
         raise DatasetError(
-            f"dataset {name} is not in {cache} and could not be downloaded: "
+            f"dataset {name} is not in {cache} and cannot be downloaded: "
             f"{why(error, cache / 'hub')}\n{_REMEDY}"
         ) from None
 
@@ -131,5 +132,5 @@ def _snapshot(repo_id: str, revision: str | None, cache: Path) -> Path:
     except RevisionNotFoundError:
         if revision is not None:
             raise
-    # Not every owner tags the format version: the newest files then have to do.
+    # Not every owner tags the format version: then use the newest files.
     return Path(download())

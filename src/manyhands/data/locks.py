@@ -1,6 +1,6 @@
 """Locks between processes, which the system takes back from a process that dies.
 
-Some network filesystems have none. Processes there go on without, and are warned once.
+Some network filesystems have none. Processes there continue without and warn once.
 """
 
 import errno
@@ -12,12 +12,12 @@ from io import BufferedWriter, FileIO
 from pathlib import Path
 
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-"""What a filesystem without locks answers."""
+"""Error codes of a filesystem without locks."""
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep all others out, threads of this process too, until the block ends."""
+    """Hold an exclusive lock until the block ends, also against threads of this process."""
     with path.open("ab") as file:
         lock(file, fcntl.LOCK_EX)
         yield
@@ -31,7 +31,7 @@ def join(path: Path) -> FileIO:
 
 
 def has_users(path: Path) -> bool:
-    """Whether anybody has joined a file and is still there; yes where that cannot be told."""
+    """Whether a process has joined a file; true if that is unknown."""
     try:
         with FileIO(path, "r+") as file:
             return not lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,7 +42,7 @@ def has_users(path: Path) -> bool:
 
 
 def lock(file: FileIO | BufferedWriter, kind: int) -> bool:
-    """Lock an open file; whether its filesystem can."""
+    """Lock an open file; return whether its filesystem supports it."""
     try:
         fcntl.flock(file, kind)
     except OSError as error:
@@ -54,10 +54,10 @@ def lock(file: FileIO | BufferedWriter, kind: int) -> bool:
 
 
 def warn_of_no_locks(folder: Path, error: OSError) -> None:
-    """Tell once what a filesystem without locks means."""
+    """Warn once about a filesystem without locks."""
     warnings.warn(
-        f"{folder} is on a filesystem without file locks ({error.strerror}): do not let several "
-        "jobs fill one cache or train into one folder at a time",
+        f"{folder} is on a filesystem without file locks ({error.strerror}). Run one job at a "
+        "time on this cache or output folder",
         RuntimeWarning,
         stacklevel=4,
     )

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-# Pages a process has touched count as its own until it lets go of them; the system keeps them.
+# Pages a process has touched count as its own until released; the page cache holds them.
 _MAX_TOUCHED_BYTES = 64 * 1024**2
 
 
 class MappedArray:
-    """A read-only array at the beginning of a file; a pickled one is opened anew."""
+    """A read-only array at the beginning of a file; a pickled one is reopened."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class MappedArray:
 
     @property
     def values(self) -> np.ndarray:
-        """The whole array, a view of the file."""
+        """The complete array, a view of the file."""
         if self._values is None:
             self._map, self._values = self._opened()
         return self._values

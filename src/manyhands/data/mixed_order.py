@@ -1,6 +1,6 @@
 """The order in which several datasets take turns: a pure function of the seed and the position.
 
-Every block of positions gives each dataset its share exactly, at places that the seed shuffles. A
+Every block of positions gives each dataset its exact number of samples, shuffled by the seed. A
 dataset's own samples come in the order they have without the others, so none is repeated before all
 of its samples were drawn.
 """
@@ -13,7 +13,7 @@ from manyhands.data.order import SampleOrder
 from manyhands.rng import derive_seed
 
 BLOCK = 4096
-"""Positions over which every dataset gets its share exactly."""
+"""Block of positions over which every dataset gets its exact number of samples."""
 
 
 class MixedOrder:
@@ -41,7 +41,7 @@ class MixedOrder:
         return np.concatenate(parts)
 
     def rows(self) -> np.ndarray:
-        """All rows that are ever drawn, rising."""
+        """All rows that are ever drawn, ascending."""
         parts = zip(self._orders, self._first_rows[: len(self._orders)], strict=True)
         return np.concatenate([order.rows() + first for order, first in parts])
 
@@ -63,10 +63,10 @@ class MixedOrder:
 
 
 def shares_of(weights: Sequence[float], total: int) -> np.ndarray:
-    """Whole numbers in the proportion of weights that sum to `total`; none is zero."""
+    """Integers in the proportion of weights that sum to `total`; none is zero."""
     exact = np.asarray(weights, dtype=np.float64) / sum(weights) * total
     counts = np.floor(exact).astype(np.int64)
-    # The largest remainders get what rounding down has left over.
+    # The largest remainders get what rounding down leaves.
     counts[np.argsort(counts - exact, kind="stable")[: total - int(counts.sum())]] += 1
     for place in np.flatnonzero(counts == 0):
         counts[np.argmax(counts)] -= 1

@@ -1,4 +1,4 @@
-"""Several datasets read as one, each with its share of the samples."""
+"""Several datasets read as one, each with its fraction of the samples."""
 
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
@@ -12,7 +12,7 @@ from manyhands.lerobot_format import names
 from manyhands.lerobot_format.names import RESERVED_FEATURES
 
 DATASET_INDEX = "dataset_index"
-"""Key that tells which of the datasets a sample comes from."""
+"""Key of the index of a sample's dataset."""
 
 INT64 = np.dtype(np.int64)
 
@@ -90,27 +90,27 @@ class Mixture:
 
 
 def _check_alike(parts: Sequence[Dataset], needed: Collection[str]) -> None:
-    """Refuse datasets that differ in their rate or in what the policy needs."""
+    """Reject datasets that differ in frame rate or in features that the policy needs."""
     first, layouts = parts[0], [part.layout(1) for part in parts]
     for part, layout in zip(parts[1:], layouts[1:], strict=True):
         if part.fps != first.fps:
             raise DatasetError(
-                f"{first.root} has {first.fps:g} frames per second and {part.root} has "
-                f"{part.fps:g}: their windows cannot be mixed"
+                f"cannot mix {first.root} ({first.fps:g} fps) and {part.root} ({part.fps:g} "
+                "fps): frame rates differ"
             )
         for key in needed:
             if key not in layout or key not in layouts[0]:
                 lacking, having = (part, first) if key not in layout else (first, part)
-                # Cameras that nobody reads are named too: one of them may be the one that is meant.
+                # Unread cameras are named too: one of them may be the intended one.
                 found = [name for name in lacking.info.features if name not in RESERVED_FEATURES]
                 raise DatasetError(
-                    f"{having.root} has {key}, {lacking.root} has {', '.join(found)}; "
-                    f'bring names together with --rename_map=\'{{"its_name": "{key}"}}\', or leave '
-                    "the feature out with --policy.input_features"
+                    f"{having.root} has {key}, {lacking.root} has {', '.join(found)}. "
+                    f'Rename it: --rename_map=\'{{"its_name": "{key}"}}\', or exclude it with '
+                    "--policy.input_features"
                 )
             if layout[key] != layouts[0][key]:
                 seen, other = (_told(layouts[0][key]), _told(layout[key]))
-                hint = "; bring cameras to one size with --dataset.image_size=[HEIGHT,WIDTH]"
+                hint = ". Resize cameras: --dataset.image_size=[HEIGHT,WIDTH]"
                 is_camera = first.features[key].is_camera
                 raise DatasetError(
                     f"{key} is {seen} in {first.root} and {other} in {part.root}"

@@ -40,9 +40,9 @@ class SampleOrder:
         if self.num_samples == 0:
             longest = int((episode_bounds[:, 1] - episode_bounds[:, 0]).max(initial=0))
             raise DatasetError(
-                f"no sample is left: the policy leaves out the last {drop_n_last_frames} frames of "
-                f"every episode, and the longest has {longest}; "
-                "lower --policy.drop_n_last_frames or choose other --dataset.episodes"
+                f"no samples left: the policy skips the last {drop_n_last_frames} frames of "
+                f"every episode, and the longest has {longest}. Lower "
+                "--policy.drop_n_last_frames or choose other --dataset.episodes"
             )
         self._seed = seed
         self._latest: tuple[int, np.ndarray] | None = None
@@ -57,7 +57,7 @@ class SampleOrder:
         return self._samples.rows(np.concatenate(parts))
 
     def rows(self) -> np.ndarray:
-        """All rows that are ever drawn, rising."""
+        """All rows that are ever drawn, ascending."""
         return self._samples.rows(np.arange(self.num_samples))
 
     def _permutation(self, epoch: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The episodes a reader was asked for, the rows they fill, and the frames those are."""
+"""The selected episodes, their rows, and the frames of those rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class Selection:
     """Chosen episodes in dataset order; rows count through them without gaps."""
 
     episodes: np.ndarray
-    """Their numbers in the dataset, rising."""
+    """Their numbers in the dataset, ascending."""
     bounds: np.ndarray
     """First row and end of each, of shape (episodes, 2)."""
     first_frames: np.ndarray
-    """Number of each one's first frame in the whole dataset."""
+    """Number of each one's first frame in the complete dataset."""
 
     @property
     def num_rows(self) -> int:
@@ -29,7 +29,7 @@ class Selection:
 
     @property
     def frame_bounds(self) -> np.ndarray:
-        """First frame and end of each chosen episode in the whole dataset."""
+        """First frame and end of each chosen episode in the complete dataset."""
         bounds: np.ndarray = self.bounds + self._shifts[:, None]
         return bounds
 
@@ -43,14 +43,14 @@ class Selection:
         return np.searchsorted(self.bounds[:, 1], rows, side="right")
 
     def frames(self, rows: np.ndarray) -> np.ndarray:
-        """For each row, the number of its frame in the whole dataset."""
+        """For each row, the number of its frame in the complete dataset."""
         frames: np.ndarray = rows + self._shifts[self.places(rows)]
         return frames
 
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset folder, what it holds, and what of it is wanted."""
+    """A dataset folder, its metadata, and the selected episodes."""
 
     root: Path
     meta: DatasetMeta
@@ -63,7 +63,7 @@ def select_episodes(table: EpisodeTable, wanted: Sequence[int] | None) -> Select
     lengths = table.lengths[episodes]
     if lengths.sum() == 0:
         raise DatasetError(
-            "no frames are selected; name episodes that have some with --dataset.episodes=[...]"
+            "no frames selected. Set --dataset.episodes=[...] to episodes with frames"
         )
     ends = np.cumsum(lengths)
     bounds = np.stack([ends - lengths, ends], axis=1)
@@ -74,7 +74,7 @@ def _checked(wanted: Sequence[int], num_episodes: int) -> np.ndarray:
     unknown = [number for number in wanted if not 0 <= number < num_episodes]
     if unknown:
         raise DatasetError(
-            f"--dataset.episodes names {', '.join(map(str, unknown[:8]))}, but the dataset has "
-            f"episodes 0 to {num_episodes - 1}"
+            f"--dataset.episodes: unknown episode {', '.join(map(str, unknown[:8]))}; the "
+            f"dataset has episodes 0 to {num_episodes - 1}"
         )
     return np.unique(np.asarray(wanted, dtype=np.int64))

@@ -16,27 +16,27 @@ _MAX_PICTURES = 10_000
 
 
 def number_stats(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Statistics of one episode's numbers (frames, ...), one entry per place of the last axis."""
+    """Statistics of one episode's numbers (frames, ...), one entry per index of the last axis."""
     samples = values.reshape(-1, values.shape[-1] if values.ndim > 1 else 1)
     return _describe(samples) | {"count": np.array([len(values)])}
 
 
 def picture_stats(pictures: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """Statistics of one episode's pictures (height, width, channels), scaled to 0..1 by channel."""
+    """Statistics of one episode's images (height, width, channels), scaled to 0..1 by channel."""
     samples = np.concatenate([picture.reshape(-1, picture.shape[-1]) for picture in pictures])
     scaled = {name: value.reshape(-1, 1, 1) / 255 for name, value in _describe(samples).items()}
     return scaled | {"count": np.array([len(pictures)])}
 
 
 def sampled_frames(num_frames: int) -> np.ndarray:
-    """The frames of an episode whose pictures enter its statistics, evenly spread."""
+    """The frames of an episode whose images its statistics use, evenly spaced."""
     most = min(int(num_frames**0.75), _MAX_PICTURES)
     count = max(min(_MIN_PICTURES, num_frames), most)
     return np.round(np.linspace(0, num_frames - 1, count)).astype(np.int64)
 
 
 def thinned(picture: np.ndarray) -> np.ndarray:
-    """A picture (height, width, channels) with as many pixels as statistics need."""
+    """An image (height, width, channels) with as many pixels as statistics need."""
     long_side = max(picture.shape[:2])
     if long_side < _LONG_SIDE_LIMIT:
         return picture

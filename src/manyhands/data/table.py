@@ -1,7 +1,7 @@
-"""The table of frames: columns in files of their own, built once and shared by all processes.
+"""The table of frames: one file per column, built once and shared by all processes.
 
-A table has a line for every frame of the dataset, filled for the files that hold chosen episodes.
-It is published whole, under a name that changes whenever one of those files does.
+A table has a row for every frame of the dataset, filled for the files with chosen episodes.
+It is published atomically, under a name that changes whenever one of those files does.
 """
 
 import json
@@ -42,7 +42,7 @@ _BLOCK_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class FrameTable:
-    """Columns by feature; what could not be read is told when it is asked for."""
+    """Columns by feature; an unreadable one raises on access."""
 
     folder: Path
     numbers: dict[str, MappedArray]
@@ -50,7 +50,7 @@ class FrameTable:
     faults: dict[str, str]
 
     def check(self, key: str) -> None:
-        """Refuse a feature that could not be read."""
+        """Reject a feature that could not be read."""
         if key in self.faults:
             raise DatasetError(self.faults[key])
 
@@ -70,8 +70,8 @@ def open_table(source: Source, home: Path) -> FrameTable:
                 _build(source, folder)
     except OSError as error:
         raise DatasetError(
-            f"the columns of {source.root} cannot be kept in {home}: {error.strerror or error}; "
-            "free some space, or name another folder with MANYHANDS_HOME"
+            f"cannot cache the columns of {source.root} in {home}: {error.strerror or error}. "
+            "Free disk space, or set MANYHANDS_HOME=DIR"
         ) from None
     table = _read(folder)
     assert table is not None, f"{folder} was just built"
@@ -96,7 +96,7 @@ def _stored_features(source: Source) -> dict[str, Feature]:
 
 
 def _read(folder: Path) -> FrameTable | None:
-    """A table that is there and whole; None otherwise."""
+    """A complete table; None if it is missing or damaged."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for name, checksum in manifest["checksums"].items():
@@ -144,7 +144,7 @@ class _Builder:
         self._objects: list[tuple[np.ndarray, pa.Table]] = []
 
     def add(self, file: FrameFile) -> None:
-        """Take over what a data file holds, but for pictures: those are only looked for."""
+        """Copy the content of a data file except images, which are only checked for presence."""
         present = column_names(file)
         for key in self._features.keys() - present:
             self._faults.setdefault(key, f"{file.path} has no column {key}")
@@ -174,7 +174,7 @@ class _Builder:
             self._columns[key].write(np.ascontiguousarray(part).data)
 
     def finished(self) -> dict[str, Any]:
-        """Close all files; returns what to remember of them."""
+        """Close all files; return their index entries."""
         numbers = {}
         for key, stream in self._columns.items():
             feature = self._features[key]
@@ -193,7 +193,7 @@ class _Builder:
         }
 
     def _write_objects(self) -> list[str]:
-        """Texts and lists as one table with a line per frame; returns their keys."""
+        """Strings and lists as one table with a row per frame; return their keys."""
         keys = [
             key
             for key, feature in self._features.items()

@@ -1,4 +1,4 @@
-"""From frame offsets to the rows of a window and the mask of what lies outside the episode."""
+"""Compute the rows of a window and its padding mask from frame offsets."""
 
 from typing import NamedTuple
 
@@ -6,15 +6,15 @@ import numpy as np
 
 
 class Window(NamedTuple):
-    """The rows each sample looks at, of shape (samples, offsets)."""
+    """The rows of each sample's window, of shape (samples, offsets)."""
 
     rows: np.ndarray
     is_pad: np.ndarray
-    """Where the episode had no such frame and its first or last one stands in."""
+    """True where the offset is outside the episode and its first or last frame is repeated."""
 
 
 def window_rows(rows: np.ndarray, bounds: np.ndarray, offsets: np.ndarray) -> Window:
-    """Rows at `offsets` from each row, kept inside the episode whose `bounds` stand beside it."""
+    """Rows at `offsets` from each row, clamped to the episode's `bounds`."""
     wanted = rows[:, None] + offsets
     nearest = np.clip(wanted, bounds[:, :1], bounds[:, 1:] - 1)
     return Window(nearest, wanted != nearest)

@@ -1,4 +1,4 @@
-"""What the demo showed, for people and for programs."""
+"""Results of the demo, for people and for programs."""
 
 import json
 import shlex
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def tell(outcome: Outcome, recipe: Recipe, folder: Path, console: Console) -> None:
-    """Say how it went: a table, a report, and what to try next."""
+    """Print the results: a table, a report, and next steps."""
     before, after = score(outcome.before), score(outcome.after)
     commands = next_commands(folder)
     console.print(result_table(before, after))
@@ -37,11 +37,11 @@ def tell(outcome: Outcome, recipe: Recipe, folder: Path, console: Console) -> No
     missing = report_available()
     if missing is None:
         lead = (
-            f"ACT, trained with {recipe.num_processes} processes on {recipe.num_episodes} recorded "
-            f"episodes. It reads {recipe.in_words}."
+            f"ACT, trained with {recipe.num_processes} processes on {recipe.num_episodes} "
+            f"expert episodes. Inputs: {recipe.in_words}."
         )
         extras = ReportExtras(
-            title="From nothing to a policy that puts a block into a tray",
+            title="ACT learns to put a block into a tray",
             lead=lead,
             results=[_result("untrained", before), _result("trained", after)],
             filmstrips=filmstrips(outcome),
@@ -50,7 +50,7 @@ def tell(outcome: Outcome, recipe: Recipe, folder: Path, console: Console) -> No
         console.print(f"report: {write_report(folder / 'run', extras)}", soft_wrap=True)
     else:
         console.print(missing)
-    console.print("\nnext, try:", *(f"  {line}" for line in commands), sep="\n", soft_wrap=True)
+    console.print("\nNext steps:", *(f"  {line}" for line in commands), sep="\n", soft_wrap=True)
 
 
 def result_table(before: Score, after: Score) -> Table:
@@ -77,7 +77,7 @@ def _result(label: str, each: Score) -> Result:
 
 
 def filmstrips(outcome: Outcome) -> list[tuple[str, list[np.ndarray]]]:
-    """Some episodes in pictures, the same ones before and after."""
+    """Frames of some episodes, the same ones before and after."""
     strips = []
     for name, results in (("untrained", outcome.before), ("trained", outcome.after)):
         for result in results:
@@ -91,7 +91,7 @@ def filmstrips(outcome: Outcome) -> list[tuple[str, list[np.ndarray]]]:
 
 
 def next_commands(folder: Path) -> list[str]:
-    """Commands that lead on from here."""
+    """Commands to try next."""
     dataset, run = (shlex.quote(str(folder / name)) for name in ("dataset", "run"))
     return [
         f"manyhands train --resume={run} --steps=3000",

@@ -1,7 +1,7 @@
-"""What the demo trains, chosen by what this machine can do in a few minutes.
+"""The demo's training recipe, chosen to take a few minutes on this machine.
 
 A GPU learns from the camera. Two plain CPU cores need minutes for a few thousand images, so there
-the policy reads the object's pose instead; the camera is recorded all the same.
+the policy reads the object's pose instead; the camera is recorded anyway.
 """
 
 from dataclasses import dataclass, replace
@@ -38,20 +38,20 @@ class Recipe:
     reads: tuple[str, ...]
     """Features the policy learns from."""
     in_words: str
-    """What those features are."""
+    """The features in words."""
     policy: ActConfig
     num_episodes: int
     frame_size: int = 96
     num_processes: int
     steps: int
     batch_size: int = 64
-    """Samples per update, over all processes."""
+    """Samples per step, over all processes."""
     lr: float
     mixed_precision: str | None = None
 
     @property
     def reads_camera(self) -> bool:
-        """Whether the policy sees pictures."""
+        """Whether the policy reads images."""
         return CAMERA in self.reads
 
 
@@ -66,7 +66,7 @@ def choose_recipe(config: DemoConfig, num_gpus: int) -> Recipe:
 def _with_gpus(num_gpus: int) -> Recipe:
     return Recipe(
         reads=(STATE, CAMERA),
-        in_words="the camera and the gripper's own state",
+        in_words="camera and gripper state",
         policy=SEEING_ACT,
         num_episodes=250,
         num_processes=num_gpus,
@@ -79,7 +79,7 @@ def _with_gpus(num_gpus: int) -> Recipe:
 def _without_gpu() -> Recipe:
     return Recipe(
         reads=(STATE, ENVIRONMENT_STATE),
-        in_words="the gripper's own state and the poses of block and tray",
+        in_words="gripper state, block and tray poses",
         policy=SMALL_ACT,
         num_episodes=100,
         num_processes=2,

@@ -1,4 +1,4 @@
-"""A dataset of the expert's episodes, with camera video, as a user would own one."""
+"""Record a dataset of the expert's episodes, with camera video."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The demo itself: record, score, train, score again, report."""
+"""The demo: record, evaluate, train, evaluate again, report."""
 
 import time
 from datetime import datetime
@@ -38,14 +38,14 @@ def run_demo(config: DemoConfig) -> int:
     run_config = train_config_of(recipe, config.seed, folder / "dataset", folder / "run")
     console.print(f"[bold]1/4[/] recording {recipe.num_episodes} expert episodes with camera video")
     record_dataset(folder / "dataset", recorded_seeds(config.seed, recipe), recipe.frame_size)
-    console.print(f"[bold]2/4[/] scoring the untrained policy on {len(SCORED_SEEDS)} episodes")
+    console.print(f"[bold]2/4[/] evaluating the untrained policy on {len(SCORED_SEEDS)} episodes")
     before = play(untrained_policy(run_config), recipe)
     console.print(f"[bold]3/4[/] training ACT with {recipe.num_processes} processes")
-    console.print(f"    it reads {recipe.in_words}")
+    console.print(f"    inputs: {recipe.in_words}")
     ending = train(run_config)
     if ending is not Ending.FINISHED:
         return ending.exit_code
-    console.print("[bold]4/4[/] scoring the trained policy on the same episodes")
+    console.print("[bold]4/4[/] evaluating the trained policy on the same episodes")
     after = play(load_policy(folder / "run" / "checkpoints" / "last"), recipe)
     outcome = Outcome(before, after, time.monotonic() - start)
     tell(outcome, recipe, folder, console)
@@ -55,12 +55,12 @@ def run_demo(config: DemoConfig) -> int:
 
 
 def fresh_folder(config: DemoConfig) -> Path:
-    """A folder of this demo's own."""
+    """The output folder of this demo."""
     if config.output_dir is None:
         now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         return Path("outputs", "demo", f"{now}_seed{config.seed}")
     if config.output_dir.exists() and any(config.output_dir.iterdir()):
-        raise UserError(f"--output_dir={config.output_dir} is not empty; choose another")
+        raise UserError(f"--output_dir={config.output_dir} is not empty. Choose another")
     return config.output_dir
 
 
@@ -71,7 +71,7 @@ def recorded_seeds(seed: int, recipe: Recipe) -> list[int]:
 
 
 def untrained_policy(config: TrainConfig) -> Policy:
-    """The policy as training finds it."""
+    """The policy before training."""
     data, config = open_training_data(config, alone)
     device = torch.device("cuda" if num_visible_gpus() else "cpu")
     policy, _ = make_policy(config, data.stats, device)

@@ -1,4 +1,4 @@
-"""A dataset examined as the user asked for it."""
+"""Check a dataset as configured."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from manyhands.data.location import locate_dataset, shared_home
 
 
 def examine(config: DoctorConfig, on_progress: Progress | None = None) -> CheckResult:
-    """Check a dataset, or recall what is known of it as long as it has not changed."""
+    """Check a dataset, or return the cached result if it has not changed."""
     checking = Checking(
         thoroughness="quick" if config.quick else "full",
         num_workers=config.num_workers,
@@ -21,7 +21,7 @@ def examine(config: DoctorConfig, on_progress: Progress | None = None) -> CheckR
 
 
 def _root(dataset: CheckedDatasetConfig) -> Path:
-    # A folder that lacks its metadata is examined too: that is what is wrong with it.
+    # A folder that lacks its metadata is checked too: that is its fault.
     if dataset.root is not None and dataset.root.is_dir():
         return dataset.root
     return locate_dataset(dataset.repo_id, dataset.root, dataset.revision)

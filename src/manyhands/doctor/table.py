@@ -9,15 +9,15 @@ from manyhands.data.checking.finding import CHECKS, CheckResult, State
 from manyhands.data.checking.scope import counted
 
 MAX_SHOWN = 3
-"""Findings told per check; the JSON file has all."""
+"""Findings shown per check; the JSON file has all."""
 _COLORS: dict[State, str] = {"ok": "green", "warning": "yellow", "bad": "red", "skipped": "dim"}
 
 
 def table_of(result: CheckResult) -> Table:
-    """A row per check: its name, what it looked at, its state, and what it found first."""
+    """A row per check: its name, scope, state, and first findings."""
     table = Table(title=escape(result.root), title_justify="left", box=SIMPLE_HEAD)
     table.add_column("check", no_wrap=True)
-    table.add_column("looked at")
+    table.add_column("checked")
     table.add_column("state", no_wrap=True)
     table.add_column("found", overflow="fold")
     for check in CHECKS:
@@ -32,11 +32,11 @@ def table_of(result: CheckResult) -> Table:
 
 
 def verdict_of(result: CheckResult) -> str:
-    """One line: can the dataset be used, and how was that found out."""
+    """One line: whether the dataset is usable, and what was checked."""
     num_bad = sum(finding.severity == "bad" for finding in result.findings)
     num_warnings = len(result.findings) - num_bad
     seen = (counted(result.num_episodes, "episode"), counted(result.num_frames, "frame"))
-    parts = [f"{' with '.join(seen)} looked at"]
+    parts = [f"checked {' with '.join(seen)}"]
     parts[0] += " earlier" if result.cached else f" in {units.duration(result.wall_s)}"
     if num_bad:
         parts.append(f"{counted(num_bad, 'fault')} in {_episodes(result)}")
@@ -47,7 +47,7 @@ def verdict_of(result: CheckResult) -> str:
 
 def _episodes(result: CheckResult) -> str:
     bad = result.bad_episodes
-    return counted(len(bad), "episode") if bad else "the whole dataset"
+    return counted(len(bad), "episode") if bad else "the dataset"
 
 
 def _findings(result: CheckResult, check: str) -> str:

@@ -1,4 +1,4 @@
-"""From chunks of actions to one action per control tick."""
+"""Select one action per control tick from chunks of actions."""
 
 from collections import deque
 from collections.abc import Callable
@@ -15,13 +15,13 @@ Predict = Callable[[], Tensor]
 
 
 class ActionPlan(Protocol):
-    """What to do next, kept between control ticks."""
+    """The plan of actions between control ticks."""
 
     def next_action(self, predict: Predict) -> Tensor:
         """The action (samples, action) of this tick."""
 
     def reset(self) -> None:
-        """Forget everything; a new episode begins."""
+        """Reset at the start of an episode."""
 
 
 def plan_of(config: PolicyConfig) -> ActionPlan:
@@ -32,7 +32,7 @@ def plan_of(config: PolicyConfig) -> ActionPlan:
 
 
 class ActionQueue:
-    """Plays the first actions of a chunk before it asks for the next chunk."""
+    """Executes the first actions of a chunk before it requests the next one."""
 
     def __init__(self, num_steps: int) -> None:
         self._num_steps = num_steps
@@ -50,7 +50,7 @@ class ActionQueue:
 
 
 class TemporalEnsemble:
-    """Averages what all chunks say about a tick; the i-th oldest weighs exp(-coeff * i)."""
+    """Temporal ensembling: averages all chunks' actions; the i-th oldest weighs exp(-coeff * i)."""
 
     def __init__(self, coeff: float, chunk_size: int) -> None:
         self._weights = torch.exp(-coeff * torch.arange(chunk_size))
@@ -67,7 +67,7 @@ class TemporalEnsemble:
         return blended[:, 0]
 
     def reset(self) -> None:
-        """Forget all chunks."""
+        """Drop all chunks."""
         self._average = None
         self._num_ticks = 0
 

@@ -1,6 +1,6 @@
-"""Low-rank adapters (LoRA) in a policy's network: all that is trained of it, and all that is saved.
+"""Low-rank adapters (LoRA) in a policy's network: only they are trained and saved.
 
-Their layers are peft's, which take the places of the network's own; the network stays what it was.
+Their layers are peft's and replace the network's own; the network is otherwise unchanged.
 """
 
 import json
@@ -22,7 +22,7 @@ _EXTRA, _ASKER = "smolvla", "a policy with adapters"
 
 
 def new_settings(config: PeftConfig, policy: PolicyConfig) -> Settings:
-    """What adapters are like that a config asks for, on top of the policy it starts from."""
+    """Adapter settings of a config, on top of the policy it starts from."""
     assert policy.pretrained_path is not None
     # A run's newest checkpoint may be another one tomorrow, and a path mean nothing elsewhere.
     folder = find_policy_folder(policy.pretrained_path)
@@ -40,7 +40,7 @@ def new_settings(config: PeftConfig, policy: PolicyConfig) -> Settings:
 
 
 def adapt(policy: Policy, settings: Settings) -> None:
-    """Put fresh adapters into a policy's network; from then on nothing else of it is trained."""
+    """Add new adapters to a policy's network and freeze everything else."""
     peft, network = _peft(), policy.network
     asked = {
         "target_modules": settings.get("target_modules"),
@@ -53,8 +53,8 @@ def adapt(policy: Policy, settings: Settings) -> None:
         peft.inject_adapter_in_model(config, network, adapter_name=NAME)
     except (ValueError, TypeError) as error:
         raise UserError(
-            f"adapters with target_modules={asked['target_modules']} do not fit the policy, whose "
-            f"layers are called {', '.join(_layer_names(network))}: {error}"
+            f"adapters with target_modules={asked['target_modules']} do not match the policy; "
+            f"its layers are {', '.join(_layer_names(network))}: {error}"
         ) from None
     for name, weight in network.named_parameters():
         if file_name(name) is not None:
@@ -63,7 +63,7 @@ def adapt(policy: Policy, settings: Settings) -> None:
 
 
 def merge(policy: Policy) -> None:
-    """Make adapters part of the weights below them, and leave a network without any."""
+    """Merge adapters into the base weights and remove them."""
     layers = extra_module("peft.tuners.tuners_utils", _EXTRA, _ASKER)
     network = policy.network
     for name, module in [*network.named_modules()]:
@@ -76,15 +76,15 @@ def merge(policy: Policy) -> None:
 
 
 def refuse_statistics(network: nn.Module) -> None:
-    """Refuse layers that training changes though nothing of them is saved with adapters."""
+    """Reject layers whose buffers training changes but adapters do not save."""
     kept = (name for name in network.state_dict() if name.endswith("num_batches_tracked"))
     first = next(kept, None)
     if first is not None:
         raise ConfigError(
             [
-                f"--peft: the policy has batch norms such as {first.rpartition('.')[0]}, whose "
-                "statistics change while it is trained and are not saved with adapters; train all "
-                "of it without --peft, or start from a policy without batch norms"
+                "--peft: adapters do not save the running statistics of batch norms such as "
+                f"{first.rpartition('.')[0]}. Train without --peft, or start from a policy "
+                "without batch norms"
             ]
         )
 
@@ -94,14 +94,14 @@ def _peft() -> ModuleType:
 
 
 def _refuse_unknown(network: nn.Module, flag: str, names: str | Iterable[str] | None) -> None:
-    """Refuse endings of names that no module has; peft would leave them out."""
+    """Reject name endings that match no module; peft would skip them."""
     known = [f".{name}" for name, _ in network.named_modules()]
     wanted = [] if names is None or isinstance(names, str) else names
     unknown = [each for each in wanted if not any(name.endswith(f".{each}") for name in known)]
     if unknown:
         raise UserError(
-            f"--peft.{flag} names {', '.join(unknown)}, which this policy does not have; its "
-            f"layers are called {', '.join(_layer_names(network))}"
+            f"--peft.{flag}: the policy has no layer {', '.join(unknown)}; its layers are "
+            f"{', '.join(_layer_names(network))}"
         )
 
 

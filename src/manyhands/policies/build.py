@@ -1,4 +1,4 @@
-"""From a configuration to a policy."""
+"""Build a policy from its configuration."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ def build_policy(
 ) -> Policy:
     """A policy with fresh weights, scaled by a dataset's statistics; with none, values stay raw.
 
-    `rename_map` tells what a dataset, or a robot, calls the features the policy reads.
+    `rename_map` maps a dataset's or robot's feature names to the policy's.
     """
     # A third-party policy may scale nothing and have no such field.
     modes: Modes = getattr(config, "normalization_mapping", {})
@@ -58,7 +58,7 @@ def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
 
 
 def _tokenizing(processors: Processors, language: LanguageConfig) -> Tokenizing:
-    """How tasks are read; a saved policy does it as its processors say."""
+    """How tasks are tokenized; a saved policy uses its processors' settings."""
     saved, name = processors.tokenizing, language.tokenizer_name
     if saved is None:
         return Tokenizing(name, max_length=language.max_length, padding=language.padding)
@@ -67,7 +67,7 @@ def _tokenizing(processors: Processors, language: LanguageConfig) -> Tokenizing:
 
 
 def _start_backbones(network: nn.Module, config: PolicyConfig) -> None:
-    """Give image encoders their published weights, unless a whole policy's come next."""
+    """Load the image encoders' pretrained weights, unless a complete policy is loaded next."""
     backbones = [module for module in network.modules() if isinstance(module, ResNet)]
     file = getattr(config, "backbone_weights", None)
     weights = getattr(config, "pretrained_backbone_weights", None)
@@ -86,6 +86,6 @@ def _check_statistics(scaling: Scaling) -> None:
         if STATISTICS[mode] and name not in scaling.stats:
             raise UserError(
                 f"the dataset has no statistics of {name}, but {mode.value} needs its "
-                f"{' and '.join(STATISTICS[mode])}; recompute the dataset's statistics or set "
-                f"{feature.type.value} to IDENTITY in --policy.normalization_mapping"
+                f"{' and '.join(STATISTICS[mode])}. Recompute the dataset's statistics, or "
+                f"set {feature.type.value} to IDENTITY in --policy.normalization_mapping"
             )

@@ -1,4 +1,4 @@
-"""A policy's image encoder where it does not learn: what it makes of an image never changes."""
+"""A policy's frozen image encoder: its tokens of an image never change."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from manyhands.types import VISION_TOKENS, Batch, VisionEncoder
 
 
 class FrozenEncoder:
-    """Makes tokens of raw images, exactly as its policy does while it is trained."""
+    """Encodes raw images as tokens, exactly as its policy does in training."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -31,7 +31,7 @@ class FrozenEncoder:
             return self._network.vision_tokens(self.policy.normalized(camera, images))
 
     def stored_tokens(self, camera: str, images: Tensor) -> np.ndarray:
-        """The same as files keep them."""
+        """The same in the dtype of files."""
         tokens: np.ndarray = storable(self.tokens(camera, images)).cpu().numpy()
         return tokens
 
@@ -49,7 +49,7 @@ class FrozenEncoder:
         return {name: recorded[name].shape for name in names if name in recorded}
 
     def identity(self, precision: str) -> dict[str, str]:
-        """By camera, a digest of all that decides its tokens but for the images themselves."""
+        """By camera, a digest of all that determines its tokens except the images."""
         policy = self.policy
         scales = affine_maps(policy.processors.inputs)
         common = {
@@ -64,26 +64,26 @@ class FrozenEncoder:
 
 
 def encoder_in(policy: Policy) -> VisionEncoder:
-    """The network of a policy, refused where its image encoder has no tokens or changes them."""
+    """The network of a policy; rejects one without a frozen image encoder."""
     network = policy.network
     if not isinstance(network, VisionEncoder):
         kind = policy.config.type
-        told = f"{FLAG}: {kind} has no image encoder whose tokens could be kept; leave it out"
+        told = f"{FLAG}: {kind} has no image encoder to cache. Remove it"
         raise ConfigError([told])
     encoder = cast(VisionEncoder, network)
     learning = [name for name, each in encoder.vision_parameters().items() if each.requires_grad]
     if learning:
         raise ConfigError(
             [
-                f"{FLAG} needs an image encoder that stays as it is, but {learning[0]} is trained; "
-                "freeze it, in SmolVLA by --policy.train_expert_only=true, or keep no tokens"
+                f"{FLAG} needs a frozen image encoder, but {learning[0]} is trained. Freeze "
+                f"it (SmolVLA: --policy.train_expert_only=true), or remove {FLAG}"
             ]
         )
     return encoder
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str:
-    """A digest that other weights, or weights of other types, do not have."""
+    """A digest of the weights and their dtypes."""
     digest = sha256()
     for name, weight in sorted(weights.items()):
         digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())

@@ -1,4 +1,4 @@
-"""Tasks as tokens, by the tokenizer that a policy was made for."""
+"""Tokenize tasks with a policy's tokenizer."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -22,14 +22,14 @@ SETTINGS_FILE = "tokenizer_config.json"
 
 
 class Reader(NamedTuple):
-    """What makes tokens of texts."""
+    """A tokenizer."""
 
     tokenizer: Any
     padding_token: int
 
 
 class Language:
-    """Reads the tasks of a batch."""
+    """Tokenizes the tasks of a batch."""
 
     def __init__(self, tokenizing: Tokenizing) -> None:
         self._tokenizing = tokenizing
@@ -47,13 +47,13 @@ class Language:
         return Reader(tokenizer, _padding_token(tokenizer, settings, folder))
 
     def check(self) -> None:
-        """Refuse files from which no task can be read."""
+        """Reject missing or invalid tokenizer files."""
         _ = self._reader
 
     def tokens_of(self, batch: Batch, at_full_length: bool = False) -> dict[str, Tensor]:
-        """The tokens of a batch's tasks, and which of them are more than padding.
+        """The tokens of a batch's tasks, and their attention mask.
 
-        Texts are as long as the policy says, or all of the largest length.
+        Texts are padded as the policy configures, or all to the maximum length.
         """
         lines = self._lines_of(batch)
         words = [each.ids for each in self._reader.tokenizer.encode_batch(lines)]
@@ -73,8 +73,8 @@ class Language:
         if not isinstance(tasks, Sequence) or not all(isinstance(each, str) for each in tasks):
             seen = ", ".join(sorted(batch)) or "nothing"
             raise UserError(
-                f"the policy reads language: the batch must have {key}, a text per sample; it has "
-                + (f"{tasks!r:.60} there" if key in batch else seen)
+                f"the policy needs language: the batch must contain {key}, one string per "
+                "sample; it has " + (f"{tasks!r:.60} there" if key in batch else seen)
             )
         if not self._tokenizing.ends_lines:
             return list(tasks)
@@ -95,17 +95,17 @@ def read_tokenizer(folder: Path) -> Any:
     path = _required(folder, TOKENIZER_FILE)
     tokenizers = extra_module("tokenizers", EXTRA)
     # The library raises nothing narrower than what every error is; a document of another kind
-    # is told from a damaged one before it is asked.
+    # is distinguished from a damaged one before it is parsed.
     if "model" not in read_json(path, WeightsUnavailable):
-        raise WeightsUnavailable(f"{path} is no tokenizer; copy or download its folder again")
+        raise WeightsUnavailable(f"{path} is not a tokenizer. Copy or download its folder again")
     return tokenizers.Tokenizer.from_file(str(path))
 
 
 def _required(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
         raise WeightsUnavailable(
-            f"the tokenizer's file {folder / name} is missing; put it there, or give a folder "
-            f"that has {TOKENIZER_FILE} and {SETTINGS_FILE} by {FLAG}"
+            f"tokenizer file {folder / name} is missing. Add it, or set {FLAG} to a folder "
+            f"with {TOKENIZER_FILE} and {SETTINGS_FILE}"
         )
     return folder / name
 
@@ -116,7 +116,6 @@ def _padding_token(tokenizer: Any, settings: Mapping[str, Any], folder: Path) ->
     number = tokenizer.token_to_id(text) if isinstance(text, str) else None
     if number is None:
         raise WeightsUnavailable(
-            f"{folder / SETTINGS_FILE} has the pad_token {text!r}, which {TOKENIZER_FILE} beside "
-            "it does not know"
+            f"{folder / SETTINGS_FILE}: pad_token {text!r} is not in {TOKENIZER_FILE}"
         )
     return int(number)

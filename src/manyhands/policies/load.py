@@ -1,4 +1,4 @@
-"""From a folder or the Hub to a policy that is ready to use."""
+"""Load a policy from a folder or the Hub."""
 
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ def load_policy(
     """The policy in a folder or on the Hub, with its processors, in evaluation mode.
 
     A folder may be a run directory, whose newest checkpoint is meant, or one of its checkpoints.
-    Without a device it goes where its configuration says, or else to a GPU if there is one.
+    Without a device it uses its configuration's device, else a GPU if there is one.
     """
     folder = find_policy(folder_or_repo_id, revision)
     config = read_config(folder).self_contained()
@@ -61,38 +61,38 @@ def load_pretrained(policy: Policy, config: PolicyConfig) -> None:
         load_weights(policy.network, folder)
     except CheckpointError as error:
         path = config.pretrained_path
-        raise CheckpointError(f"--policy.path={path} with the flags given: {error}") from None
+        raise CheckpointError(f"--policy.path={path} with these flags: {error}") from None
 
 
 def prepare_adapters(policy: Policy, folder: Path) -> None:
-    """Where a folder has adapters, give a policy the weights below them and room for their own."""
+    """Where a folder has adapters, load the base weights and add the adapters' layers."""
     settings = read_settings(folder)
     if settings is not None:
         load_weights(policy.network, find_base(settings, folder / ADAPTER_CONFIG_FILE))
         adapt(policy, settings)
     elif policy.config.use_peft:
         raise CheckpointError(
-            f"{folder / ADAPTER_CONFIG_FILE} is missing, but {CONFIG_FILE} says that there are "
-            "adapters; copy or download its folder again"
+            f"{folder / ADAPTER_CONFIG_FILE} is missing, but {CONFIG_FILE} declares adapters. "
+            "Copy or download the folder again"
         )
 
 
 def find_base(settings: Settings, file: Path) -> Path:
-    """The folder of the policy that adapters belong to, as their file says."""
+    """The folder of the adapters' base policy."""
     base = settings.get(BASE)
     if base is None:
-        raise CheckpointError(f"{file} does not say in {BASE} which policy its adapters belong to")
+        raise CheckpointError(f"{file} does not name its base policy ({BASE})")
     try:
         folder = find_policy(base, settings.get(REVISION))
     except CheckpointError as error:
         raise CheckpointError(
-            f"{file} says that its adapters belong to {base}, which cannot be had: {error}; put it "
-            f"there again (a link will do), or give its new place as {BASE} in that file"
+            f"{file}: base policy {base} is not available: {error}. Restore it (a link is "
+            f"enough), or set {BASE} in that file"
         ) from None
     if (folder / ADAPTER_CONFIG_FILE).is_file():
         raise CheckpointError(
-            f"{file} says that its adapters belong to {base}, which has adapters itself; merge "
-            f"those with manyhands convert --checkpoint={base} --output=FOLDER"
+            f"{file}: base policy {base} has adapters itself. Merge them: manyhands convert "
+            f"--checkpoint={base} --output=FOLDER"
         )
     return folder
 
@@ -103,33 +103,34 @@ def saved_stats(folder: Path | str) -> Stats:
 
 
 def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> Path:
-    """The folder that holds a policy's files, fetched from the Hub if it is not here."""
+    """The folder of a policy's files, downloaded from the Hub if needed."""
     folder = Path(folder_or_repo_id)
     found = find_policy_folder(folder)
     if found is not None:
         return found
     if folder.exists():
-        raise CheckpointError(f"{folder} holds no policy; looked for {POLICY_PLACES}")
+        raise CheckpointError(f"{folder} contains no policy; looked for {POLICY_PLACES}")
     name = str(folder_or_repo_id) + (f" at revision {revision}" if revision else "")
     download = partial(snapshot, revision=revision, allow_patterns=_FILES)
     try:
         fetched = find_policy_folder(fetch(partial(download, str(folder_or_repo_id))))
     except HFValidationError:
         raise CheckpointError(
-            f"{folder_or_repo_id} is neither a folder nor the name of a Hub repository"
+            f"{folder_or_repo_id} is neither a folder nor a Hub repository ID"
         ) from None
     except HUB_FAULTS as error:
         raise CheckpointError(
-            f"{name} is no folder here and cannot be fetched from the Hub ({why(error)}); "
-            "check the name, or copy the policy's folder to this machine and give its path"
+            f"{name} is not a local folder and cannot be downloaded from the Hub "
+            f"({why(error)}). Check the name, or copy the policy's folder to this machine and "
+            "pass its path"
         ) from None
     if fetched is None:
-        raise CheckpointError(f"{name} on the Hub holds no policy: it has no {CONFIG_FILE}")
+        raise CheckpointError(f"{name} on the Hub contains no policy: {CONFIG_FILE} is missing")
     return fetched
 
 
 def choose_device(asked: torch.device | str | None, saved: str | None) -> torch.device:
-    """The device asked for; or the one saved, a GPU, the CPU, whichever is here first."""
+    """The requested device; else the first available of the saved one, a GPU, the CPU."""
     if asked is not None:
         if not _is_here(asked):
             raise UserError(f"device {asked} is not available on this machine")

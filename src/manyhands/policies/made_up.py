@@ -1,4 +1,4 @@
-"""Data where there is no dataset: features, statistics, and one random batch."""
+"""Synthetic data: features, statistics, and one random batch."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from manyhands.types import Batch, Stats
 CAMERA = "observation.images.camera_{}"
 STATE = "observation.state"
 NUM_CAMERAS, IMAGE_SIZE, NUM_JOINTS = 1, (480, 640), 14
-"""What robots with two arms of seven joints often have."""
+"""Typical of robots with two arms of seven joints."""
 STATISTICS = {"mean": 0.0, "std": 1.0, "min": -1.0, "max": 1.0}
 MIN_WORD, MAX_WORD = 3, 256
 """Tokens that every tokenizer has, and that stand for no more than a letter."""
@@ -24,7 +24,7 @@ QUANTILES = {"q01": -1.0, "q10": -0.9, "q90": 0.9, "q99": 1.0}
 
 
 def with_made_up_features(policy: PolicyConfig, shapes: MadeUpConfig) -> PolicyConfig:
-    """The policy with features as the flags say; one that has some keeps them without any."""
+    """The policy with features from the flags; without flags it keeps its own."""
     if policy.input_features and policy.output_features and not shapes.named_shapes:
         return policy
     number = NUM_CAMERAS if shapes.cameras is None else shapes.cameras
@@ -32,7 +32,7 @@ def with_made_up_features(policy: PolicyConfig, shapes: MadeUpConfig) -> PolicyC
     state = PolicyFeature(FeatureType.STATE, (shapes.state_dim or NUM_JOINTS,))
     scene = {CAMERA.format(index): image for index in range(number)}
     if not scene:
-        # Something beside the robot must be seen: a policy needs it to act upon.
+        # A policy needs an observation besides the robot's state.
         scene = {names.ENVIRONMENT_STATE: replace(state, type=FeatureType.ENV)}
     action = PolicyFeature(FeatureType.ACTION, (shapes.action_dim or NUM_JOINTS,))
     return replace(
@@ -58,7 +58,7 @@ def _scale_shape(feature: PolicyFeature) -> tuple[int, ...]:
 
 
 def made_up_batch(policy: PolicyConfig, num_samples: int, device: torch.device) -> Batch:
-    """Random samples that lie on a device; images are bytes, no action is padding."""
+    """Random samples on a device; images are uint8, no action is padding."""
     generator = torch.Generator(device).manual_seed(derive_seed(0, "made-up"))
     seen = () if policy.observation_offsets is None else (len(policy.observation_offsets),)
     done = (len(policy.action_offsets),)

@@ -1,4 +1,4 @@
-"""Networks by the type of their policy: those of manyhands, and those that other packages add."""
+"""Networks by policy type: built in, or registered by other packages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from manyhands.policies.diffusion.network import DiffusionNetwork
 from manyhands.policies.smolvla.network import SmolVLANetwork
 
 Maker = Callable[[Any], nn.Module]
-"""Makes a network with fresh weights from a policy's configuration."""
+"""Builds a network with new weights from a policy's configuration."""
 
 OWN: dict[str, Maker] = {
     ActConfig.type: ActNetwork,
@@ -25,12 +25,12 @@ OWN: dict[str, Maker] = {
 
 
 def network_maker(kind: str) -> Maker:
-    """What makes the network of a type of policy."""
+    """The constructor of a policy type's network."""
     if kind in OWN:
         return OWN[kind]
     plugins = installed(NETWORKS)
     if kind in plugins.found:
         maker: Maker = plugins.found[kind]
         return maker
-    missing = f"{kind} cannot be trained: no entry point of that name in {NETWORKS}"
+    missing = f"{kind} has no network: no entry point of that name in {NETWORKS}"
     raise ConfigError([f"--policy.type={plugins.broken.get(kind, missing)}"])

@@ -26,7 +26,7 @@ STATISTICS: dict[NormalizationMode, tuple[str, ...]] = {
 
 
 class AffineMap(NamedTuple):
-    """`(x - shift) * scale + bias`; the way back multiplies by `span`, LeRobot's own inverse."""
+    """`(x - shift) * scale + bias`; the inverse multiplies by `span`, as LeRobot does."""
 
     shift: Tensor
     scale: Tensor
@@ -110,10 +110,11 @@ def _statistics(scaling: Scaling, name: str, mode: NormalizationMode) -> tuple[T
     for statistic in STATISTICS[mode]:
         if statistic not in stats:
             raise UserError(
-                f"{name} has no statistic {statistic}, which {mode.value} needs; recompute the "
-                "dataset's statistics or choose another mode in --policy.normalization_mapping"
+                f"{name} has no statistic {statistic}, which {mode.value} needs. Recompute "
+                "the dataset's statistics, or choose another mode in "
+                "--policy.normalization_mapping"
             )
-    # In the precision that files keep: a policy scales alike before and after it was saved.
+    # In the precision of saved files: a policy normalizes alike before and after saving.
     kept = (np.asarray(stats[key], np.float32) for key in STATISTICS[mode])
     first, second = (torch.from_numpy(np.array(each, np.float64)) for each in kept)
     if is_image and first.ndim == 1:

@@ -1,4 +1,4 @@
-"""The latest observations of a robot, for policies that look back."""
+"""The observation history of a robot, for policies with several observation steps."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from manyhands.types import Batch
 class ObservationWindow:
     """Observations at fixed offsets from now, stacked on a time axis behind the sample axis.
 
-    Before an episode's first observation there was nothing else: it stands for all earlier ones.
+    An episode's first observation is repeated for all earlier ones.
     Without offsets the window is the latest observation itself, without a time axis.
     """
 
@@ -21,11 +21,11 @@ class ObservationWindow:
         self._latest: deque[Batch] = deque(maxlen=1 if offsets is None else 1 - min(offsets))
 
     def push(self, observation: Batch) -> None:
-        """Take in the observation of a control tick; every tick must be seen."""
+        """Add the observation of a control tick; call it at every tick."""
         self._latest.append(observation)
 
     def contents(self) -> Batch:
-        """What the policy reads at this tick."""
+        """The policy's input at this tick."""
         now = self._latest[-1]
         if self._offsets is None:
             return now
@@ -39,5 +39,5 @@ class ObservationWindow:
         }
 
     def reset(self) -> None:
-        """Forget everything; a new episode begins."""
+        """Reset at the start of an episode."""
         self._latest.clear()

@@ -25,16 +25,16 @@ from manyhands.types import VISION_TOKENS, Batch, Draws, Network
 
 
 class Policy:
-    """What users hold: losses of raw batches, raw actions for raw observations, a way to disk."""
+    """A policy: losses of raw batches, raw actions for raw observations, saving."""
 
     def __init__(self, config: PolicyConfig, network: nn.Module, processors: Processors) -> None:
         self.config = config
         self.network = network
         self.processors = processors
         self.adapters: Settings | None = None
-        """What adapters of the network are like, where it has some: only they are trained."""
+        """Settings of the network's adapters, if it has some: only they are trained."""
         self.dtype = torch.float32
-        # Where it computes; weights that training shares among processes may be kept elsewhere.
+        # Compute device; sharded weights may be stored elsewhere.
         self.device = next(network.parameters()).device
         self._window = ObservationWindow(config.observation_offsets)
         self._plan = plan_of(config)
@@ -43,8 +43,8 @@ class Policy:
         self._language = Language(processors.tokenizing) if processors.tokenizing else None
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Policy":
-        """Move the network and its processors; a type makes it compute in such numbers."""
-        # A network may have weights of several types, which only another type does away with.
+        """Move the network and its processors; cast them if a dtype is given."""
+        # A network may have weights of several dtypes; only an explicit dtype unifies them.
         is_other = dtype not in (None, self.dtype)
         self.dtype = dtype or self.dtype
         self.network.to(device=device, dtype=dtype if is_other else None)
@@ -54,7 +54,7 @@ class Policy:
         return self
 
     def cast(self, draws: Draws) -> dict[str, Tensor]:
-        """Random numbers of the type that this policy computes in; whole numbers stay."""
+        """Random numbers in the dtype of this policy; integers are unchanged."""
         return {
             name: value.to(self.dtype) if value.is_floating_point() else value
             for name, value in draws.items()
@@ -81,7 +81,7 @@ class Policy:
         return loss_of(terms, self._network.entry_counts(prepared))
 
     def predict_action_chunk(self, observation: Batch, draws: Draws | None = None) -> Tensor:
-        """The raw actions (samples, steps, action) that follow an observation, on the CPU.
+        """Predict the raw actions (samples, steps, action) for an observation, on the CPU.
 
         A policy that looks back reads its observations stacked on a time axis, the latest last.
         """
@@ -92,7 +92,7 @@ class Policy:
     def select_action(self, observation: Batch, draws: Draws | None = None) -> Tensor:
         """The raw action (samples, action) of this control tick, on the CPU.
 
-        Call it at every tick with the latest observation alone; a policy that looks back remembers.
+        Call it at every tick with the latest observation alone; the policy stores its history.
         """
         with evaluating(self.network):
             self._window.push(self._prepare(self._renamed(observation), self._frame_shapes()))
@@ -100,7 +100,7 @@ class Policy:
             return self._raw_actions(action).cpu()
 
     def reset(self) -> None:
-        """Forget what was seen and planned so far; call it when an episode begins."""
+        """Reset observations and planned actions; call it at the start of an episode."""
         self._window.reset()
         self._plan.reset()
 
@@ -123,7 +123,7 @@ class Policy:
         return batch | self._on_device(self._language.tokens_of(batch, at_full_length))
 
     def check_language(self) -> None:
-        """Refuse now what would keep the first task from being read."""
+        """Reject missing tokenizer files before the first task is read."""
         if self._language is not None:
             self._language.check()
 
@@ -157,7 +157,7 @@ class Policy:
         return cast(Network, self.network)
 
     def _renamed(self, batch: Batch) -> Batch:
-        """A batch under the names that the policy has for a dataset's features."""
+        """A batch with a dataset's features renamed to the policy's."""
         names = {key: _without_ending(key) for key in batch}
         rename_map = self.processors.rename_map
         return {
@@ -186,12 +186,12 @@ class Policy:
 
 
 def _without_ending(key: str) -> str:
-    """The feature that a key belongs to, of which it may be a mask, or tokens of its images."""
+    """The feature of a key, which may be its mask or its vision tokens."""
     return key.removesuffix("_is_pad").removesuffix("_padding_mask").removesuffix(VISION_TOKENS)
 
 
 def check_shapes(batch: Batch, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Refuse a batch that lacks a feature or has it in a shape that the policy was not made for.
+    """Reject a batch that lacks a feature or has it in another shape than the policy expects.
 
     `shapes` are without the leading sample axis.
     """
@@ -211,7 +211,7 @@ def _check_shape(name: str, value: Any, shape: tuple[int, ...]) -> None:
     if seen[1:] != shape or not seen:
         expected = ", ".join(map(str, ("samples", *shape)))
         hint = "; add a leading sample axis" if seen == shape else ""
-        raise UserError(f"{name} has shape {seen}, but the policy reads ({expected}){hint}")
+        raise UserError(f"{name} has shape {seen}, but the policy expects ({expected}){hint}")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""Publishing a trained policy on the Hub, for those who asked for it.
+"""Publish a trained policy on the Hub (--policy.push_to_hub).
 
-Whether it can work is found out before training; what fails afterwards loses nothing.
+Access is checked before training; a failed upload loses nothing.
 """
 
 import shlex
@@ -20,14 +20,14 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.lerobot_format.card import CARD_FILE, model_card
 
-_WAY_OUT = "or leave out --policy.push_to_hub and upload later"
-_LOGIN = f"log in with `hf auth login` or set HF_TOKEN, {_WAY_OUT}"
+_WAY_OUT = "or remove --policy.push_to_hub and upload later"
+_LOGIN = f"Log in with `hf auth login` or set HF_TOKEN, {_WAY_OUT}"
 
 Facts = Mapping[str, Any]
 
 
 def check_publishing(config: TrainConfig) -> None:
-    """Refuse now what could not be published once training has ended."""
+    """Reject a configuration whose policy could not be published after training."""
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
     asked = f"--policy.push_to_hub to {policy.repo_id}"
@@ -36,7 +36,7 @@ def check_publishing(config: TrainConfig) -> None:
         RepoCard(model_card(policy.repo_id, config, {})).validate("model")
     except LocalTokenNotFoundError:
         raise UserError(
-            f"{asked}: you are not logged in to {constants.ENDPOINT}; {_LOGIN}"
+            f"{asked}: you are not logged in to {constants.ENDPOINT}. {_LOGIN}"
         ) from None
     except HUB_FAULTS as error:
         if _is_too_often(error):
@@ -48,16 +48,16 @@ def check_publishing(config: TrainConfig) -> None:
 
 
 def fault_of_login(user: Facts, repo_id: str) -> str | None:
-    """Why whoever is logged in cannot write to a repository; None if nothing speaks against it."""
+    """Why the logged-in user cannot write to a repository; None if no reason is known."""
     role = user.get("auth", {}).get("accessToken", {}).get("role")
     if role == "read":
-        return f"the token of {user.get('name')} may only read; make one that may write, {_WAY_OUT}"
+        return f"the token of {user.get('name')} is read-only. Create a write token, {_WAY_OUT}"
     spaces = [user.get("name"), *(each.get("name") for each in user.get("orgs", []))]
-    # What a token of finer grain may do is not told here; the upload itself will show it.
+    # The rights of a fine-grained token are unknown here; the upload will show them.
     if role == "write" and repo_id.partition("/")[0] not in spaces:
         return (
-            f"{user.get('name')} is logged in and may write to {', '.join(map(str, spaces))}; "
-            f"choose --policy.repo_id among them, {_WAY_OUT}"
+            f"{user.get('name')} can write to {', '.join(map(str, spaces))} only. Choose "
+            f"--policy.repo_id among them, {_WAY_OUT}"
         )
     return None
 
@@ -65,13 +65,13 @@ def fault_of_login(user: Facts, repo_id: str) -> str | None:
 def publish_checkpoint(
     checkpoint: Path, config: TrainConfig, facts: Facts, rows: Sequence[Facts] = ()
 ) -> list[str]:
-    """Upload a checkpoint's policy, and its average if there is one; return what to say of it.
+    """Upload a checkpoint's policy, and its EMA if there is one; return messages to log.
 
     `facts` are those of `run.json`, `rows` those of `metrics.jsonl`.
     """
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
-    message = f"{policy.type} policy after {config.steps} updates"
+    message = f"{policy.type} policy after {config.steps} steps"
     card = model_card(policy.repo_id, config, facts, rows)
     told = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
     if (checkpoint / AVERAGED).is_dir():
@@ -80,7 +80,7 @@ def publish_checkpoint(
         card = model_card(policy.repo_id, config, facts, rows, is_average=True)
         try:
             page = publish(checkpoint / AVERAGED, policy, card, message)
-            told.append(f"its average published at {page}")
+            told.append(f"EMA published at {page}")
         except UserError as error:
             told.append(f"WARNING: {error}")
     return told
@@ -104,20 +104,21 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
         private = ["--private"] if policy.private else []
         later = shlex.join(["hf", "upload", policy.repo_id, str(folder), *private])
         raise UserError(
-            f"training has finished and is saved, but {policy.repo_id} could not be uploaded: "
-            f"{why(error)}\nupload it with: {later}"
+            f"training finished and is saved, but the upload to {policy.repo_id} failed: "
+            f"{why(error)}\nUpload it: {later}"
         ) from None
     return str(page)
 
 
 def _is_too_often(error: BaseException) -> bool:
-    """Whether the Hub only answers later, as it does where many runs start at once."""
+    """Whether the Hub rate-limits requests, as when many runs start at once."""
     return isinstance(error, HfHubHTTPError) and error.response.status_code == 429
 
 
 def _refusal(error: BaseException) -> str:
     if type(error) is ValueError:
         return (
-            f"the model card is refused: {str(error)[:300]}; see --policy.license and --policy.tags"
+            f"the Hub rejected the model card: {str(error)[:300]}. Check --policy.license and "
+            "--policy.tags"
         )
-    return f"{why(error)}; {_LOGIN}"
+    return f"{why(error)}. {_LOGIN}"

@@ -1,4 +1,4 @@
-"""Published models that policies are built upon: folders here, or of the Hub."""
+"""Pretrained models that policies build on: local folders, or from the Hub."""
 
 import importlib
 from collections.abc import Sequence
@@ -13,32 +13,32 @@ from manyhands.config.hub import HUB_FAULTS, fetch, snapshot, why
 from manyhands.errors import UserError, WeightsUnavailable
 
 SETTINGS = ("*.json", "*.txt")
-"""Files that say how a model is built and how it reads text."""
+"""Configuration and tokenizer files of a model."""
 WEIGHTS = "*.safetensors"
 
 
 def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -> Path:
-    """The folder of a model, fetched from the Hub if it is not here; `flag` is what names it."""
+    """The folder of a model, downloaded from the Hub if needed; errors name `flag`."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    remedy = f"copy the model's folder to this machine and give its path by {flag}"
+    remedy = f"Copy the model's folder to this machine and set {flag} to its path"
     try:
         return fetch(partial(snapshot, name, allow_patterns=list(patterns)))
     except HFValidationError:
         raise WeightsUnavailable(
-            f"{flag}={name} is neither a folder nor the name of a model on the Hub; {remedy}"
+            f"{flag}={name} is neither a folder nor a model on the Hub. {remedy}"
         ) from None
     except HUB_FAULTS as error:
         raise WeightsUnavailable(
-            f"{flag}={name} is no folder here and cannot be fetched from the Hub ({why(error)}); "
-            f"{remedy}, or fetch it where there is a network with `hf download {name}` and copy "
-            f"{constants.HF_HUB_CACHE} here"
+            f"{flag}={name} is not a local folder and cannot be downloaded from the Hub "
+            f"({why(error)}). {remedy}, or run `hf download {name}` on a machine with network "
+            f"access and copy {constants.HF_HUB_CACHE} here"
         ) from None
 
 
 def extra_module(name: str, extra: str, asker: str | None = None) -> ModuleType:
-    """A module of an optional package; who asks is a type of policy unless said otherwise."""
+    """A module of an optional package; `asker` names who needs it, a policy type by default."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -46,6 +46,6 @@ def extra_module(name: str, extra: str, asker: str | None = None) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise UserError(
-            f"{asker or f'--policy.type={extra}'} needs the package {package}, which is not "
-            f"installed: pip install 'manyhands[{extra}]'"
+            f"{asker or f'--policy.type={extra}'} needs the package {package}. Install: pip "
+            f"install 'manyhands[{extra}]'"
         ) from None

@@ -1,4 +1,4 @@
-"""Activations that are computed twice instead of kept."""
+"""Activation checkpointing: recompute activations instead of storing them."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -10,7 +10,7 @@ from manyhands.policies.vision.norms import repeating
 
 
 def recomputed(module: nn.Module, *inputs: Any) -> Any:
-    """What a module without dropout makes of its inputs; the backward pass runs it again."""
+    """Run a module without dropout; the backward pass runs it again."""
 
     def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
         return nullcontext(), repeating(module)

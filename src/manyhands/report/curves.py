@@ -1,7 +1,7 @@
 """Curves of a run as SVG that takes its ink from the page around it.
 
 Text and grid are drawn in a stand-in color that becomes `currentColor`, on no background, so the
-same picture reads on light and on dark paper. Titles and legends are left to the page.
+same chart reads on light and dark pages. The page adds titles and legends.
 """
 
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLORS = ("#3b82c4", "#c9752b", "#2f9c86", "#a06cd5", "#cf5064", "#7c8796")
-"""Mid-tones: each stands out from white and from near-black."""
+"""Mid-tones: each contrasts with white and with near-black."""
 INK = "#010203"
 """Becomes the page's text color."""
 WIDE_SIZE = (1000, 300)
@@ -43,12 +43,12 @@ FEW_POINTS = 40
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawn panel with the words the page puts around it."""
+    """A drawn panel with its texts on the page."""
 
     title: str
     svg: str
     legend: list[tuple[str, str]]
-    """Name and color of each curve; empty when the title says it all."""
+    """Name and color of each curve; empty if the title suffices."""
     latest: str
     note: str
     is_wide: bool
@@ -95,7 +95,9 @@ def _gap(name: str, series: Series) -> str:
     if not len(lost):
         return ""
     rows = "1 logged step" if len(lost) == 1 else f"{len(lost):,} logged steps"
-    return f"{name} was not a finite number at {rows}, first at step {lost.steps[0]:,.0f}."
+    return (
+        f"{name} was NaN, Inf or too large to draw at {rows}, first at step {lost.steps[0]:,.0f}."
+    )
 
 
 def _draw(panel: Panel, curves: list[Series], colors: list[str]) -> str:

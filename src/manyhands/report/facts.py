@@ -1,4 +1,4 @@
-"""What `run.json` says, as groups of labeled facts and small tables."""
+"""The content of `run.json` as groups of labeled facts and small tables."""
 
 import math
 import re
@@ -46,7 +46,7 @@ def fact_tables(run: Mapping[str, Any]) -> list[FactTable]:
 
 
 def command_line(run: Mapping[str, Any]) -> str:
-    """The command as a shell would take it, one flag per line; empty when the run does not say."""
+    """The command as a shell would take it, one flag per line; empty if it is unknown."""
     command = run.get("command") or ""
     if not isinstance(command, list):
         return str(command)
@@ -114,5 +114,5 @@ def _is_rows(value: object) -> bool:
 
 
 def _words(key: str) -> str:
-    """A key as a label: the unit is told by the value, `num_` by its being a number."""
+    """A key as a label, without its unit and `num_`, which the value shows."""
     return UNIT.sub("", key).removeprefix("num_").replace("_", " ")

@@ -1,4 +1,4 @@
-"""What a reader should see first: a title and a handful of large numbers."""
+"""The headline of a report: a title and a few large numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from manyhands.units import count, duration
 
 @dataclass(frozen=True)
 class Tile:
-    """One large number, what it is, and what puts it in proportion."""
+    """One large number, its label, and a note."""
 
     label: str
     value: str
@@ -31,7 +31,7 @@ def title_of(run: Mapping[str, Any], fallback: str) -> str:
 
 
 def tiles_of(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[Tile]:
-    """The numbers that sum a run up, as many of them as are known."""
+    """The summary numbers of a run, as far as they are known."""
     drawable = {name: series.drawable() for name, series in metrics.items()}
     known = {name: series for name, series in drawable.items() if len(series)}
     tiles = [

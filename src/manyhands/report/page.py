@@ -1,4 +1,4 @@
-"""A run as one HTML page that needs nothing but itself.
+"""A run as one self-contained HTML page.
 
 No scripts, no fonts, no files from elsewhere: it can be mailed, archived and opened offline.
 """
@@ -21,7 +21,7 @@ from manyhands.report.headline import tiles_of, title_of
 from manyhands.report.pictures import filmstrip_uri
 from manyhands.report.run_files import read_metrics, read_run
 
-NEEDS_EXTRA = "report.html needs the extra: pip install 'manyhands[report]'"
+NEEDS_EXTRA = "report.html needs an extra. Install: pip install 'manyhands[report]'"
 MOODS = {"finished": "good", "diverged": "bad", "failed": "bad"}
 """How an ending is colored, by its first word; any other is neither good nor bad."""
 
@@ -34,14 +34,14 @@ class Result:
     value: str
     note: str = ""
     share: float | None = None
-    """Part of a whole, between 0 and 1, drawn as a bar."""
+    """Fraction between 0 and 1, drawn as a bar."""
     interval: tuple[float, float] | None = None
-    """Where that share lies with confidence, drawn as a whisker on the bar."""
+    """Confidence interval of the fraction, drawn as a whisker on the bar."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportExtras:
-    """What a report can tell beyond the run's own files."""
+    """Content of a report beyond the run's own files."""
 
     title: str = ""
     lead: str = ""
@@ -55,7 +55,7 @@ NOTHING_MORE = ReportExtras()
 
 
 def report_available() -> str | None:
-    """None when a report can be written, else the sentence that says what to install."""
+    """None if a report can be written, else a message that says what to install."""
     try:
         for name in ("matplotlib", "jinja2"):
             import_module(name)
@@ -70,7 +70,7 @@ def write_report(run_dir: Path, extras: ReportExtras = NOTHING_MORE) -> Path:
     if missing:
         raise UserError(missing)
     if not run_dir.is_dir():
-        raise UserError(f"{run_dir} is not a folder: name a run's --output_dir")
+        raise UserError(f"{run_dir} is not a folder. Pass a run's --output_dir")
     target = run_dir / "report.html"
     page = _render(_content(run_dir, extras))
     with whole_file(target) as scratch:
@@ -104,7 +104,7 @@ def _content(run_dir: Path, extras: ReportExtras) -> dict[str, Any]:
 
 
 def _moment(written: object) -> str:
-    """A time stamp as people write it, or as it stands where it is not an ISO one."""
+    """A time stamp as people write it, or unchanged if it is not an ISO one."""
     try:
         moment = datetime.fromisoformat(str(written or ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Frames of a rollout side by side, as one picture a page can carry inside itself."""
+"""Frames of a rollout side by side, as one embedded image."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def filmstrip(frames: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def png(picture: np.ndarray) -> bytes:
-    """A picture (height, width, 4) uint8 as the bytes of a PNG file."""
+    """An image (height, width, 4) uint8 as the bytes of a PNG file."""
     codec = av.CodecContext.create("png", "w")
     codec.height, codec.width = picture.shape[:2]
     codec.pix_fmt = "rgba"
@@ -45,7 +45,7 @@ def png(picture: np.ndarray) -> bytes:
 
 
 def _shrunk(frame: np.ndarray) -> np.ndarray:
-    """The frame, averaged down by the whole factor that brings it to `MAX_HEIGHT` or less."""
+    """The frame, downsampled by the integer factor that brings it to `MAX_HEIGHT` or less."""
     assert frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3, frame.shape
     factor = -(-frame.shape[0] // MAX_HEIGHT)
     height, width = frame.shape[0] // factor, max(1, frame.shape[1] // factor)

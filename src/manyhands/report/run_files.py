@@ -1,7 +1,7 @@
 """The two files a report is made from, read as far as they can be read.
 
 A run may still be writing them, may have died in the middle of a line, or may come from another
-version: what cannot be understood is left out, never an error.
+version: what cannot be parsed is skipped, never an error.
 """
 
 import json
@@ -29,7 +29,7 @@ def read_metrics(run_dir: Path) -> dict[str, Series]:
 
 
 def read_run(run_dir: Path) -> dict[str, Any]:
-    """What `run.json` says, empty when it says nothing readable."""
+    """The content of `run.json`, empty if it is unreadable."""
     try:
         run = json.loads(_text(run_dir / "run.json"))
     except ValueError:
@@ -44,7 +44,7 @@ def _text(path: Path) -> str:
 
 
 def _numbers(line: str) -> dict[str, float]:
-    """The numbers of one row; empty for a line that is torn or no row at all."""
+    """The numbers of one row; empty for a line that is truncated or not a row."""
     try:
         row = json.loads(line, parse_int=float)
     except ValueError:

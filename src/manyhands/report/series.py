@@ -1,16 +1,16 @@
-"""One measured quantity over a run, and what makes it fit to be drawn."""
+"""One metric over a run, prepared for drawing."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 LARGEST_DRAWN = 1e30
-"""Beyond this a number says only that something broke, and an axis that holds it shows nothing."""
+"""Larger values are not drawn: they would hide all others on the axis."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """Values at rising steps."""
+    """Values at ascending steps."""
 
     steps: np.ndarray
     values: np.ndarray

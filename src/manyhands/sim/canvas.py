@@ -1,7 +1,7 @@
 """Anti-aliased painting of rounded boxes, by their signed distance to every pixel.
 
-A canvas holds one picture per world, and every shape is painted in all of them at once: centers
-and axes are arrays (worlds, 2), other sizes a number or one per world. No picture depends on
+A canvas holds one image per world, and every shape is painted in all of them at once: centers
+and axes are arrays (worlds, 2), other sizes a number or one per world. No image depends on
 which others it is painted with.
 """
 
@@ -52,7 +52,7 @@ def disk(center: np.ndarray, radius: Scalar) -> RoundedBox:
 
 
 class Canvas:
-    """Square pictures of tables; x from -1 to 1 goes right, y from -1 to 1 goes up."""
+    """Square images of tables; x from -1 to 1 goes right, y from -1 to 1 goes up."""
 
     def __init__(self, background: np.ndarray, num_worlds: int) -> None:
         self.pixels = np.repeat(background[None], num_worlds, axis=0)
@@ -77,7 +77,7 @@ class Canvas:
             patch += cover[:, :, None] * (ink - patch)
 
     def frames(self) -> np.ndarray:
-        """The pictures as they stand, in bytes."""
+        """The current images as uint8."""
         return (self.pixels * 255 + 0.5).astype(np.uint8)
 
     def _window(self, center: np.ndarray, reach: np.ndarray) -> np.ndarray:
@@ -95,5 +95,5 @@ def pixel_centers(size: int) -> np.ndarray:
 
 
 def _spread(values: Scalar) -> np.ndarray:
-    """Values per world, shaped to meet (worlds, rows, columns)."""
+    """Values per world, shaped to broadcast over (worlds, rows, columns)."""
     return np.reshape(values, (-1, 1, 1)).astype(np.float32)

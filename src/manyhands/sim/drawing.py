@@ -1,4 +1,4 @@
-"""Pictures of the table from above, at any square size: a tray, a block and a robot arm."""
+"""Images of the table from above, at any square size: a tray, a block and a robot arm."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +14,7 @@ TRAY_RADIUS = 0.27
 BLOCK_OPENING = 0.5
 """Opening of the gripper at which its fingers touch the sides of a block between them."""
 SHOULDER = np.array([0.0, -1.6])
-"""Where the arm is mounted, outside the picture."""
+"""Where the arm is mounted, outside the image."""
 LIGHT = np.array([0.5, -0.7])
 """Direction in which shadows fall."""
 
@@ -126,7 +126,7 @@ def _fingers(scene: Scene) -> list[RoundedBox]:
 
 
 def _block_shape(scene: Scene, offset: np.ndarray, half: Scalar) -> RoundedBox:
-    """The block faces the arm, so that the fingers meet its sides flat."""
+    """The block faces the arm, so that the fingers touch its sides flat."""
     return RoundedBox(scene.block + offset, half, half, 0.25 * half, _axis(scene.block))
 
 
@@ -154,7 +154,7 @@ def _table(size: int) -> np.ndarray:
     tone = np.array([0.0, 0.7, 0.25, 0.95, 0.4], dtype=np.float32)[place.astype(int)]
     coarse = np.sin(38 * x + 9 * tone + 1.3 * np.sin(2.1 * y + 5 * tone))
     fine = np.sin(91 * x + 2.0 * np.sin(1.7 * y + 11 * tone))
-    # A seam is thinner than a pixel of a small picture, and then as much fainter.
+    # A seam is thinner than a pixel of a small image, and then as much fainter.
     seam_width = max(0.012, 2 / size)
     seam = np.maximum(1 - np.abs(place - np.round(place)) / 2.5 * 2 / seam_width, 0)
     seam *= 0.012 / seam_width
@@ -165,6 +165,6 @@ def _table(size: int) -> np.ndarray:
 
 
 def _mix(color: Color, other: Color, share: float) -> Color:
-    """A color with a share of another one in it."""
+    """A color blended with a fraction of another."""
     red, green, blue = (a + share * (b - a) for a, b in zip(color, other, strict=True))
     return red, green, blue

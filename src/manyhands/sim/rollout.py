@@ -1,4 +1,4 @@
-"""Roll a policy out in simulated worlds and note how each episode went.
+"""Roll out a policy in simulated worlds and record the result of each episode.
 
 Seeds are taken in groups of the environment's `num_worlds`, and a world that has finished stays in
 its group: what a policy sees together depends on the seeds alone, not on how episodes go.
@@ -16,7 +16,7 @@ from manyhands.types import Batch, Environment, Policy
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """How one episode went; `frames` are the pictures taken of it, if any were asked for."""
+    """How one episode went; `frames` are its images, if requested."""
 
     seed: int
     success: bool
@@ -27,15 +27,15 @@ class EpisodeResult:
 
 
 class FilmableEnvironment(Environment, Protocol):
-    """An environment that can be looked at from outside."""
+    """An environment that can render."""
 
     def render(self, size: int, worlds: Sequence[int] | None = None) -> np.ndarray:
-        """Pictures (worlds, size, size, 3) of all worlds, or of those given by position."""
+        """Images (worlds, size, size, 3) of all worlds, or of those given by position."""
 
 
 @dataclass(frozen=True)
 class Film:
-    """Which episodes to take pictures of, and how large."""
+    """Which episodes to render, and at which size."""
 
     seeds: Collection[int]
     frame_size: int = 256
@@ -84,7 +84,7 @@ def _roll_out_together(
 
 
 class _Notes:
-    """What happened so far in each world; nothing is added to a world that has finished."""
+    """Results so far of each world; a finished world is not changed."""
 
     def __init__(self, seeds: list[int], film: Film) -> None:
         self.running = np.ones(len(seeds), dtype=bool)
@@ -105,7 +105,7 @@ class _Notes:
         self._length += self.running
 
     def look(self, environment: FilmableEnvironment) -> None:
-        """Take a picture of each filmed world still running."""
+        """Render each filmed world still running."""
         worlds = np.flatnonzero(self._filmed & self.running).tolist()
         if not worlds:
             return
@@ -114,7 +114,7 @@ class _Notes:
             self._frames[world].append(picture)
 
     def results(self) -> list[EpisodeResult]:
-        """The worlds' episodes as they stand."""
+        """The results of the worlds' episodes."""
         return [
             EpisodeResult(
                 seed=seed,

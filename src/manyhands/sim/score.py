@@ -1,4 +1,4 @@
-"""Success over many episodes, with how sure it is."""
+"""Success rate over many episodes, with its confidence interval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from manyhands.sim.rollout import EpisodeResult
 
 Z_95 = 1.959964
-"""Standard deviations on each side of the mean that hold 95 % of a normal distribution."""
+"""Standard deviations on each side of the mean that cover 95 % of a normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def score(results: Sequence[EpisodeResult]) -> Score:
 
 
 def wilson_interval(num_successes: int, num_trials: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a success rate; sound also at 0 % and 100 %."""
+    """Wilson's 95 % interval of a success rate; valid also at 0 % and 100 %."""
     rate, spread = num_successes / num_trials, Z_95**2 / num_trials
     center = (rate + spread / 2) / (1 + spread)
     margin = (spread * (rate * (1 - rate) + spread / 4)) ** 0.5 / (1 + spread)

@@ -26,9 +26,9 @@ ACTION = "action"
 REACH = 0.9
 """The gripper stays within this distance of the center, along each axis."""
 RESPONSE = 0.6
-"""Share of the way to its target that the gripper covers in one step."""
+"""Fraction of the distance to its target that the gripper covers in one step."""
 MAX_TRAVEL = 0.09
-"""Longest way of the gripper in one step."""
+"""Longest move of the gripper in one step."""
 MAX_OPENING_CHANGE = 0.2
 """Largest change of the opening, from 0 (shut) to 1 (wide), in one step."""
 GRASP_RADIUS = BLOCK_HALF
@@ -38,7 +38,7 @@ RELEASE_OPENING = 0.6
 OPEN = 0.9
 """The gripper has let go for good when the opening reaches this."""
 INSIDE_RADIUS = TRAY_RADIUS - 2**0.5 * BLOCK_HALF
-"""The whole block lies inside the tray when its center is this near to the tray's."""
+"""The complete block is inside the tray when its center is this near to the tray's."""
 
 
 class TrayTask:
@@ -62,7 +62,7 @@ class TrayTask:
         """Observation, reward and success of every world after one action each."""
         worlds = self._worlds
         action = np.asarray(action, dtype=np.float64)
-        assert np.isfinite(action).all(), "an action is not finite"
+        assert np.isfinite(action).all(), "an action is NaN or Inf"
         worlds.move(action[:, :2])
         worlds.turn_fingers(action[:, 2])
         success = worlds.done()
@@ -70,7 +70,7 @@ class TrayTask:
         return self._observation(), reward.astype(np.float32), success
 
     def render(self, size: int, worlds: Sequence[int] | None = None) -> np.ndarray:
-        """Pictures (worlds, size, size, 3) of all worlds, or of those given by position."""
+        """Images (worlds, size, size, 3) of all worlds, or of those given by position."""
         chosen = list(range(len(self._worlds.held)) if worlds is None else worlds)
         return draw_scene(self._worlds.scene(chosen), size)
 
@@ -87,7 +87,7 @@ class TrayTask:
 
 
 def features(frame_size: int, video: bool = True) -> dict[str, dict[str, Any]]:
-    """What a dataset of this task holds, in LeRobot's form."""
+    """Features of a dataset of this task, in LeRobot's form."""
     places = ["block_x", "block_y", "tray_x", "tray_y"]
     return {
         STATE: {"dtype": "float32", "shape": (4,), "names": ["x", "y", "height", "opening"]},
@@ -155,7 +155,7 @@ class _Worlds:
         return done
 
     def scene(self, chosen: list[int]) -> Scene:
-        """What the camera sees of the chosen worlds."""
+        """The camera images of the chosen worlds."""
         return Scene(
             gripper=self.gripper[chosen],
             opening=self.opening[chosen],

@@ -65,7 +65,7 @@ def test_a_run_that_differs_is_a_failure_that_tells_the_kills_and_stays(
 def test_a_run_that_cannot_even_start_is_a_failure_that_shows_its_log(starting, tmp_path):
     trial = Trial(case_of("act-ddp"), tmp_path / "none", tmp_path / "trial", starting, print)
     (failure,) = trial.run(SAVES).failures
-    assert "exit code 2" in failure and "none holds no LeRobot dataset" in failure
+    assert "exit code 2" in failure and "none is not a LeRobot dataset" in failure
 
 
 def test_faults_are_raised_together():

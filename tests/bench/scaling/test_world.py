@@ -16,7 +16,7 @@ def test_processes_that_fail_say_why(tmp_path, tiny_act, capfd):
     with pytest.raises(WorldFailed) as raised:
         measure_world(config, 1, REQUEST)
     assert raised.value.exit_code == 2
-    assert "holds no LeRobot dataset" in capfd.readouterr().err
+    assert "is not a LeRobot dataset" in capfd.readouterr().err
 
 
 def test_one_process_has_whole_weights_and_the_first_gpu():

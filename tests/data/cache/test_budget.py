@@ -65,26 +65,23 @@ def test_cases(asked, where, capacity):
     [
         (
             request(disk=40),
-            "all frames are kept on disk: all of them need 10.0 GiB, and there is room for "
-            "10.0 GiB on disk",
+            "on disk, 10.0 GiB of 10.0 GiB free",
         ),
         (
             request("ram", ram=4),
-            "20 % of the frames are kept in memory: all of them need 10.0 GiB, and there is "
-            "room for 2.0 GiB in memory",
+            "in memory, 20 % of frames: 10.0 GiB needed, 2.0 GiB free",
         ),
         (
             request(disk=2, ram=3),
-            "frames are decoded each time: all of them need 10.0 GiB, and there is room for "
-            "512.0 MiB on disk and 1.5 GiB in memory",
+            "off, frames are decoded every time: 10.0 GiB needed, 512.0 MiB free on disk, "
+            "1.5 GiB in memory",
         ),
         (
             request("disk"),
-            "frames are decoded each time: all of them need 10.0 GiB, and there is room for "
-            "0 B on disk",
+            "off, frames are decoded every time: 10.0 GiB needed, 0 B free on disk",
         ),
-        (request("off"), "frames are decoded each time: the cache is switched off"),
-        (request(cameras=()), "there are no camera frames to keep"),
+        (request("off"), "off, frames are decoded every time: --cache.mode=off"),
+        (request(cameras=()), "off, no camera frames"),
     ],
 )
 def test_the_reason_is_a_sentence_with_the_numbers(asked, reason):

@@ -27,5 +27,7 @@ def test_cameras_that_are_left_out_are_not_built(plain_root, tmp_path):
 
 def test_a_budget_that_holds_nothing_is_told(plain_root, tmp_path):
     wish = CacheWish(home=tmp_path, mode="disk", max_disk=0)
-    with pytest.raises(UserError, match="nothing to build: frames are decoded each time"):
+    with pytest.raises(
+        UserError, match=r"nothing to build\. Frame cache: off, frames are decoded every time"
+    ):
         build_cache(source_of(plain_root), Reading(), wish, 1, lambda done, total: None)

@@ -59,7 +59,7 @@ def test_single_frames_and_none_at_all_are_read(tmp_path):
 
 @pytest.mark.parametrize("frame", [-1, 50])
 def test_frames_that_do_not_exist_are_refused(tmp_path, frame):
-    with pytest.raises(IndexError, match="0 to 49"):
+    with pytest.raises(IndexError, match="0 and 49"):
         read(open_camera(tmp_path, NumberedPictures()), np.array([3, frame]))
 
 

@@ -98,7 +98,7 @@ def test_nothing_is_kept_where_nothing_fits_and_the_reason_is_told(plain_root, t
     wish = CacheWish(home=tmp_path, mode="auto", max_disk=0, max_ram=0)
     dataset, planned = opened(plain_root, wish)
     assert planned.caches == [None]
-    assert "frames are decoded each time" in planned.reason
+    assert "frames are decoded every time" in planned.reason
     assert_same(dataset, open_dataset(root=plain_root))
 
 

@@ -57,14 +57,14 @@ def test_a_dataset_reads_tokens_instead_of_pictures(plain_root, tmp_path, mode):
 def test_what_is_lost_during_a_run_is_told(plain_root, tmp_path):
     caches = filled(planned(plain_root, tmp_path), range(9))
     dataset = open_dataset(root=plain_root, reading=Reading(cache=caches.caches[0]))
-    with pytest.raises(EnvironmentFault, match=r"lacks the tokens of frame 9, .* start it again"):
+    with pytest.raises(EnvironmentFault, match=r"lacks the tokens of frame 9, .* Restart the run"):
         dataset.batch([8, 9])
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(plain_root, tmp_path):
     plan = planned(plain_root, tmp_path)
     (tmp_path / "frames").write_text("in the way")
-    with pytest.raises(EnvironmentFault, match=r"cannot hold vision tokens: .* --cache\.folder"):
+    with pytest.raises(EnvironmentFault, match=r"cannot write vision tokens to .* --cache\.folder"):
         plan.opened()
 
 
@@ -90,7 +90,7 @@ def test_the_encoding_of_frames_makes_no_difference(plain_root, tmp_path):
 def test_all_tokens_are_kept_or_none(plain_root, tmp_path, most, where):
     plan = planned(plain_root, tmp_path, max_disk=most)
     assert len(plan.specs[0]) == 2 and plan.where == where
-    kept = {"disk": "all vision tokens are kept on disk", "off": "vision tokens are not kept"}
+    kept = {"disk": "vision tokens on disk", "off": "vision tokens are not cached"}
     assert kept[where] in plan.reason
 
 

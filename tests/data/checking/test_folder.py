@@ -47,5 +47,5 @@ def test_a_dataset_without_frames_is_bad(tiny_root, tmp_path, rewrite, change_js
 
 
 def test_episodes_that_are_not_there_are_the_askers_mistake(tiny_root, tmp_path):
-    with pytest.raises(DatasetError, match=r"--dataset\.episodes names 7"):
+    with pytest.raises(DatasetError, match=r"--dataset\.episodes: unknown episode 7"):
         check_folder(tiny_root, [7], tmp_path / "home", HERE)

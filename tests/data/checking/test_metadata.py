@@ -14,7 +14,7 @@ def test_a_reserved_feature_is_missed(tiny_root, check, change_json, key, severi
     result = check(tiny_root)
     found = result.of_check("metadata")
     assert [each.severity for each in found] == [severity]
-    assert f"the feature {key} is not declared" in found[0].message
+    assert f"feature {key} is not declared" in found[0].message
     assert result.is_usable == (severity == "warning")
 
 
@@ -23,12 +23,12 @@ def test_tasks_without_a_text_or_twice_are_worth_a_warning(tiny_root, source_of,
     rewrite(path, "task", lambda texts: pa.array([" ", " "]))
     found = [*check_metadata(source_of(tiny_root))]
     assert [each.message for each in found] == [
-        "the text of task 0 is empty",
-        "the text of task 1 is empty",
+        "task 0 is empty",
+        "task 1 is empty",
     ]
     rewrite(path, "task", lambda texts: pa.array(["push", "push"]))
     (found,) = check_metadata(source_of(tiny_root))
-    assert found.message == "the text of task 1 is that of task 0 too"
+    assert found.message == "task 1 duplicates task 0"
 
 
 def test_an_episode_without_frames_is_worth_a_warning(tiny_root, check, rewrite):

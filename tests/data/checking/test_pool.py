@@ -30,8 +30,8 @@ def test_what_ends_or_holds_up_a_process_is_found_and_costs_nothing_else():
     lost = {message for message, severity, is_lasting, _ in rows if severity == "bad"}
     assert fine == {f"{each}: fine" for each in "abcdefg"}
     assert lost == {
-        "die 1: looking at it ended a process with SIGSEGV",
-        "hang 1: looking at it does not come to an end",
+        "die 1: the check process died with SIGSEGV",
+        "hang 1: the check timed out",
     }
     assert len(rows) == 9
     assert all(is_lasting == (severity == "warning") for _, severity, is_lasting, _ in rows)

@@ -77,6 +77,6 @@ def test_numbers_that_never_change_are_worth_a_warning(tiny_root, check, rewrite
     rewrite(file, STATE, lambda values: [[2.0, 3.0]] * len(values))
     messages = [finding.message for finding in check(tiny_root).of_check("numbers")]
     assert messages == [
-        f"{STATE} is the same in every frame",
-        "action is the same in every frame at place 0",
+        f"{STATE} is constant",
+        "action is constant at index 0",
     ]

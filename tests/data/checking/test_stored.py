@@ -46,8 +46,8 @@ def test_a_quick_look_sees_the_first_and_last_of_each_episode(check, tiny_root, 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda _: None, "there is no picture"),
-        (lambda picture: {**picture, "bytes": b"text"}, "neither PNG, JPEG nor TIFF"),
+        (lambda _: None, "no image"),
+        (lambda picture: {**picture, "bytes": b"text"}, "not PNG, JPEG or TIFF"),
         (lambda picture: {**picture, "bytes": picture["bytes"][:60]}, ""),
         (lambda picture: {**picture, "bytes": encode_png(np.zeros((8, 9, 3), "u1"))}, "3x8x9"),
     ],

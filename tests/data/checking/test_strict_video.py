@@ -63,7 +63,7 @@ def test_every_frame_of_a_healthy_file_is_good(videos, kind):
 def test_frames_beyond_the_end_are_told(videos):
     seen = StrictVideo(videos["av1"], FPS, FORM).examine(NUM_FRAMES - 2, NUM_FRAMES + 2)
     assert seen.is_good.tolist() == [True, True, False, False]
-    assert seen.reason(NUM_FRAMES) == "there is no such frame"
+    assert seen.reason(NUM_FRAMES) == "no such frame"
     assert not StrictVideo(videos["av1"], FPS, FORM).examine(2**53, 2**53 + 1).is_good.any()
 
 
@@ -108,7 +108,7 @@ def test_damage_spoils_no_other_group(videos, tmp_path):
     # The decoder shows frames two later than it takes them in.
     assert seen.is_good[:4].all() and seen.is_good[12:].all()
     assert not seen.is_good[4:7].any()
-    assert seen.reason(6) != "there is no such frame"
+    assert seen.reason(6) != "no such frame"
 
 
 @pytest.mark.parametrize("kind", ["h264", "open"])
@@ -192,5 +192,5 @@ def test_a_sound_is_no_video(tmp_path):
         frame.sample_rate = 8000
         container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
-    with pytest.raises(DatasetError, match="no video of a known codec"):
+    with pytest.raises(DatasetError, match="no video stream of a known codec"):
         StrictVideo(path, FPS, FORM)

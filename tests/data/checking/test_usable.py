@@ -108,8 +108,8 @@ def test_a_refusal_names_place_fault_and_remedy():
         "  episode 0, data/a.parquet: wrong",
         "  episode 1, data/a.parquet: wrong",
         "  and 5 more",
-        "run `manyhands doctor --dataset.root=/data` for all, or --dataset.on_bad=skip to leave "
-        "these samples out",
+        "Run `manyhands doctor --dataset.root=/data` to list all, or set --dataset.on_bad=skip to "
+        "skip these samples",
     ]
 
 

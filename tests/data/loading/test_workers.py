@@ -83,10 +83,10 @@ def test_any_other_error_arrives_with_the_traceback_of_its_process(capfd):
         (
             "kill",
             EnvironmentFault,
-            r"1 of 2, .* signal 9 \(Killed\): .* out of memory; .*--max_ram",
+            r"1 of 2, .* signal 9 \(Killed\), .* out of memory\. .*--max_ram",
         ),
-        ("timer", RuntimeError, r"1 of 2, .* was ended by signal 26 \(Virtual timer expired\)$"),
-        ("leave", RuntimeError, "1 of 2, .* ended without an answer, with exit code 3$"),
+        ("timer", RuntimeError, r"1 of 2, .* was killed by signal 26 \(Virtual timer expired\)$"),
+        ("leave", RuntimeError, "1 of 2, .* exited with code 3 without an answer$"),
     ],
 )
 @pytest.mark.parametrize("context", ["fork", "forkserver"])

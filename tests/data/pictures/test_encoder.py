@@ -74,7 +74,7 @@ def test_the_declared_facts_are_the_streams(tmp_path, picture):
 
 
 def test_sizes_no_codec_takes_are_refused():
-    with pytest.raises(DatasetError, match="a video of 0x0 cannot be encoded"):
+    with pytest.raises(DatasetError, match="cannot encode a video of 0x0"):
         ClipEncoder(30, 0, 0).add(np.zeros((2, 2, 3), dtype=np.uint8))
 
 

@@ -36,7 +36,7 @@ def test_stored_distances_are_converted_to_the_unit_asked_for(recorded, unit, fa
 
 def test_a_picture_of_another_shape_is_refused():
     form = form_of(Feature("image", (4, 6, 3), AXES))
-    with pytest.raises(DatasetError, match=r"file: a picture is 3x2x2 .*declares 3x4x6"):
+    with pytest.raises(DatasetError, match=r"file: an image is 3x2x2 .*declares 3x4x6"):
         checked(np.zeros((3, 2, 2), np.uint8), form, "file")
 
 

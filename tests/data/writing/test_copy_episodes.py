@@ -236,7 +236,7 @@ def test_an_error_on_the_way_leaves_nothing(damaged_root, tmp_path):
 
 
 def test_without_a_dataset_there_is_nothing_to_copy(tmp_path):
-    with pytest.raises(DatasetError, match="no dataset"):
+    with pytest.raises(DatasetError, match="no source dataset"):
         copy_episodes([], tmp_path / "copy")
 
 
@@ -247,7 +247,9 @@ def test_a_task_that_is_not_there_is_told(record, tmp_path):
     table = pq.read_table(file)
     place = table.column_names.index("task_index")
     pq.write_table(table.set_column(place, "task_index", pa.array([0, 9])), file)
-    with pytest.raises(DatasetError, match="has 1 tasks, but episode 0 names task 9"):
+    with pytest.raises(
+        DatasetError, match="episode 0 refers to task 9, but the dataset has 1 tasks"
+    ):
         copy_episodes([EpisodeChoice(source)], tmp_path / "copy")
 
 

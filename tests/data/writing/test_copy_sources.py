@@ -60,11 +60,11 @@ def test_episodes_come_in_the_order_they_are_asked_for(plain_root, episodes, exc
 @pytest.mark.parametrize(
     ("episodes", "exclude", "message"),
     [
-        ([3, 0], (), "has episodes 0 to 2, not 3"),
-        (None, [-1], "has episodes 0 to 2, not -1"),
-        ([1, 1], (), "not all different"),
-        ([], (), "no episode is left"),
-        (None, [0, 1, 2], "no episode is left"),
+        ([3, 0], (), "has no episode 3; it has episodes 0 to 2"),
+        (None, [-1], "has no episode -1; it has episodes 0 to 2"),
+        ([1, 1], (), "contain duplicates"),
+        ([], (), "no episodes left"),
+        (None, [0, 1, 2], "no episodes left"),
     ],
 )
 def test_a_choice_that_cannot_be_made_is_refused(plain_root, episodes, exclude, message):
@@ -77,7 +77,7 @@ def test_a_rate_must_be_whole(tmp_path):
     change_info(root, fps=30 + 1e-7)
     assert open_source(EpisodeChoice(root)).fps == 30
     change_info(root, fps=29.97)
-    with pytest.raises(DatasetError, match=r"fps is 29\.97, but version 3\.0 knows whole numbers"):
+    with pytest.raises(DatasetError, match=r"fps is 29\.97, but version 3\.0 supports integers"):
         open_source(EpisodeChoice(root))
 
 
@@ -213,7 +213,7 @@ def test_tools_of_all_datasets_are_kept_once(tmp_path):
 def test_subtasks_that_are_numbered_differently_are_not_merged(tmp_path):
     roots = [write_dataset(tmp_path / name) for name in "ab"]
     (roots[0] / "meta/subtasks.parquet").write_bytes(b"numbers and texts")
-    with pytest.raises(DatasetError, match="number subtasks differently"):
+    with pytest.raises(DatasetError, match="subtask numbers differ"):
         check_alike([open_source(EpisodeChoice(root)) for root in roots], False)
 
 
@@ -238,7 +238,7 @@ def test_a_disk_without_room_is_told_with_numbers(plain_root, tmp_path, monkeypa
 
 def test_a_target_must_be_free_and_outside_of_what_is_read(plain_root, tmp_path):
     source = open_source(EpisodeChoice(plain_root))
-    with pytest.raises(DatasetError, match="exists already"):
+    with pytest.raises(DatasetError, match="already exists"):
         check_target([source], tmp_path)
-    with pytest.raises(DatasetError, match="lies inside"):
+    with pytest.raises(DatasetError, match="is inside"):
         check_target([source], plain_root / "data" / "copy")

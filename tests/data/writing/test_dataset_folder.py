@@ -86,7 +86,7 @@ def test_a_leftover_of_a_run_that_was_killed_does_no_harm(tmp_path):
 def test_a_place_that_is_taken_is_refused_even_by_a_dangling_link(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     for name in ("", "link"):
-        with pytest.raises(DatasetError, match="exists already"):
+        with pytest.raises(DatasetError, match="already exists"):
             DatasetFolder(tmp_path / name, 10, FEATURES)
 
 

@@ -156,7 +156,7 @@ def test_experts_of_fewer_layers_read_along_with_every_so_many(tiny):
     assert readers_of(tiny.config(), 4) == [0, 1, 2, 3]
 
 
-MISFITS = [(3, "must divide the 4 layers"), (2, "self-attention")]
+MISFITS = [(3, "must divide the 4 VLM layers"), (2, "self-attention")]
 
 
 @pytest.mark.parametrize(("number", "told"), MISFITS)

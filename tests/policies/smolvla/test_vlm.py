@@ -109,13 +109,13 @@ def test_only_kept_layers_are_there(tiny):
 
 
 def test_more_layers_than_there_are_cannot_be_kept(tiny):
-    with pytest.raises(ConfigError, match=r"--policy\.num_vlm_layers=9 is more than the 4"):
+    with pytest.raises(ConfigError, match=r"--policy\.num_vlm_layers=9 exceeds the 4"):
         read_vlm_config(tiny.config(num_vlm_layers=9))
 
 
 def test_models_of_another_family_are_refused(tiny, tiny_vlm, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    with pytest.raises(ConfigError, match=r"is a model of type llama; SmolVLA is built upon"):
+    with pytest.raises(ConfigError, match=r"has model type llama; SmolVLA needs"):
         read_vlm_config(tiny.config(vlm_model_name=str(tmp_path)))
 
 
@@ -146,7 +146,7 @@ def test_weights_in_several_files_are_those_of_one(tiny, published):
 def test_a_folder_without_weights_is_told(tiny, tiny_vlm):
     config = tiny.config()
     vlm = build_vlm(read_vlm_config(config), config)
-    told = r"lacks model\.safetensors; put them there, or .* --policy\.vlm_model_name"
+    told = r"lacks weights model\.safetensors\. Add them, or .* --policy\.vlm_model_name"
     with pytest.raises(WeightsUnavailable, match=told):
         load_vlm(vlm, config)
 

@@ -86,7 +86,7 @@ def test_published_weights_are_taken_from_the_cache(publish, counted):
 def test_a_cached_file_of_another_content_is_named(publish):
     path = publish(random_weights())
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UserError, match=rf"{path.name} is damaged: its SHA-256.*delete it"):
+    with pytest.raises(UserError, match=rf"{path.name} is damaged: its SHA-256.*Delete it"):
         load_imagenet([ResNet("resnet18")], "resnet18", WEIGHTS)
 
 
@@ -101,7 +101,7 @@ def test_without_cache_and_network_the_user_learns_what_to_do(cache):
     with pytest.raises(WeightsUnavailable) as caught:
         load_imagenet([ResNet("resnet18")], "resnet18", WEIGHTS)
     told = str(caught.value)
-    assert f"put that file into {cache}" in told
+    assert f"put the file into {cache}" in told
     assert "--policy.backbone_weights=resnet18-f37072fd.pth" in told
     assert "--policy.pretrained_backbone_weights=null" in told
 
@@ -117,7 +117,7 @@ def test_a_download_of_another_content_is_refused(cache, monkeypatch):
 
 
 def test_weights_of_another_depth_are_refused_with_those_that_fit():
-    with pytest.raises(UserError, match=r"does not fit.*ResNet50_Weights\.IMAGENET1K_V2"):
+    with pytest.raises(UserError, match=r"does not match.*ResNet50_Weights\.IMAGENET1K_V2"):
         load_imagenet([ResNet("resnet50")], "resnet50", WEIGHTS)
 
 
@@ -174,7 +174,7 @@ class Trap:
 
 def test_code_in_a_file_is_refused_and_never_run(tmp_path):
     torch.save(random_weights() | {"conv1.weight": Trap(tmp_path / "run")}, tmp_path / "w.pth")
-    with pytest.raises(UserError, match="code in a file is never run"):
+    with pytest.raises(UserError, match="pickled code is never run"):
         load_backbone_file([ResNet("resnet18")], tmp_path / "w.pth")
     assert not (tmp_path / "run").exists()
 
@@ -191,7 +191,7 @@ def test_a_damaged_file_is_named(tmp_path, name, content):
 
 def test_a_file_of_other_things_than_tensors_is_refused(tmp_path):
     torch.save({"state_dict": random_weights()}, tmp_path / "w.pth")
-    with pytest.raises(UserError, match="holds no tensors by name"):
+    with pytest.raises(UserError, match="contains no named tensors"):
         load_backbone_file([ResNet("resnet18")], tmp_path / "w.pth")
-    with pytest.raises(UserError, match=r"--policy\.backbone_weights=.*none\.pth is no file"):
+    with pytest.raises(UserError, match=r"--policy\.backbone_weights=.*none\.pth is not a file"):
         load_backbone_file([ResNet("resnet18")], tmp_path / "none.pth")

@@ -1,7 +1,7 @@
 """Image augmentation of a batch on its device, seeded per sample.
 
-Every transform is computed for the whole batch and taken where a sample has drawn it: the work does
-not depend on what was drawn, so that nothing ever waits for the device.
+Every transform runs on the complete batch and applies where a sample has drawn it: the work does
+not depend on the draws, so nothing ever synchronizes with the device.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ NUM_COLORS = 3
 
 
 class Augmentation:
-    """Transforms the color cameras of a batch; depth cameras and all else stay as they are."""
+    """Transforms the color cameras of a batch; depth cameras and all else are unchanged."""
 
     def __init__(
         self, config: ImageTransformsConfig, cameras: Mapping[str, tuple[int, ...]]
@@ -62,7 +62,7 @@ class Augmentation:
 
 
 class NoAugmentation:
-    """Leaves batches as they are."""
+    """Returns batches unchanged."""
 
     def draw(self, source: DrawSource) -> dict[str, Tensor]:
         """No numbers."""
@@ -76,7 +76,7 @@ class NoAugmentation:
 def augmentation_of(
     config: ImageTransformsConfig, features: Mapping[str, PolicyFeature]
 ) -> Augmentation | NoAugmentation:
-    """The augmentation that was asked for, of the cameras among a policy's inputs."""
+    """Build the configured augmentation for the cameras among a policy's inputs."""
     if not config.enable or config.max_num_transforms == 0:
         return NoAugmentation()
     visual = {name: each for name, each in features.items() if each.type is FeatureType.VISUAL}

@@ -1,4 +1,4 @@
-"""Pictures out of focus, in motion, softer or sharper."""
+"""Defocus blur, motion blur and sharpness."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class SharpnessJitter:
     sharpness: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         return blended(smoothed(pictures), pictures, between(self.sharpness, uniforms[:, 0]))
 
 
@@ -36,7 +36,7 @@ class GaussianBlur:
     sigma: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         sigma, (width, height) = between(self.sigma, uniforms[:, 0]), self.kernel_size
         across = convolved(pictures, gaussian_taps(sigma, width)[:, None, :])
         return convolved(across, gaussian_taps(sigma, height)[:, :, None]).clamp(0, 1)
@@ -49,10 +49,10 @@ class MotionBlur:
     num_uniforms: ClassVar[int] = 2
 
     kernel_size: tuple[int, int]
-    """Least and largest size, both odd."""
+    """Smallest and largest size, both odd."""
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         least, largest = self.kernel_size
         reach = whole_between((least // 2, largest // 2), uniforms[:, 0])
         lines = line_kernels(reach, math.pi * uniforms[:, 1], largest // 2)
@@ -60,7 +60,7 @@ class MotionBlur:
 
 
 def smoothed(pictures: Tensor) -> Tensor:
-    """Every pixel with its eight neighbors, itself five times; the border stays as it is."""
+    """Every pixel with its eight neighbors, itself five times; the border is unchanged."""
     soft = pictures.clone()
     if min(pictures.shape[-2:]) > 2:
         boxes = 9 * F.avg_pool2d(pictures.flatten(1, 2), 3, stride=1)

@@ -1,4 +1,4 @@
-"""What a lamp or a camera's settings do to colors; formulas as in torchvision."""
+"""Color jitter and gamma; formulas as in torchvision."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ColorJitter:
     hue: Range | None = None
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         steps: list[tuple[Callable[[Tensor, Tensor], Tensor], Range | None]] = [
             (brightened, self.brightness),
             (contrasted, self.contrast),
@@ -45,7 +45,7 @@ class GammaCorrection:
     gamma: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         return pictures ** spread(log_between(self.gamma, uniforms[:, 0]))
 
 
@@ -65,7 +65,7 @@ def saturated(pictures: Tensor, factor: Tensor) -> Tensor:
 
 
 def blended(other: Tensor, pictures: Tensor, factor: Tensor) -> Tensor:
-    """On the line from others at 0 to the pictures at 1, and beyond."""
+    """On the line from others at 0 to the images at 1, and beyond."""
     return torch.lerp(other.expand_as(pictures), pictures, spread(factor)).clamp(0, 1)
 
 
@@ -76,7 +76,7 @@ def gray(pictures: Tensor) -> Tensor:
 
 
 def hue_shifted(pictures: Tensor, turn: Tensor) -> Tensor:
-    """Colors moved around the color circle by parts of a full turn."""
+    """Hue shifted by fractions of a full turn of the color circle."""
     value, lowest = pictures.amax(-3, keepdim=True), pictures.amin(-3, keepdim=True)
     chroma = value - lowest
     hue = _hue(pictures, value, chroma) + 6 * spread(turn)

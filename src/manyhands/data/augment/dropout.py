@@ -1,4 +1,4 @@
-"""Rectangles of one color, for whatever may come between the camera and the scene."""
+"""Rectangles of one color that occlude the scene."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from manyhands.data.augment.ranges import pixel_grid, spread, whole_between
 
 @dataclass(frozen=True)
 class CoarseDropout:
-    """One to `max_holes` rectangles up to a part of the picture's height and width."""
+    """One to `max_holes` rectangles up to a fraction of the image's height and width."""
 
     max_holes: int
     max_height_frac: float
@@ -23,7 +23,7 @@ class CoarseDropout:
         return 1 + 4 * self.max_holes
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         height, width = pictures.shape[-2:]
         columns, rows = pixel_grid(pictures)
         count = spread(whole_between((1, self.max_holes), uniforms[:, 0]))
@@ -37,7 +37,7 @@ class CoarseDropout:
 
 
 def covered(pixels: Tensor, size: int, part: Tensor, start: Tensor) -> Tensor:
-    """Pixels along a side of some size that a stretch covers: at least one, and all inside."""
+    """Pixels that an interval covers along a side: at least one, and all inside."""
     length = (part * size).ceil().clamp(min=1)
     first = (start * (size - length + 1)).floor()
     return (pixels >= first) & (pixels < first + length)

@@ -1,4 +1,4 @@
-"""Pictures turned, moved, scaled and sheared about their center."""
+"""Affine transforms: rotate, translate, scale and shear images about their center."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,21 +13,21 @@ from manyhands.data.augment.ranges import between, pixel_grid
 
 @dataclass(frozen=True)
 class RandomAffine:
-    """Turned clockwise, moved by whole pixels, scaled and sheared."""
+    """Rotated clockwise, translated by integer pixels, scaled and sheared."""
 
     num_uniforms: ClassVar[int] = 6
 
     degrees: Range
     translate: Range
-    """Largest parts of the width and of the height."""
+    """Largest fractions of the width and of the height."""
     scale: Range
     shear: tuple[float, float, float, float]
-    """Least and largest angle along x, then along y."""
+    """Smallest and largest angle along x, then along y."""
     interpolation: str
     fill: float
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         height, width = pictures.shape[-2:]
         angle, right, down, scale, shear_x, shear_y = uniforms.unbind(1)
         columns, rows = inverse_map(
@@ -60,7 +60,7 @@ def inverse_map(angle: Tensor, scale: Tensor, shear_x: Tensor, shear_y: Tensor) 
 
 
 def source_grid(pictures: Tensor, rows: tuple[Row, Row], move: Row) -> Tensor:
-    """Where every pixel's color comes from (samples, height, width, 2), in torch's units."""
+    """Sampling grid (samples, height, width, 2), in torch's units."""
     height, width = pictures.shape[-2:]
     columns_at, rows_at = pixel_grid(pictures)
     x = columns_at.view(1, 1, -1) - (width - 1) / 2 - move[0].view(-1, 1, 1)
@@ -70,7 +70,7 @@ def source_grid(pictures: Tensor, rows: tuple[Row, Row], move: Row) -> Tensor:
 
 
 def resampled(pictures: Tensor, grid: Tensor, interpolation: str, fill: float) -> Tensor:
-    """The pictures looked up at other places; outside of them there is `fill`."""
+    """The images sampled on the grid, `fill` outside of them."""
     planes = pictures.flatten(1, 2) - fill
     found = F.grid_sample(planes, grid, interpolation, padding_mode="zeros", align_corners=False)
     return (found + fill).view_as(pictures).clamp(0, 1)

@@ -1,4 +1,4 @@
-"""Uneven light: bright and dark patches, and the shadow of something that is not in the picture."""
+"""Uneven light: bright and dark patches, and shadows of objects outside the image."""
 
 import math
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from manyhands.config.transform_types import Range
 from manyhands.data.augment.ranges import between, place_grid, spread, whole_between
 
 BAND_WIDTHS: Range = (0.2, 0.6)
-"""Least and largest width of a shadow, as a part of the picture's."""
+"""Smallest and largest width of a shadow, as a fraction of the image's."""
 EDGE = 0.06
-"""Width over which a shadow fades out, as a part of the picture's."""
+"""Width over which a shadow fades out, as a fraction of the image's."""
 
 
 @dataclass(frozen=True)
 class GaussianPatchBrightness:
-    """Some soft round patches brighter or darker; sigmas are parts of the picture's sides."""
+    """Some soft round patches brighter or darker; sigmas are fractions of the image's sides."""
 
     num_patches: tuple[int, int]
     sigma_range: Range
@@ -30,7 +30,7 @@ class GaussianPatchBrightness:
         return 1 + 4 * self.num_patches[1]
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         columns, rows = place_grid(pictures)
         count = whole_between(self.num_patches, uniforms[:, 0])
         for number, patch in enumerate(uniforms[:, 1:].view(len(uniforms), -1, 4).unbind(1)):
@@ -51,11 +51,11 @@ class RandomShadow:
     opacity: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         opacity, side, angle, offset, width = map(spread, uniforms.unbind(1))
         columns, rows = place_grid(pictures)
         across = (columns - 0.5) * (math.pi * angle).cos() + (rows - 0.5) * (math.pi * angle).sin()
-        # The middle of the band is always in the picture.
+        # The middle of the band is always in the image.
         distance = (across - between((-0.4, 0.4), offset)).abs()
         cover = ((between(BAND_WIDTHS, width) / 2 - distance) / EDGE + 0.5).clamp(0, 1)
         change = torch.where(side < 0.5, -1, 1) * between(self.opacity, opacity)

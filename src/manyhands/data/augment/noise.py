@@ -26,7 +26,7 @@ class GaussianNoise:
     std: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         seeds = (uniforms[:, 1] * NUM_SEEDS).long()
         noise = normal_numbers(seeds, pictures[0].numel()).view_as(pictures)
         return (pictures + noise * spread(between(self.std, uniforms[:, 0]) / 255)).clamp(0, 1)
@@ -36,7 +36,7 @@ def normal_numbers(seeds: Tensor, count: int) -> Tensor:
     """Numbers (seeds, count) that look drawn from the standard normal distribution."""
     numbers = scrambled(torch.arange(count, device=seeds.device))
     bits = scrambled((numbers + scrambled(seeds).unsqueeze(1)) & LOW_BITS) >> 9
-    # Odd multiples of 2**-23 lie evenly between -1 and 1 and never meet the ends.
+    # Odd multiples of 2**-23 lie evenly between -1 and 1 and never reach the ends.
     return torch.erfinv((2 * bits + 1 - 2**23).float() / 2**23) * 2**0.5
 
 

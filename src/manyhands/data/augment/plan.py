@@ -30,7 +30,7 @@ class Plan:
     def rounds(self, places: Tensor) -> list[Tensor]:
         """Who gets which entry (samples, entries) in each pass through the entries as listed.
 
-        In listed order one pass is enough. In random order a sample meets one entry per pass.
+        In listed order one pass is enough. In random order a sample gets one entry per pass.
         """
         if self.random_order:
             return [places == number for number in range(self.num_chosen)]

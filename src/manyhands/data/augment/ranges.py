@@ -1,6 +1,6 @@
-"""Uniform random numbers of samples as values of ranges, and values shaped to meet pictures.
+"""Uniform random numbers of samples as values of ranges, shaped to broadcast over images.
 
-Pictures in this package are (samples, frames, channels, height, width), floats from 0 to 1.
+Images in this package are (samples, frames, channels, height, width), floats from 0 to 1.
 """
 
 import math
@@ -24,14 +24,14 @@ def log_between(ends: Range, uniform: Tensor) -> Tensor:
 
 
 def whole_between(ends: tuple[int, int], uniform: Tensor) -> Tensor:
-    """Whole numbers of a range, each as likely as the others; still floats."""
+    """Integers of a range, each as likely as the others; still floats."""
     low, high = ends
     # Just below one, a uniform number times the count may round up to the count.
     return low + (uniform * (high + 1 - low)).floor().clamp(max=high - low)
 
 
 def spread(values: Tensor) -> Tensor:
-    """One value per sample, shaped to meet pictures."""
+    """One value per sample, shaped to broadcast over images."""
     return values.view(-1, 1, 1, 1, 1)
 
 
@@ -44,7 +44,7 @@ def pixel_grid(pictures: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def place_grid(pictures: Tensor) -> tuple[Tensor, Tensor]:
-    """Every pixel's place as parts of the width and of the height, from 0 to 1."""
+    """Every pixel's position as fractions of the width and height, from 0 to 1."""
     columns, rows = pixel_grid(pictures)
     height, width = pictures.shape[-2:]
     return (columns + 0.5) / width, (rows + 0.5) / height

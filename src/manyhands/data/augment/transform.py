@@ -1,4 +1,4 @@
-"""From the configuration of a transform to the function that does it."""
+"""Build a transform from its configuration."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from manyhands.data.augment.white import PlanckianJitter
 
 
 class Transform(Protocol):
-    """Changes each sample of a batch by its own draw: a pure function that never waits."""
+    """Changes each sample by its own draw: a pure function without device synchronization."""
 
     @property
     def num_uniforms(self) -> int:
         """Random numbers from 0 to 1 that a sample needs."""
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """New pictures (samples, frames, channels, height, width) from uniforms (samples, n)."""
+        """New images (samples, frames, channels, height, width) from uniforms (samples, n)."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Identity:
     num_uniforms: ClassVar[int] = 0
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures as they are."""
+        """The images unchanged."""
         return pictures
 
 
@@ -58,6 +58,6 @@ CLASSES: Mapping[str, Callable[..., Transform]] = {
 
 
 def transform_of(config: TransformConfig) -> Transform:
-    """The transform that a sound configuration describes."""
+    """Build the transform of a valid configuration."""
     values: dict[str, Any] = config.values()
     return CLASSES[config.type](**values)

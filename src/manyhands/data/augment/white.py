@@ -10,28 +10,28 @@ from manyhands.config.transform_types import Range
 from manyhands.data.augment.ranges import between
 
 NEUTRAL_K = 6500.0
-"""Color temperature at which pictures stay as they are."""
+"""Color temperature at which images are unchanged."""
 DISPLAY_GAMMA = 2.2
-"""Stored values are about this root of the light they stand for."""
+"""Gamma: stored values are about this root of the light."""
 LINEAR_RGB = ((3.2406, -1.5372, -0.4986), (-0.9689, 1.8758, 0.0415), (0.0557, -0.2040, 1.0570))
 """Red, green and blue light of sRGB from CIE XYZ."""
 
 
 @dataclass(frozen=True)
 class PlanckianJitter:
-    """Light of another color temperature, in kelvin; green stays as it is."""
+    """Light of another color temperature, in kelvin; green is unchanged."""
 
     num_uniforms: ClassVar[int] = 1
 
     temperature: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The pictures with their samples' draws."""
+        """The images with their samples' draws."""
         return lit(pictures, between(self.temperature, uniforms[:, 0]))
 
 
 def lit(pictures: Tensor, temperature: Tensor) -> Tensor:
-    """The pictures as a black body of that temperature lights them."""
+    """The images as a black body of that temperature lights them."""
     gains = channel_gains(temperature) / channel_gains(torch.full_like(temperature, NEUTRAL_K))
     return (pictures * gains.view(-1, 1, 3, 1, 1)).clamp(0, 1)
 

@@ -1,4 +1,4 @@
-"""Whether, where and how many frames are kept, decided from the room there is."""
+"""Decide whether, where and how many frames are cached, from the free disk and memory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,11 @@ Place = Literal["off", "ram", "disk"]
 
 @dataclass(frozen=True)
 class CameraNeed:
-    """What one camera would take up if all its frames were kept."""
+    """Size of a camera's frames if all of them are cached."""
 
     num_frames: int
     frame_bytes: int
-    """Size of a kept frame; an estimate where sizes differ."""
+    """Size of a cached frame; an estimate where sizes differ."""
 
     @property
     def num_bytes(self) -> int:
@@ -28,53 +28,53 @@ class CameraNeed:
 
 @dataclass(frozen=True)
 class Room:
-    """What the machine has left."""
+    """Free disk space and memory of this machine."""
 
     disk_bytes: int
-    """Free space where stores on disk lie."""
+    """Free disk space in the folder of the stores."""
     ram_bytes: int
-    """Memory that processes may still take."""
+    """Memory available to processes."""
     shared_memory_bytes: int
-    """Free space where stores in memory lie; 0 where they cannot."""
+    """Free shared memory for stores; 0 if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheRequest:
-    """All that the decision depends on."""
+    """Inputs of the decision."""
 
     mode: Mode
     cameras: tuple[CameraNeed, ...]
     room: Room
     cached_bytes: int = 0
-    """What these cameras take up on the disk already."""
+    """Size of what is already cached on disk of these cameras."""
     other_bytes: int = 0
-    """What other stores take up there; it counts against `max_disk`."""
+    """Size of other stores on disk; it counts against `max_disk`."""
     max_disk: int | None = None
-    """Most bytes on the disk; None is a quarter of the free space beyond what is kept already."""
+    """Most bytes on disk; None is a quarter of the free space beyond what is already cached."""
     max_ram: int | None = None
-    """Most bytes in memory; None is half of what is left."""
-    what: str = "frames"
-    """What is kept, as people are told."""
-    otherwise: str = "frames are decoded each time"
-    """What becomes of those that are not kept."""
+    """Most bytes in memory; None is half of the available memory."""
+    what: str = ""
+    """What is cached, named in the reason if it is not frames."""
+    otherwise: str = "off, frames are decoded every time"
+    """The reason's first words if nothing is cached."""
     all_or_nothing: bool = False
-    """Whether a part of them is of no use."""
+    """Whether a fraction of the frames is useless."""
 
 
 @dataclass(frozen=True)
 class CachePlan:
-    """The decision, and a sentence that tells people why."""
+    """The decision, and its reason as a message."""
 
     where: Place
     capacities: tuple[int, ...]
-    """Frames to keep, by camera."""
+    """Frames to cache, by camera."""
     max_bytes: tuple[int, ...]
-    """The room there is for each camera, which may be more than its frames need."""
+    """Available bytes by camera; may be more than its frames need."""
     reason: str
 
 
 def measure_room(home: Path, ram_home: Path | None) -> Room:
-    """The room on this machine now."""
+    """Measure the free disk space and memory of this machine."""
     shared_memory = 0 if ram_home is None else free_bytes(ram_home)
     return Room(free_bytes(home), available_ram(), shared_memory)
 
@@ -83,9 +83,9 @@ def plan_cache(request: CacheRequest) -> CachePlan:
     """Decide; `auto` wants at least half of the frames on disk, or else all of them in memory."""
     needed = sum(camera.num_bytes for camera in request.cameras)
     if request.mode == "off":
-        return _off(request, f"{request.otherwise}: the cache is switched off")
+        return _off(request, f"{request.otherwise}: --cache.mode=off")
     if needed == 0:
-        return _off(request, "there are no camera frames to keep")
+        return _off(request, "off, no camera frames")
     disk, ram = _disk_budget(request), _ram_budget(request)
     least = needed if request.all_or_nothing else needed / 2
     if request.mode == "disk" or (request.mode == "auto" and disk >= least):
@@ -94,8 +94,8 @@ def plan_cache(request: CacheRequest) -> CachePlan:
         return _kept(request, "ram", ram)
     return _off(
         request,
-        f"{request.otherwise}: all of them need {num_bytes(needed)}, and there is room "
-        f"for {num_bytes(disk)} on disk and {num_bytes(ram)} in memory",
+        f"{request.otherwise}: {num_bytes(needed)} needed, {num_bytes(disk)} free on disk, "
+        f"{num_bytes(ram)} in memory",
     )
 
 
@@ -116,22 +116,19 @@ def _ram_budget(request: CacheRequest) -> int:
 def _kept(request: CacheRequest, where: Place, budget: int) -> CachePlan:
     cameras = request.cameras
     needed = sum(camera.num_bytes for camera in cameras)
-    # The same share of every camera: a sample is then whole in the cache or not in it at all.
+    # The same fraction of every camera: a sample is then either cached completely or not at all.
     capacities = [
         min(camera.num_frames, camera.num_frames * budget // needed) for camera in cameras
     ]
     sizes = [budget * camera.num_bytes // needed for camera in cameras]
     place = "on disk" if where == "disk" else "in memory"
-    told = f"{num_bytes(needed)}, and there is room for {num_bytes(budget)} {place}"
+    needed_and_free = f"{num_bytes(needed)} needed, {num_bytes(budget)} free"
     if not any(capacities) or (request.all_or_nothing and budget < needed):
-        return _off(request, f"{request.otherwise}: all of them need {told}")
-    share = "all" if budget >= needed else f"{100 * budget // needed} % of the"
-    return CachePlan(
-        where,
-        tuple(capacities),
-        tuple(sizes),
-        f"{share} {request.what} are kept {place}: all of them need {told}",
-    )
+        return _off(request, f"{request.otherwise}: {needed_and_free} {place}")
+    reason = f"{request.what} {place}, {num_bytes(needed)} of {num_bytes(budget)} free".lstrip()
+    if budget < needed:
+        reason = f"{place}, {100 * budget // needed} % of frames: {needed_and_free}"
+    return CachePlan(where, tuple(capacities), tuple(sizes), reason)
 
 
 def _off(request: CacheRequest, reason: str) -> CachePlan:

@@ -1,4 +1,4 @@
-"""A camera whose pictures are decoded once on a machine and then read from a store."""
+"""A camera whose images are decoded once per machine and then read from a store."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,7 +9,7 @@ from manyhands.data.pictures.source import PictureSource
 
 
 class CachedCamera:
-    """Pictures from the store where it has them, from their source where it does not."""
+    """Images from the store if it has them, else from their source."""
 
     def __init__(
         self, source: PictureSource, store: FrameStore, drops_single_axis: bool = False
@@ -19,19 +19,19 @@ class CachedCamera:
         self.dtype = source.dtype
         self.drops_single_axis = drops_single_axis
         self.fault: str | None = None
-        """Why this process has stopped using the store; it goes on without."""
+        """Why this process no longer uses the store; it continues without."""
         self._source = source
         self._store = store
         self._is_readable = True
 
     def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
-        """Write the pictures of an array of frames, whose axes come first, into `out`."""
+        """Write the images of an array of frames, whose axes come first, into `out`."""
         assert out.flags.c_contiguous and out.dtype == self.dtype
         flat = frames.reshape(-1)
         if len(flat) == 0:
             return
         if flat.min() < 0 or flat.max() >= self._store.spec.num_frames:
-            raise IndexError(f"frames must lie within 0 to {self._store.spec.num_frames - 1}")
+            raise IndexError(f"frames must be between 0 and {self._store.spec.num_frames - 1}")
         places = out.reshape(len(flat), *self.shape)
         is_filled = self._ask(self._store.gather, flat, places)
         missed = np.arange(len(flat)) if is_filled is None else np.flatnonzero(~is_filled)
@@ -43,17 +43,17 @@ class CachedCamera:
             places[missed] = fresh[inverse]
 
     def missing(self, frames: np.ndarray) -> np.ndarray:
-        """The frames that would have to be decoded, rising and each once."""
+        """The frames that are not cached, ascending and unique."""
         distinct: np.ndarray = np.unique(frames)
         is_present = self._ask(self._store.are_present, distinct)
         return distinct if is_present is None else distinct[~is_present]
 
     def keepable(self, frames: np.ndarray) -> np.ndarray:
-        """Those of the frames that the store may have room for."""
+        """The frames that may fit into the store."""
         return frames[frames < self._store.capacity]
 
     def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
-        """Rising frames decoded from the source, kept, and as the next reader will find them."""
+        """Decode ascending frames, cache them, and return them as the next reader gets them."""
         for frame, picture in zip(frames.tolist(), self._source.pictures(frames), strict=True):
             encoded = self._store.encode(picture)
             self._keep(frame, encoded)
@@ -62,7 +62,7 @@ class CachedCamera:
     def _ask(
         self, question: Callable[..., np.ndarray], *arguments: np.ndarray
     ) -> np.ndarray | None:
-        """What the store answers; None once it cannot be read."""
+        """Run a read of the store; None once it cannot be read."""
         if not self._is_readable:
             return None
         try:

@@ -1,4 +1,4 @@
-"""What is kept under a home: listed, summed up, and removed.
+"""List, sum up and remove the stores under a home.
 
 Removing is safe while a run reads or writes: files without a name live until they are closed.
 """
@@ -18,14 +18,14 @@ from manyhands.data.cache.states import DURABLE, WRITTEN
 from manyhands.data.locks import has_users, locked
 
 LOCK = ".lock"
-"""In the folder of all stores; whoever makes, opens or removes one holds it."""
+"""Lock file in the folder of all stores, held to create, open or remove a store."""
 BLOCK_BYTES = 512
-"""What the system counts the room of a file in."""
+"""Unit of `st_blocks`."""
 
 
 @dataclass(frozen=True)
 class StoreSummary:
-    """A store as people see it; one that is damaged has no description."""
+    """A store as listed for users; a damaged one has no description."""
 
     key: str
     folder: Path
@@ -39,7 +39,7 @@ class StoreSummary:
 
 
 def cached_stores(home: Path) -> list[StoreSummary]:
-    """All stores, the ones used last in front."""
+    """All stores, most recently used first."""
     summaries = []
     for folder in [path for parent in stores_folders(home) for path in _store_folders(parent)]:
         # Another process may just be removing it.
@@ -49,7 +49,7 @@ def cached_stores(home: Path) -> list[StoreSummary]:
 
 
 def clear(home: Path, only: Collection[str] | None = None) -> int:
-    """Remove all stores, or those of some keys, with left-overs; returns the bytes freed."""
+    """Remove all stores, or those of some keys, with leftovers; return the bytes freed."""
     freed_bytes = 0
     for parent in stores_folders(home):
         with locked(parent / LOCK):
@@ -60,7 +60,7 @@ def clear(home: Path, only: Collection[str] | None = None) -> int:
 
 
 def release_unused(home: Path) -> None:
-    """Remove the stores that nobody has open, such as those of a killed run."""
+    """Remove the stores that no process has open, such as those of a killed run."""
     parent = stores_folder(home)
     if not parent.is_dir():
         return
@@ -71,7 +71,7 @@ def release_unused(home: Path) -> None:
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove a store unless somebody has it open."""
+    """Remove a store unless a process has it open."""
     with suppress(OSError), locked(folder.parent / LOCK):
         if not has_users(folder / USERS):
             _remove(folder)
@@ -84,14 +84,14 @@ def _store_folders(parent: Path) -> list[Path]:
 
 
 def _left_overs(parent: Path) -> list[Path]:
-    """Folders that a killed process was making or removing."""
+    """Folders that a killed process was creating or removing."""
     return [path for path in parent.iterdir() if path.is_dir() and path.name.startswith(".")]
 
 
 def _remove(folder: Path) -> int:
     num_bytes = _disk_bytes(folder)
     gone = folder.with_name(f".{folder.name.lstrip('.')}.gone-{os.getpid()}")
-    # Under its own name a folder is whole or not there.
+    # Under its own name a folder is complete or absent.
     folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
     return num_bytes

@@ -1,4 +1,4 @@
-"""Frames decoded ahead by all cores; what is kept already is not decoded again."""
+"""Decode frames ahead on all cores; cached frames are not decoded again."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -13,30 +13,30 @@ from manyhands.data.loading.server import FORKSERVER, starting_by
 from manyhands.errors import DatasetError, EnvironmentFault
 
 Progress = Callable[[int, int], None]
-"""Told how many frames are done, and of how many."""
+"""Called with the number of frames done and the total."""
 
 MIN_FRAMES_PER_PROCESS = 200
-"""Fewer are decoded sooner than a process starts."""
+"""Fewer frames decode faster than a process starts."""
 
 
 @dataclass
 class FillSummary:
-    """What was done."""
+    """Counts of a fill."""
 
     num_frames: int = 0
     num_decoded: int = 0
     faults: list[str] = field(default_factory=list)
-    """Clips that cannot be decoded, or why no more was kept."""
+    """Clips that cannot be decoded, or why caching stopped."""
 
 
 Clip = tuple[int, int, int]
-"""Place of a camera, its first frame and end."""
+"""Index of a camera, its first frame and end."""
 
 
 def fill(
     caches: FrameCaches, num_workers: int, on_progress: Progress = lambda done, total: None
 ) -> FillSummary:
-    """Keep every frame of the chosen episodes that there is room for."""
+    """Cache every frame of the chosen episodes that fits."""
     cameras, clips = _work(caches)
     total = sum(end - first for _, first, end in clips)
     missing = sum(len(cameras[place].missing(np.arange(*span))) for place, *span in clips)
@@ -78,13 +78,13 @@ def _filled(cameras: list[CachedCamera], clips: list[Clip], num_processes: int) 
             yield from pool.map(_fill_own, clips)
         except BrokenProcessPool:
             raise EnvironmentFault(
-                "a process that decodes frames was killed, most likely for memory; what was kept "
-                "so far stays: run the command again, with fewer --num_workers"
+                "a decoding process was killed, probably out of memory. Run the command "
+                "again with fewer --num_workers; frames cached so far are reused"
             ) from None
 
 
 _OWN_CAMERAS: list[CachedCamera] = []
-"""The cameras of a process that fills them."""
+"""The cameras of a worker process."""
 
 
 def _take_cameras(cameras: list[CachedCamera]) -> None:

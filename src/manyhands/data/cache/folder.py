@@ -1,13 +1,13 @@
-"""The folder of a store: made whole, checked before use, and made anew when it is not sound.
+"""The folder of a store: created atomically, checked before use, recreated if it is damaged.
 
-store.json  what the store holds, and the boot of the machine it was last opened under
+store.json  description of the store, and the boot of the machine it was last opened under
 frames.bin  the pixels
-index.bin   where the frames lie in frames.bin; only where their sizes differ
+index.bin   position of every frame in frames.bin; only if their sizes differ
 state.bin   one byte per frame: absent, written or durable
-users       locked by everybody who has the store open; its time is that of the last opening
+users       locked by every process that has the store open; its mtime is the last opening
 
 Pixels can be lost in a crash of the machine although their state byte is not. So `written` counts
-only until the machine starts again; `durable` is said of pixels that are known to be on the disk.
+only until the machine reboots; `durable` marks pixels that are known to be on the disk.
 """
 
 import json
@@ -40,14 +40,14 @@ Manifest = dict[str, Any]
 
 
 def boot_id() -> str:
-    """A name for the time since the machine was started."""
+    """A name of the machine's current boot."""
     with suppress(OSError):
         return _BOOT_ID.read_text(encoding="ascii").strip()
     return f"started {psutil.boot_time():.0f}"
 
 
 def prepare(folder: Path, spec: StoreSpec, capacity: int) -> None:
-    """Make the folder hold a sound store with room for so many frames; its parent is locked."""
+    """Make the folder a valid store of that capacity; its parent is locked."""
     manifest = read_manifest(folder)
     if manifest is None or not _is_sound(folder, spec, manifest):
         _create(folder, spec, capacity)
@@ -64,7 +64,7 @@ def prepare(folder: Path, spec: StoreSpec, capacity: int) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """What the store says it is; None if that cannot be read."""
+    """The description of the store; None if it cannot be read."""
     with suppress(OSError, ValueError):
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if isinstance(manifest, dict) and manifest.get("format") == _FORMAT:
@@ -73,7 +73,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def write_whole(file: FileIO, content: bytes | memoryview, offset: int) -> None:
-    """Write all of the content; a disk that fills up takes a part before it refuses."""
+    """Write all of the content; a full disk writes some bytes before it fails."""
     rest = memoryview(content)
     while rest:
         num_written = os.pwrite(file.fileno(), rest, offset)

@@ -1,4 +1,4 @@
-"""The cameras of datasets with their kept frames: planned together, opened one by one."""
+"""Frame caches of all cameras of all datasets: planned together, opened one by one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ JPEG_SHARE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class CacheWish:
-    """What is asked of the cache."""
+    """Settings of the cache."""
 
     home: Path
     mode: Mode = "auto"
@@ -51,7 +51,7 @@ class CacheWish:
 
 
 def wish_from(config: CacheConfig, max_ram: int | None) -> CacheWish:
-    """What a config asks for."""
+    """The settings of a config."""
     return CacheWish(
         home=config.folder or shared_home(),
         mode=cast(Mode, config.mode),
@@ -63,7 +63,7 @@ def wish_from(config: CacheConfig, max_ram: int | None) -> CacheWish:
 
 @dataclass(frozen=True)
 class FrameCaches(KeptStores):
-    """A cache for every dataset, and why it is as it is."""
+    """A cache for every dataset, and the reason of the plan."""
 
     caches: list["FrameCache | None"]
     reason: str
@@ -75,7 +75,7 @@ class FrameCaches(KeptStores):
 
 
 class FrameCache:
-    """The kept frames of one dataset's cameras."""
+    """The cached frames of one dataset's cameras."""
 
     def __init__(
         self, source: Source, wish: CacheWish, budgets: dict[str, int], in_ram: bool
@@ -101,11 +101,11 @@ class FrameCache:
         return self._source.selection.frame_bounds
 
     def column(self, key: str, source: PictureSource, drops_single_axis: bool) -> ArrayColumn:
-        """A camera's column that reads what is kept and keeps what it reads."""
+        """A camera's column that reads through the cache."""
         try:
             store = self._stores.get(key) or self._opened(key, source)
         except OSError as error:
-            self.faults.append(f"frames of {key} cannot be kept: {error}")
+            self.faults.append(f"cannot cache frames of {key}: {error}")
             return CameraColumn(source, drops_single_axis)
         self._cameras[key] = CachedCamera(source, store, drops_single_axis)
         return self._cameras[key]
@@ -124,7 +124,7 @@ class FrameCache:
 
 
 def spec_of(source: Source, key: str, pictures: PictureSource, wish: CacheWish) -> StoreSpec:
-    """What a store of a camera's frames holds."""
+    """The specification of a store of a camera's frames."""
     present = [path for path in pictures.paths if path.is_file()]
     digests = dict(zip(present, file_digests(present, wish.home), strict=True))
     encoding = encoding_of(pictures, wish)
@@ -146,7 +146,7 @@ def spec_of(source: Source, key: str, pictures: PictureSource, wish: CacheWish) 
 
 
 def plan_frame_caches(sources: Sequence[tuple[Source, Reading]], wish: CacheWish) -> FrameCaches:
-    """Decide which frames of all datasets together are kept, and where."""
+    """Decide which frames of all datasets are cached, and where."""
     cameras = [cameras_of(source, reading) for source, reading in sources]
     needs = [
         _need(source, pictures, wish)
@@ -170,13 +170,13 @@ def plan_frame_caches(sources: Sequence[tuple[Source, Reading]], wish: CacheWish
 
 
 def encoding_of(source: PictureSource, wish: CacheWish) -> Encoding:
-    """How a camera's frames are kept: only colors can be JPEG."""
+    """Encoding of a camera's cached frames: only colors can be JPEG."""
     is_color = source.dtype.kind == "u" and source.shape[0] == 3
     return wish.encoding if is_color else "raw"
 
 
 def description_of(source: Source, key: str, pictures: PictureSource) -> dict[str, str]:
-    """What people know a camera's frames by."""
+    """Description of a camera's frames for users."""
     height, width = pictures.shape[1:]
     return {"dataset": str(source.root.resolve()), "camera": key, "size": f"{height}x{width}"}
 
@@ -199,7 +199,7 @@ def _need(source: Source, pictures: PictureSource, wish: CacheWish) -> CameraNee
 def request_for(
     needs: list[CameraNeed], described: list[dict[str, str]], wish: CacheWish
 ) -> CacheRequest:
-    """What the decision about some cameras depends on; `described` is what people know them by."""
+    """The request that decides about some cameras; `described` names them for users."""
     stores = cached_stores(wish.home) if wish.mode != "off" else []
     own = [store.disk_bytes for store in stores if store.description in described]
     return CacheRequest(
@@ -219,7 +219,7 @@ def _room(
     """Bytes for one camera, counted as its store counts them."""
     if encoding_of(pictures, wish) == "jpeg":
         return max_bytes
-    # Plain frames lie at their numbers in a file with holes: as far as the last one that is kept.
+    # Raw frames are at their index in a sparse file: as far as the last cached one.
     size, selection = prod(pictures.shape) * pictures.dtype.itemsize, source.selection
     if num_kept >= selection.num_rows:
         return int(source.meta.episodes.to_index[-1]) * size

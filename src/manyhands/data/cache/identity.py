@@ -1,7 +1,7 @@
-"""What kept frames were made from: digests of files, and the name a store gets from them.
+"""Identity of cached frames: digests of their files, and the store name made from them.
 
-A file is read whole once; its digest is remembered beside a stamp that changes whenever the file
-does, because nobody can set back the time of a file's last change of status.
+A file is read completely once; its digest is cached with a stamp that changes whenever the file
+does, because the time of a file's last status change cannot be set back.
 """
 
 import json
@@ -39,9 +39,9 @@ class PixelOrigin:
     """Everything that decides the pixels behind a frame number."""
 
     file_digests: Sequence[str]
-    """Digests of the files that hold the pictures, in the order of the files."""
+    """Digests of the files that hold the images, in the order of the files."""
     table_digest: str
-    """Digest of what says where in those files a frame lies."""
+    """Digest of the location of every frame in those files."""
     shape: tuple[int, ...]
     dtype: str
     encoding: str
@@ -62,21 +62,21 @@ class _File(NamedTuple):
     place: str
     """The path without links."""
     memo: Path
-    """Where the digests of its folder are remembered."""
+    """File that caches the digests of its folder."""
 
 
 def file_stamp(path: Path) -> str:
-    """A text that changes with every change of a file and with its place, without reading it."""
+    """A string that changes with a file's content or path, made without reading it."""
     return f"{stamp_of(path)} {path.resolve()}"
 
 
 def file_digest(path: Path, home: Path) -> str:
-    """The digest of a file's content, remembered under `home`."""
+    """The digest of a file's content, cached under `home`."""
     return file_digests([path], home)[0]
 
 
 def file_digests(paths: Sequence[Path], home: Path) -> list[str]:
-    """The digests of many files; a home that cannot be written to only forgets them."""
+    """The digests of many files; not cached if the home is read-only."""
     files = [_look_up(path, home / DIGESTS_FOLDER) for path in paths]
     known = _recall(files)
     unknown = [file for file in files if file.stamp not in known]
@@ -152,5 +152,5 @@ def _read_memo(path: Path) -> Memo:
 
 def _unreadable(path: Path, error: OSError) -> DatasetError:
     return DatasetError(
-        f"{path} cannot be read: {error.strerror}; copy or download the dataset again"
+        f"{path} cannot be read: {error.strerror}. Copy or download the dataset again"
     )

@@ -1,4 +1,4 @@
-"""Pictures as JPEG: small, a little changed, and the same on every processor."""
+"""Images as JPEG: small, a little changed, and the same on every processor."""
 
 from fractions import Fraction
 
@@ -17,8 +17,8 @@ _FULL_RANGE = 2
 
 
 def encode_jpeg(pixels: np.ndarray) -> bytes:
-    """A complete JPEG file for a picture (3, height, width) of uint8."""
-    # A new encoder for every picture: one that goes on would remember the pictures before.
+    """A complete JPEG file for an image (3, height, width) of uint8."""
+    # A new encoder for every image: a reused one would depend on earlier images.
     encoder = av.CodecContext.create("mjpeg", "w")
     assert isinstance(encoder, av.VideoCodecContext)
     _, encoder.height, encoder.width = pixels.shape
@@ -37,7 +37,7 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
 
 class JpegDecoder:
-    """Decodes one picture after the other; for one thread."""
+    """Decodes one image after the other; for one thread."""
 
     def __init__(self) -> None:
         self._decoder = av.CodecContext.create("mjpeg", "r")
@@ -46,7 +46,7 @@ class JpegDecoder:
         self._scaler = VideoReformatter()
 
     def decode(self, encoded: bytes) -> np.ndarray:
-        """The picture (3, height, width) that was encoded."""
+        """The image (3, height, width) that was encoded."""
         (frame,) = self._decoder.decode(av.Packet(encoded))
         scaled = self._scaler.reformat(
             frame, format="rgb24", interpolation=_SCALER_FLAGS, **_SCALER_THREADS

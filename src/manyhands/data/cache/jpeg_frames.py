@@ -16,7 +16,7 @@ _APPENDING = "appending"
 
 
 class JpegFrames:
-    """Whichever frames came before the room was used up."""
+    """The frames that were written before the store was full."""
 
     def __init__(self, folder: Path, spec: StoreSpec, max_bytes: int) -> None:
         self.num_frames = spec.num_frames
@@ -26,7 +26,7 @@ class JpegFrames:
         self._index = FileIO(folder / INDEX, "r+")
 
     def read(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Decode frames that are there into `out`; returns which of them are sound."""
+        """Decode present frames into `out`; return which of them are valid."""
         decoder = JpegDecoder()
         is_sound = np.zeros(len(frames), dtype=np.bool_)
         for place, frame in enumerate(frames.tolist()):
@@ -37,8 +37,8 @@ class JpegFrames:
         return is_sound
 
     def write(self, frame: int, encoded: bytes | memoryview) -> bool:
-        """Append a frame if there is room; returns whether."""
-        # A lock of the file itself would not part processes that were forked with it open.
+        """Append a frame if it fits; return whether it did."""
+        # A lock of the file itself would not separate processes that were forked with it open.
         with locked(self._folder / _APPENDING):
             end = os.fstat(self._file.fileno()).st_size
             if end + len(encoded) > self._max_bytes:
@@ -58,7 +58,7 @@ class JpegFrames:
         os.fsync(self._index.fileno())
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         self._file.close()
         self._index.close()
 

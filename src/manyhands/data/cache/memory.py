@@ -1,4 +1,4 @@
-"""Memory that this process may still take, and what it has taken of files."""
+"""Memory available to this process, and its resident mapped files."""
 
 import mmap
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 _OWN_PAGES = Path("/proc/self/statm")
-# Limit, usage, and the part of the usage that the system gives back when it is short.
+# Files of the limit and the usage, and the statistic of reclaimable usage.
 _LIMITS = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),

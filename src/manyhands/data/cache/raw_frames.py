@@ -12,20 +12,20 @@ from manyhands.data.cache.folder import FRAMES, read_ahead, write_whole
 from manyhands.data.cache.memory import mapped_bytes
 from manyhands.data.cache.spec import StoreSpec
 
-# What a process has touched of a map counts as its own memory until it lets go of it.
+# Pages that a process has touched count as its own memory until it releases them.
 _MAX_MAPPED_BYTES = 32 * 1024**2
 _USAGE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 class RawFrames:
-    """The first frames of a camera, as many as there is room for."""
+    """The first frames of a camera, as many as fit."""
 
     def __init__(self, folder: Path, spec: StoreSpec, max_bytes: int) -> None:
         self._file = FileIO(folder / FRAMES, "r+")
         self._frame_bytes = spec.frame_bytes
         self._capacity = spec.capacity(max_bytes)
         self.num_frames = os.fstat(self._file.fileno()).st_size // spec.frame_bytes
-        """Frames that this process can read; another one may have room for more."""
+        """Frames that this process can read; another one may read more."""
         self._map = self._mapped()
         pixels = np.frombuffer(self._map or b"", spec.dtype)
         self._pixels = pixels.reshape(self.num_frames, *spec.shape)
@@ -33,7 +33,7 @@ class RawFrames:
         self._is_on_disk = True
 
     def read(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Copy frames that are there into `out`; returns which of them are sound: all."""
+        """Copy present frames into `out`; return which of them are valid: all."""
         num_blocks = resource.getrusage(_USAGE).ru_inblock
         if self._is_on_disk:
             self._fetch(frames)
@@ -44,7 +44,7 @@ class RawFrames:
         return np.ones(len(frames), dtype=np.bool_)
 
     def write(self, frame: int, encoded: bytes | memoryview) -> bool:
-        """Put a frame at its place, if it has one; returns whether."""
+        """Write a frame if it fits; return whether it did."""
         assert len(encoded) == self._frame_bytes
         if frame >= self._capacity:
             return False
@@ -60,7 +60,7 @@ class RawFrames:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()
 
     def _mapped(self) -> mmap.mmap | None:

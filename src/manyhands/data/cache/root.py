@@ -1,4 +1,4 @@
-"""Where kept frames lie on this machine."""
+"""Location of cached frames on this machine."""
 
 import os
 import platform
@@ -35,7 +35,7 @@ def stores_folder(home: Path) -> Path:
 def machine_name(is_pod: bool) -> str:
     """A name for this machine that stays from one job to the next.
 
-    A pod is named anew each time, and would leave a cache that nobody finds again. What pods have
+    A pod gets a new name each time, and no later pod would find its cache. What pods have
     in common is the boot of the machine below them.
     """
     return boot_id() if is_pod else platform.node()
@@ -47,7 +47,7 @@ def stores_folders(home: Path) -> list[Path]:
 
 
 def is_local(path: Path) -> bool:
-    """Whether a path lies on a disk of this machine; what is not known is taken as shared."""
+    """Whether a path is on a local disk; unknown filesystems count as shared."""
     place = path.resolve()
     # The mount made last hides the ones before it.
     mounts = [*reversed(psutil.disk_partitions(all=True))]
@@ -57,7 +57,7 @@ def is_local(path: Path) -> bool:
 
 
 def free_bytes(path: Path) -> int:
-    """Room left for files at a path, which need not exist yet."""
+    """Free disk space at a path, which need not exist yet."""
     place = path.absolute()
     existing = next(folder for folder in (place, *place.parents) if folder.exists())
     return shutil.disk_usage(existing).free

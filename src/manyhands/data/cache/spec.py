@@ -1,4 +1,4 @@
-"""What a store holds: every frame of one camera, all of one shape, in one encoding."""
+"""Specification of a store: every frame of one camera, all of one shape, in one encoding."""
 
 from dataclasses import dataclass, field
 from math import prod
@@ -14,13 +14,13 @@ class StoreSpec:
     """The frames of a store."""
 
     key: str
-    """Name of the store, which no frames with other pixels have."""
+    """Name of the store, unique to its pixels."""
     shape: tuple[int, ...]
     dtype: np.dtype
     num_frames: int
     encoding: Encoding = "raw"
     description: dict[str, str] = field(default_factory=dict)
-    """For people: dataset, camera and the like."""
+    """For users: dataset, camera and the like."""
 
     def __post_init__(self) -> None:
         assert self.num_frames > 0 and prod(self.shape) > 0
@@ -33,7 +33,7 @@ class StoreSpec:
         return prod(self.shape) * self.dtype.itemsize
 
     def capacity(self, max_bytes: int) -> int:
-        """Frames that may be kept in so many bytes; they are the first ones."""
+        """Number of frames, the first ones, that fit into so many bytes."""
         if self.encoding == "jpeg":
             return self.num_frames
         return min(self.num_frames, max_bytes // self.frame_bytes)

@@ -29,15 +29,15 @@ class FrameStates:
         return present
 
     def written(self) -> np.ndarray:
-        """Frames that are there now and would not outlive a crash of the machine."""
+        """Frames that are written but not durable."""
         return np.flatnonzero(self._states == WRITTEN)
 
     def mark(self, frame: int, state: int) -> None:
-        """Set the state of a frame; a system call puts it behind the pixels for all who look."""
+        """Set the state of a frame; a system call orders it after the pixels for all readers."""
         os.pwrite(self._file.fileno(), bytes([state]), frame)
 
     def mark_all(self, frames: np.ndarray, state: int) -> None:
-        """Set the state of many frames, which must rise."""
+        """Set the state of many frames, which must be ascending."""
         borders = np.flatnonzero(np.diff(frames) != 1) + 1
         for run in filter(len, np.split(frames, borders)):
             os.pwrite(self._file.fileno(), bytes([state]) * len(run), int(run[0]))
@@ -47,5 +47,5 @@ class FrameStates:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()

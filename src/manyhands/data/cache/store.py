@@ -23,16 +23,16 @@ from manyhands.data.locks import join, locked
 
 
 class FrameBytes(Protocol):
-    """The file that frames lie in."""
+    """The file that contains the frames."""
 
     num_frames: int
     """Frames that can be read, if they are there."""
 
     def read(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Copy frames that are there into `out`; returns which of them are sound."""
+        """Copy present frames into `out`; return which of them are valid."""
 
     def write(self, frame: int, encoded: bytes | memoryview) -> bool:
-        """Keep a frame if there is room for it; returns whether."""
+        """Write a frame if it fits; return whether it did."""
 
     def read_ahead(self) -> None:
         """Bring all frames into memory."""
@@ -41,13 +41,13 @@ class FrameBytes(Protocol):
         """Bring all frames onto the disk."""
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
 
 
 class FrameStore:
-    """The kept frames of a camera.
+    """The cached frames of a camera.
 
-    A pickled one opens the files anew. A forked one uses its parent's: they have no position that
+    A pickled one reopens the files. A forked one uses its parent's: they have no position that
     the two could move, and no lock that both would hold alone.
     """
 
@@ -66,7 +66,7 @@ class FrameStore:
 
     @property
     def capacity(self) -> int:
-        """Frames there is room for; they are the first ones."""
+        """Capacity in frames; they are the first ones."""
         return self.spec.capacity(self._max_bytes)
 
     def are_present(self, frames: np.ndarray) -> np.ndarray:
@@ -74,7 +74,7 @@ class FrameStore:
         return self._files().are_present(frames)
 
     def gather(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Copy the frames that are there to their rows of `out`; returns which were."""
+        """Copy present frames to their rows of `out`; return which were present."""
         files = self._files()
         present = files.are_present(frames)
         if present.all():
@@ -86,31 +86,31 @@ class FrameStore:
         return present
 
     def encode(self, pixels: np.ndarray) -> bytes | memoryview:
-        """A frame as the store keeps it."""
+        """A frame as the store encodes it."""
         assert pixels.shape == self.spec.shape and pixels.dtype == self.spec.dtype
         if self.spec.encoding == "jpeg":
             return encode_jpeg(pixels)
         return np.ascontiguousarray(pixels).data.cast("B")
 
     def decode(self, encoded: bytes | memoryview) -> np.ndarray:
-        """A frame as it will be read: the same before it is kept, after that, and without."""
+        """A frame as it will be read: the same with and without the cache."""
         if self.spec.encoding == "jpeg":
             return JpegDecoder().decode(bytes(encoded))
         return np.frombuffer(encoded, self.spec.dtype).reshape(self.spec.shape)
 
     def write(self, frame: int, encoded: bytes | memoryview) -> None:
-        """Keep a frame, unless it is there or finds no room; an OSError tells a full disk."""
+        """Write a frame unless it is there or does not fit; a full disk raises OSError."""
         files = self._files()
         if not files.states.is_present(frame) and files.bytes.write(frame, encoded):
             files.states.mark(frame, WRITTEN)
 
     @property
     def disk_bytes(self) -> int:
-        """What its frames take up."""
+        """Size of its frames."""
         return (self.folder / store_folder.FRAMES).stat().st_blocks * BLOCK_BYTES
 
     def read_ahead(self) -> None:
-        """Bring all frames into memory; whoever reads them next waits for no disk."""
+        """Load all frames into memory, so that later reads need no disk."""
         self._files().bytes.read_ahead()
 
     def make_durable(self) -> None:
@@ -120,7 +120,7 @@ class FrameStore:
         try:
             files.bytes.flush()
         except OSError:
-            # The system forgets what it could not write, and would read something else later.
+            # The system drops what it could not write, and would read something else later.
             files.states.mark_all(written, ABSENT)
             raise
         files.states.mark_all(written, DURABLE)

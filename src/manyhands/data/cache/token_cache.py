@@ -1,4 +1,4 @@
-"""What an image encoder made of the frames of datasets: kept as frames are, and read instead."""
+"""Vision tokens of datasets' frames: cached like frames, and read instead of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from manyhands.data.selection import Source
 from manyhands.errors import EnvironmentFault
 
 NUM_SHOWN = 8
-"""Letters of a digest that people are shown."""
+"""Displayed characters of a digest."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TokenForm:
     """The tokens of one frame of a camera."""
 
     identity: str
-    """A digest of all that decides them but for the frame."""
+    """A digest of all that determines them except the frame."""
     shape: tuple[int, ...]
     dtype: np.dtype
 
@@ -57,13 +57,13 @@ class TokenColumn:
         is_there = self._store.gather(flat, out.reshape(len(flat), *self.shape))
         if not is_there.all():
             raise EnvironmentFault(
-                f"{self._store.folder} lacks the tokens of frame {flat[~is_there][0]}, which were "
-                "there when the run began; start it again to make them anew"
+                f"{self._store.folder} lacks the tokens of frame {flat[~is_there][0]}, which "
+                "existed at the start. Restart the run to recreate them"
             )
 
 
 class TokenCache:
-    """The kept tokens of one dataset's cameras."""
+    """The cached tokens of one dataset's cameras."""
 
     def __init__(self, stores: dict[str, FrameStore], in_ram: bool) -> None:
         self.of_camera = stores
@@ -71,7 +71,7 @@ class TokenCache:
         self._in_ram = in_ram
 
     def column(self, key: str, source: PictureSource, drops_single_axis: bool) -> ArrayColumn:
-        """A camera's column of tokens instead of pictures."""
+        """A camera's column of tokens instead of images."""
         return TokenColumn(self.of_camera[key], drops_single_axis)
 
     @property
@@ -94,7 +94,7 @@ class TokenCaches(KeptStores):
 
 @dataclass(frozen=True)
 class TokenPlan:
-    """Where the tokens of some datasets are kept."""
+    """Location of the cached tokens of some datasets."""
 
     specs: list[dict[str, StoreSpec]]
     """By dataset, and by camera under the dataset's own names."""
@@ -111,7 +111,7 @@ class TokenPlan:
             return TokenCaches([self._opened(home, specs) for specs in self.specs])
         except OSError as error:
             raise EnvironmentFault(
-                f"{home} cannot hold vision tokens: {error}; choose another --cache.folder"
+                f"cannot write vision tokens to {home}: {error}. Set another --cache.folder"
             ) from None
 
     def _opened(self, home: Path, specs: dict[str, StoreSpec]) -> TokenCache:
@@ -126,8 +126,8 @@ class TokenPlan:
 def plan_token_caches(
     sources: Sequence[tuple[Source, Reading]], forms: Forms, wish: CacheWish
 ) -> TokenPlan:
-    """Decide whether the tokens of all frames are kept, and where; a part would be of no use."""
-    # Of frames as they are recorded, whatever is done to those that are kept.
+    """Decide whether and where the tokens of all frames are cached; a fraction is useless."""
+    # Tokens are made from frames as recorded, however the frame cache encodes them.
     wish = replace(wish, encoding="raw")
     specs = [_specs(source, reading, forms, wish) for source, reading in sources]
     needs = [
@@ -139,7 +139,7 @@ def plan_token_caches(
     request = replace(
         request_for(needs, described, wish),
         what="vision tokens",
-        otherwise="vision tokens are not kept, images are encoded each time",
+        otherwise="vision tokens are not cached, images are encoded every time",
         all_or_nothing=True,
     )
     plan = plan_cache(request)

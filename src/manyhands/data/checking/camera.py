@@ -1,4 +1,4 @@
-"""A camera, and how thoroughly its pictures are looked at."""
+"""A camera, and how thoroughly its images are checked."""
 
 import math
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ _FEW = 64
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera that is looked at."""
+    """A camera to check."""
 
     key: str
     feature: Feature
     fps: float
     is_full: bool
-    """Look at every picture, not only at the first and last."""
+    """Check every image, not only the first and last."""
 
     def cost_s(self, num_frames: int) -> float:
-        """About how long looking at pictures takes."""
+        """Estimated time to check images."""
         num_decoded = num_frames if self.is_full else min(num_frames, _FEW)
         return num_decoded * (_FRAME_S + _PIXEL_S * math.prod(self.feature.shape[:2]))

@@ -1,4 +1,4 @@
-"""A file that holds pictures of a camera, with the episodes it shows."""
+"""A file with images of a camera, and its episodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,19 +16,19 @@ _FILE_S = 5e-3
 
 @dataclass(frozen=True)
 class CameraFile:
-    """A video, or a data file with pictures in it."""
+    """A video, or a data file with images in it."""
 
     part: FilePart
     camera: Camera
 
     @property
     def num_frames(self) -> int:
-        """Pictures of chosen episodes."""
+        """Images of chosen episodes."""
         return self.part.num_frames
 
     @property
     def cost_s(self) -> float:
-        """About how long looking at it takes."""
+        """Estimated time to check it."""
         return _FILE_S + self.camera.cost_s(self.num_frames)
 
     def split(self, cost_s: float) -> "Sequence[CameraFile]":

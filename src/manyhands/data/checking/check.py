@@ -1,4 +1,4 @@
-"""A whole dataset checked: metadata, rows, statistics and pictures."""
+"""Check a dataset: metadata, rows, statistics and images."""
 
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -19,29 +19,29 @@ from manyhands.data.checking.summary import Summaries
 from manyhands.data.selection import Source
 
 Progress = Callable[[int, int], None]
-"""Told how many frames were looked at, and of how many."""
+"""Called with the number of frames checked and the total."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checking:
-    """What is looked at, and by how many processes."""
+    """What to check, and with how many processes."""
 
     thoroughness: Thoroughness = "full"
-    """`full` decodes every picture, `quick` the first and last of each file."""
+    """`full` decodes every image, `quick` the first and last of each file."""
     keys: Collection[str] | None = None
-    """Features to look at; None means all. Rows must be readable whatever they hold."""
+    """Features to check; None means all. Rows must be readable in any case."""
     num_workers: int | None = None
-    """Processes; None takes the cores at hand, and little work is done without any."""
+    """Processes; None uses the available cores; small jobs run in this process."""
     on_progress: Progress | None = None
 
     def keys_of(self, source: Source) -> tuple[str, ...]:
-        """The features of a dataset that are looked at."""
+        """The features of a dataset to check."""
         features = source.meta.info.features
         return tuple(key for key in features if self.keys is None or key in self.keys)
 
 
 def check_dataset(source: Source, checking: Checking | None = None) -> CheckResult:
-    """Look at the chosen episodes of a dataset whose metadata could be read."""
+    """Check the chosen episodes of a dataset whose metadata could be read."""
     checking = checking or Checking()
     started = time.perf_counter()
     keys, is_full = checking.keys_of(source), checking.thoroughness == "full"
@@ -55,7 +55,7 @@ def check_dataset(source: Source, checking: Checking | None = None) -> CheckResu
         keys=keys,
         num_episodes=len(source.selection.episodes),
         num_frames=source.selection.num_rows,
-        # Parts of one file tell the same of it.
+        # Jobs of one file report the same of it.
         findings=tuple(sorted(dict.fromkeys(findings), key=_order)),
         looked_at=scope_of(source, keys, is_full),
         wall_s=time.perf_counter() - started,
@@ -79,23 +79,23 @@ def _examined(source: Source, checking: Checking) -> Report:
 
 
 def _mixed_types(report: Report) -> Iterator[Finding]:
-    """Texts and lists that differ between files so much that they make no column."""
+    """Strings and lists that differ between files so much that they make no column."""
     if not report.schemas:
         return
     try:
         pa.unify_schemas(report.schemas, promote_options="permissive")
     except pa.ArrowException as error:
-        message = f"files do not agree on the type of a column: {' '.join(str(error).split())}"
+        message = f"column types differ between files: {' '.join(str(error).split())}"
         yield Finding(checks.COLUMNS, "bad", message, None, "data")
 
 
 def _of_all_frames(source: Source, summaries: Summaries) -> Summaries:
-    """Those that can be compared with statistics of the whole dataset."""
+    """Those that can be compared with statistics of the complete dataset."""
     num_frames = int(source.meta.episodes.lengths.sum())
     return {key: each for key, each in summaries.items() if each.num_frames == num_frames}
 
 
 def _order(finding: Finding) -> tuple[int, str, int, str]:
-    """Sorts findings as they are told."""
+    """Sort key of findings in a report."""
     episode = -1 if finding.episode is None else finding.episode
     return checks.CHECKS.index(finding.check), finding.severity, episode, finding.file or ""

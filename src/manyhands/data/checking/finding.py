@@ -1,4 +1,4 @@
-"""What a check of a dataset found: faults with their place, and how bad they are."""
+"""Findings of a dataset check: faults with location and severity."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
@@ -34,12 +34,12 @@ CHECKS = (
     VIDEOS,
     PICTURES,
 )
-"""Everything that is looked at, in the order in which it is told."""
+"""All checks, in the order of the report."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault; a bad one without an episode concerns the dataset as a whole."""
+    """One fault; a bad one without an episode concerns the complete dataset."""
 
     check: str
     severity: Severity
@@ -50,7 +50,7 @@ class Finding:
     key: str | None = None
     """The feature it concerns; None concerns all."""
     frames: tuple[int, int] | None = None
-    """First frame and end in the whole dataset; there whenever an episode is."""
+    """First frame and end in the complete dataset; there whenever an episode is."""
 
     @property
     def told(self) -> str:
@@ -63,21 +63,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """All findings of one check, and what was looked at."""
+    """All findings of one check, and what was checked."""
 
     root: str
     thoroughness: Thoroughness
     keys: tuple[str, ...]
-    """Features that were looked at."""
+    """Checked features."""
     num_episodes: int
     num_frames: int
     findings: tuple[Finding, ...]
     looked_at: dict[str, str]
-    """What each check saw, in words; checks that could not be made are absent."""
+    """Scope of each check in words; checks that could not run are absent."""
     wall_s: float
     cached: bool = False
     is_lasting: bool = True
-    """Whether a second look at the same files would find the same."""
+    """Whether a second check of the same files would find the same."""
 
     @property
     def is_usable(self) -> bool:
@@ -91,7 +91,7 @@ class CheckResult:
         return sorted({finding.episode for finding in bad if finding.episode is not None})
 
     def of_check(self, check: str) -> list[Finding]:
-        """What one check found, the bad first."""
+        """The findings of one check, the bad first."""
         own = [finding for finding in self.findings if finding.check == check]
         return sorted(own, key=lambda finding: finding.severity)
 
@@ -103,7 +103,7 @@ class CheckResult:
         return "bad" if "bad" in found else "warning"
 
     def narrowed(self, selection: Selection, keys: Collection[str]) -> "CheckResult":
-        """What concerns some episodes and features."""
+        """The findings of some episodes and features."""
         episodes = {None, *selection.episodes.tolist()}
         wanted = {None, *keys}
         return replace(
@@ -138,5 +138,5 @@ def _pair(frames: list[int] | None) -> tuple[int, int] | None:
 
 
 def message_of(error: Exception | str, root: str) -> str:
-    """What an error says on one line, with files named as inside the dataset folder."""
+    """An error's message on one line, with paths relative to the dataset folder."""
     return " ".join(str(error).replace(f"{root}/", "").split())

@@ -1,4 +1,4 @@
-"""A dataset folder checked, whether or not its metadata can be read."""
+"""Check a dataset folder, whether or not its metadata can be read."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,20 +15,20 @@ from manyhands.lerobot_format.dataset import read_dataset_meta
 def check_folder(
     root: Path, episodes: Sequence[int] | None, home: Path, checking: Checking | None = None
 ) -> CheckResult:
-    """Look at the chosen episodes of the dataset in a folder; None chooses all."""
+    """Check the chosen episodes of the dataset in a folder; None chooses all."""
     checking = checking or Checking()
     try:
         meta = read_dataset_meta(root)
     except DatasetError as error:
         return _useless(root, checking, checks.METADATA, message_of(error, str(root)))
     if episodes is None and not meta.episodes.lengths.sum():
-        return _useless(root, checking, checks.EPISODES, "there are no frames")
+        return _useless(root, checking, checks.EPISODES, "no frames")
     source = Source(root, meta, select_episodes(meta.episodes, episodes))
     return check_once(source, home, checking)
 
 
 def _useless(root: Path, checking: Checking, check: str, message: str) -> CheckResult:
-    """The result for a folder with nothing in it that could be looked at."""
+    """The result for a folder that cannot be checked."""
     return CheckResult(
         root=str(root),
         thoroughness=checking.thoroughness,

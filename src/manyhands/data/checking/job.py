@@ -1,4 +1,4 @@
-"""Work that can be done apart from all other: some files, each of which gives a report."""
+"""Independent units of work: some files, each of which gives a report."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,23 +10,23 @@ from manyhands.data.checking.finding import Finding
 from manyhands.data.checking.summary import Summaries, joined
 
 _JOB_S = 2.0
-"""How long a job should take: little enough to spread, more than handing it over costs."""
+"""Target duration of a job: short enough to balance load, longer than its overhead."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was seen in some files."""
+    """Findings and summaries of some files."""
 
     findings: list[Finding] = field(default_factory=list)
     summaries: Summaries = field(default_factory=dict)
     schemas: list[pa.Schema] = field(default_factory=list)
-    """The different types that texts and lists are stored as."""
+    """The different types that strings and lists are stored as."""
     is_lasting: bool = True
-    """Whether a second look would see the same."""
+    """Whether a second check would find the same."""
 
 
 class CheckedFile(Protocol):
-    """A file with what must hold in it."""
+    """A file to check."""
 
     @property
     def num_frames(self) -> int:
@@ -34,21 +34,21 @@ class CheckedFile(Protocol):
 
     @property
     def cost_s(self) -> float:
-        """About how long looking at it takes."""
+        """Estimated time to check it."""
 
     def report(self) -> Report:
-        """Look at it."""
+        """Check it."""
 
     def lost(self, reason: str) -> Report:
-        """What to tell when looking at it ended a process."""
+        """The report if the check killed its process."""
 
     def split(self, cost_s: float) -> "Sequence[CheckedFile]":
-        """The same file by some episodes at a time, so that each part takes about that long."""
+        """The same file by some episodes at a time, so that each piece takes about that long."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Files that one process looks at in one go."""
+    """Files that one process checks in one go."""
 
     files: tuple[CheckedFile, ...]
 
@@ -59,15 +59,15 @@ class Job:
 
     @property
     def cost_s(self) -> float:
-        """About how long it takes."""
+        """Estimated time."""
         return sum(file.cost_s for file in self.files)
 
     def run(self) -> Report:
-        """Look at all files."""
+        """Check all files."""
         return gathered(file.report() for file in self.files)
 
     def lost(self, reason: str) -> Report:
-        """What to tell when it ended a process."""
+        """The report if it killed its process."""
         return replace(gathered(file.lost(reason) for file in self.files), is_lasting=False)
 
     def parts(self) -> "list[Job]":

@@ -1,4 +1,4 @@
-"""What the metadata of a dataset says of itself, checked without looking at a frame."""
+"""Check the metadata of a dataset without reading a frame."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def _reserved_features(source: Source) -> Iterator[Finding]:
     for key in names.RESERVED_FEATURES:
         if key not in source.meta.info.features:
             severity: checks.Severity = "bad" if key in _NEEDED else "warning"
-            message = f"the feature {key} is not declared"
+            message = f"feature {key} is not declared"
             yield Finding(checks.METADATA, severity, message, None, names.INFO_FILE)
 
 
@@ -41,7 +41,7 @@ def _texts(source: Source) -> Iterator[Finding]:
     numbers: dict[str, int] = {}
     for number, text in enumerate(source.meta.tasks):
         earlier = numbers.setdefault(text, number)
-        fault = "is empty" if not text.strip() else f"is that of task {earlier} too"
+        fault = "is empty" if not text.strip() else f"duplicates task {earlier}"
         if earlier != number or not text.strip():
-            message = f"the text of task {number} {fault}"
+            message = f"task {number} {fault}"
             yield Finding(checks.TASKS, "warning", message, None, file)

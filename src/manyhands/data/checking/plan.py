@@ -1,4 +1,4 @@
-"""From a dataset to the files that must be looked at, each with the episodes in it."""
+"""List the files of a dataset to check, each with its episodes."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -15,7 +15,7 @@ from manyhands.lerobot_format.episodes import FileColumn
 
 
 def files_to_check(source: Source, keys: Collection[str], is_full: bool) -> Iterator[CheckedFile]:
-    """Every file of chosen episodes; rows come first, as they are the quickest to look at."""
+    """Every file of chosen episodes; rows come first, as they are the quickest to check."""
     info, episodes = source.meta.info, source.meta.episodes
     if names.INDEX not in info.features:
         return
@@ -45,7 +45,7 @@ def _row_files(
 
 
 def _parts(source: Source, files: FileColumn, starts: np.ndarray) -> dict[int, FilePart]:
-    """The files of chosen episodes that have frames; `starts` says where each begins in its."""
+    """The files of chosen episodes that have frames; `starts` is where each begins in its file."""
     episodes, chosen = source.meta.episodes, source.selection.episodes
     lengths = episodes.lengths
     table = np.stack([np.arange(len(episodes)), episodes.from_index, lengths, starts], axis=1)

@@ -19,7 +19,7 @@ _START_S = 3.0
 """About how long processes take to start."""
 _POLL_S = 1.0
 _LAST_WORD_S = 20.0
-"""How long a process that broke off may take to end, as when it leaves a core file."""
+"""How long a crashed process may take to end, as when it writes a core file."""
 _PATIENCE_S = 120.0
 _PATIENCE = 50
 """How many times longer than expected a job may take, on top of the time above."""
@@ -28,7 +28,7 @@ _READY = "ready"
 
 
 class _Loss(NamedTuple):
-    """Why a process that was at work is no more."""
+    """Why a working process died."""
 
     reason: str
 
@@ -51,7 +51,7 @@ def run_jobs(jobs: Sequence[Job], num_workers: int) -> Iterator[tuple[Job, Repor
 def run_in_processes(
     jobs: Sequence[Job], num_processes: int, patience_s: float = _PATIENCE_S
 ) -> Iterator[tuple[Job, Report]]:
-    """Every job with its report; those that end a process are divided to find out which part."""
+    """Every job with its report; those that kill a process are split to find the cause."""
     workers = [_Worker(patience_s) for _ in range(num_processes)]
     try:
         yield from _shared_out(deque(jobs), workers)
@@ -73,7 +73,7 @@ def _shared_out(waiting: deque[Job], workers: "list[_Worker]") -> Iterator[tuple
 
 
 def _answers(workers: "list[_Worker]") -> Iterator[tuple[Job, Report | _Loss]]:
-    """What the workers that are done have to tell, after some waiting."""
+    """Reports of the workers that are done, after a short wait."""
     busy = [worker for worker in workers if worker.is_busy]
     wait([worker.connection for worker in busy], _POLL_S)
     for worker in busy:
@@ -93,14 +93,14 @@ class _Worker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is due."""
+        """Whether it has a job."""
         return self._job is not None
 
     def give(self, job: Job) -> None:
         """Let it do a job."""
         self._job = job
         self._deadline = time.monotonic() + self._allowance_s(job)
-        # If it is gone already, that is told when the answer is asked for.
+        # If it has died already, `answer` reports that.
         with suppress(ConnectionError):
             self.connection.send(job)
 
@@ -115,7 +115,7 @@ class _Worker:
             return None
         job, self._job = self._job, None
         if isinstance(answer, _Crash):
-            raise RuntimeError(f"a process that checks a dataset failed:\n{answer.text}")
+            raise RuntimeError(f"a dataset check process failed:\n{answer.text}")
         return job, answer
 
     def end(self) -> None:
@@ -134,7 +134,7 @@ class _Worker:
             return None
         self._process.kill()
         self._replace()
-        return _Loss("looking at it does not come to an end")
+        return _Loss("the check timed out")
 
     def _received(self) -> Any:
         try:
@@ -143,12 +143,12 @@ class _Worker:
             code = self._replace()
         if code >= 0:
             raise EnvironmentFault(
-                f"processes that check the dataset cannot be started (exit code {code}); "
-                "`manyhands doctor --num_workers=0` needs none"
+                f"cannot start the check processes (exit code {code}). Check in one process: "
+                "`manyhands doctor --num_workers=0`"
             )
         name = signal.Signals(-code).name
-        hint = ", as when memory is used up" if -code == signal.SIGKILL else ""
-        return _Loss(f"looking at it ended a process with {name}{hint}")
+        hint = ", probably out of memory" if -code == signal.SIGKILL else ""
+        return _Loss(f"the check process died with {name}{hint}")
 
     def _start(self) -> None:
         context = starting_by(_start_method())
@@ -178,7 +178,7 @@ def _start_method() -> str:
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:
-    # Whoever started this process ends it; a key pressed in the terminal reaches both.
+    # The parent process ends this one; Ctrl+C in the terminal reaches both.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         connection.send(_READY)

@@ -1,4 +1,4 @@
-"""Results that are kept, so that a dataset is looked at once as long as it does not change."""
+"""Cached results, so that a dataset is checked once as long as it does not change."""
 
 import json
 import time
@@ -20,7 +20,7 @@ _FORMAT = 1
 
 
 def check_once(source: Source, home: Path, checking: Checking | None = None) -> CheckResult:
-    """The result of an earlier check that looked at no less, else that of a new one."""
+    """The cached result of a check that covers this one, else that of a new check."""
     checking = checking or Checking()
     started = time.perf_counter()
     state = state_of(source)
@@ -61,7 +61,7 @@ def _stamp(path: Path) -> str:
 
 
 def _names(source: Source, checking: Checking, state: str) -> Iterator[str]:
-    """Where results may be kept that answer for this one, the widest first."""
+    """Cache files of results that cover this check, the widest first."""
     thoroughnesses: tuple[Thoroughness, ...] = ("full", "quick")
     all_episodes, all_keys = range(len(source.meta.episodes)), tuple(source.meta.info.features)
     for thoroughness in thoroughnesses:
@@ -85,7 +85,7 @@ def _name(
 
 
 def _read(path: Path) -> CheckResult | None:
-    """A result that is kept; None where there is none, or a damaged one."""
+    """A cached result; None if it is missing or damaged."""
     try:
         return parse_result(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -93,7 +93,7 @@ def _read(path: Path) -> CheckResult | None:
 
 
 def _keep(result: CheckResult, path: Path) -> None:
-    # Without a place to keep it, the next check takes as long as this one.
+    # If it cannot be cached, the next check takes as long as this one.
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as scratch:

@@ -1,4 +1,4 @@
-"""The rows of a data file: can they be read, do they count rightly, are their numbers numbers."""
+"""Check the rows of a data file: readable, numbered correctly, finite."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ _FILE_S = 2e-3
 
 @dataclass(frozen=True)
 class RowRules:
-    """What holds for the rows of all files."""
+    """Rules for the rows of all files."""
 
     features: Mapping[str, Feature]
-    """Those that are stored in rows."""
+    """Features that are stored in rows."""
     keys: frozenset[str]
-    """Those whose values are looked at."""
+    """Features whose values are checked."""
     fps: float
     tasks: Sequence[str]
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """A data file, the frames it must hold, and the tasks its chosen episodes are said to have."""
+    """A data file, the frames it must hold, and the declared tasks of its chosen episodes."""
 
     part: FilePart
     held: tuple[tuple[int, int], ...]
@@ -51,19 +51,19 @@ class RowFile:
 
     @property
     def cost_s(self) -> float:
-        """About how long looking at it takes."""
+        """Estimated time to check it."""
         return _FILE_S + _ROW_S * self.num_frames * len(self.rules.features)
 
     def split(self, cost_s: float) -> "Sequence[RowFile]":
-        """A file is read as a whole."""
+        """A file is read completely."""
         return [self]
 
     def lost(self, reason: str) -> Report:
-        """The whole file cannot be used."""
+        """No row of the file can be used."""
         return Report(self.part.of_file(checks.FILES, reason))
 
     def report(self) -> Report:
-        """Look at every column but pictures."""
+        """Check every column except images."""
         frames = np.concatenate([np.arange(*pair) for pair in self.held])
         file = FrameFile(self.part.place, frames)
         try:
@@ -98,7 +98,7 @@ class _Rows:
                 self._take_over(key)
 
     def report(self) -> Report:
-        """What is wrong with them, and what they come to."""
+        """Faults of the columns, and their summaries."""
         read = {key: values for key, values in self._values.items() if key in self._rules.keys}
         self._findings += [*self._numbering(), *self._timestamps(), *self._task_numbers()]
         for key, values in read.items():
@@ -113,8 +113,8 @@ class _Rows:
     def _miscounted(self, present: list[str]) -> Iterator[Finding]:
         for key in self._rules.features:
             if key in self._rules.keys and present.count(key) != 1:
-                several = "are several columns" if key in present else "is no column"
-                yield from self._part.of_file(checks.COLUMNS, f"there {several} {key}", key)
+                count = "several columns" if key in present else "no column"
+                yield from self._part.of_file(checks.COLUMNS, f"{count} {key}", key)
 
     def _take_over(self, key: str) -> None:
         try:
@@ -152,7 +152,7 @@ class _Rows:
     def _timestamps_of(self, stretch: Stretch, seen: np.ndarray) -> Iterator[Finding]:
         back = np.flatnonzero(~(np.diff(seen) > 0))
         if back.size:
-            fault = f"time does not go on after frame {back[0]}, at {seen[back[0]]:.6g} s"
+            fault = f"timestamps do not increase after frame {back[0]}, at {seen[back[0]]:.6g} s"
             yield self._part.of_episode(stretch, checks.TIMESTAMPS, fault)
             return
         wanted = np.arange(len(seen)) / self._rules.fps
@@ -174,15 +174,15 @@ class _Rows:
             used = np.unique(numbers[stretch.inside])
             unknown = used[(used < 0) | (used >= len(texts))]
             if unknown.size:
-                fault = f"task {unknown[0]} is named, but there are {len(texts)} tasks"
+                fault = f"refers to task {unknown[0]}, but the dataset has {len(texts)} tasks"
                 yield self._part.of_episode(stretch, checks.TASKS, fault)
             elif {texts[number] for number in used} != set(told):
-                fault = "its frames have other tasks than its metadata"
+                fault = "the tasks of its frames differ from its metadata"
                 yield self._part.of_episode(stretch, checks.TASKS, fault, severity="warning")
 
     def _infinite(self, key: str, values: np.ndarray) -> Iterator[Finding]:
         if values.dtype.kind != "f":
             return
         is_bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-        reasons = dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"{key} holds NaN or infinity")
+        reasons = dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"{key} contains NaN or Inf")
         yield from self._part.of_frames(checks.NUMBERS, key, reasons)

@@ -1,4 +1,4 @@
-"""What a check looked at, in words."""
+"""The scope of a check, in words."""
 
 from collections.abc import Collection
 

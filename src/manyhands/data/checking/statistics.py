@@ -1,4 +1,4 @@
-"""The dataset's statistics: are they there, do they make sense, do they tell of its numbers."""
+"""Check the dataset's statistics: present, valid, and consistent with its values."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ _DATA = "data"
 _RANGE_TOLERANCE = 1e-3
 _ROUNDING = 1e-5
 _VISIBLE_RANGE = 1e-4
-"""A deviation of zero is a mistake where values differ by more."""
+"""A standard deviation of zero is a fault if values differ by more."""
 
 
 def check_statistics(source: Source, keys: Collection[str], summaries: Summaries) -> list[Finding]:
@@ -46,11 +46,11 @@ def _faults(
     stats: Stats, described: Mapping[str, Feature], summaries: Summaries
 ) -> Iterator[Finding]:
     if not stats:
-        yield _told("there are none; training has to compute them", "warning")
+        yield _told("no statistics; training computes them", "warning")
         return
     for key, feature in described.items():
         if not stats.get(key):
-            yield _told(f"there are none of {key}; training has to compute them", "warning", key)
+            yield _told(f"no statistics of {key}; training computes them", "warning", key)
             continue
         measures = {name: value for name, value in stats[key].items() if name != "count"}
         faults = [*_nonsense(key, feature, measures)]
@@ -68,22 +68,22 @@ def check_constants(summaries: Summaries, features: Mapping[str, Feature]) -> It
         constant = np.flatnonzero(np.atleast_1d(summary.low == summary.high))
         if constant.size:
             where = "" if constant.size == summary.low.size else f" at {_places(constant)}"
-            message = f"{key} is the same in every frame{where}"
+            message = f"{key} is constant{where}"
             yield Finding(checks.NUMBERS, "warning", message, None, _DATA, key)
 
 
 def _places(places: np.ndarray) -> str:
     shown = ", ".join(map(str, places[:8]))
-    return f"place {shown}" if places.size <= 8 else f"places {shown} and others"
+    return f"index {shown}" if places.size <= 8 else f"indices {shown} and others"
 
 
 def _nonsense(key: str, feature: Feature, measures: Mapping[str, np.ndarray]) -> Iterator[Finding]:
-    """What no numbers could have as their statistics."""
+    """Statistics that no values can have."""
     for name, value in measures.items():
         if not np.isfinite(value).all():
             yield _told(f"{name} of {key} is not finite", "bad", key)
         elif not _fits(value, feature):
-            yield _told(f"{name} of {key} has the shape {list(value.shape)}", "bad", key)
+            yield _told(f"{name} of {key} has shape {list(value.shape)}", "bad", key)
         elif name == "std" and (value < 0).any():
             yield _told(f"{name} of {key} is negative", "bad", key)
     ordered = [measures[name] for name in ("min", "mean", "max") if name in measures]
@@ -106,7 +106,7 @@ def _fits(value: np.ndarray, feature: Feature) -> bool:
 def _differences(
     key: str, measures: Mapping[str, np.ndarray], summary: Summary
 ) -> Iterator[Finding]:
-    """Where statistics tell of other numbers than there are."""
+    """Statistics that differ from the values."""
     for name, told in measures.items():
         seen = summary.folded(told.shape)
         if seen is None or not np.isfinite(seen.total).all():

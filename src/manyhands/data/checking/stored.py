@@ -1,4 +1,4 @@
-"""Pictures stored in data files: can they be decoded, and are they of the declared shape."""
+"""Check images stored in data files: decodable, and of the declared shape."""
 
 from dataclasses import dataclass
 
@@ -19,13 +19,13 @@ from manyhands.lerobot_format.tables import read_footer, read_row_group
 
 @dataclass(frozen=True)
 class PictureFile:
-    """A data file, and one camera whose pictures it holds."""
+    """A data file, and one camera whose images it holds."""
 
     part: FilePart
     camera: Camera
 
     def report(self) -> Report:
-        """Decode what must be; a file that is no table at all is told of where its rows are."""
+        """Decode what must be; the check of rows reports an unreadable file."""
         try:
             footer = read_footer(self.part.place, [self.camera.key])
         except DatasetError:
@@ -40,14 +40,14 @@ class PictureFile:
         return Report([*self.part.of_frames(checks.PICTURES, self.camera.key, reasons)])
 
     def _wanted(self) -> np.ndarray:
-        """The rows that are to be looked at."""
+        """The rows to check."""
         rows = [np.arange(stretch.start, stretch.end) for stretch in self.part.stretches]
         return np.concatenate(rows if self.camera.is_full else [each[[0, -1]] for each in rows])
 
     def _faults(
         self, footer: pq.FileMetaData, group: int, first: int, rows: list[int]
     ) -> dict[int, str]:
-        """Why pictures of a row group cannot be used, by row."""
+        """Why images of a row group cannot be used, by row."""
         try:
             values = read_row_group(self.part.place, footer, group, self.camera.key)
         except DatasetError as error:
@@ -58,7 +58,7 @@ class PictureFile:
     def _fault(self, value: object) -> str | None:
         encoded, form = picture_bytes(value), form_of(self.camera.feature)
         if encoded is None:
-            return "there is no picture"
+            return "no image"
         try:
             pixels = decode_image(encoded, form.stored_pixels, is_strict=True)
             checked(form.delivered(pixels, is_video=False), form, self.part.path)

@@ -10,22 +10,22 @@ import numpy as np
 from manyhands.data.checking.finding import Finding, Severity
 
 _MAX_RANGES = 16
-"""Ranges of bad frames told of one episode; beyond that they become one that covers them."""
+"""Most ranges of bad frames reported per episode; more are merged into one."""
 
 
 class Stretch(NamedTuple):
-    """The part of a file that belongs to one episode."""
+    """The rows of a file that belong to one episode."""
 
     episode: int
     first_frame: int
-    """In the whole dataset."""
+    """In the complete dataset."""
     num_frames: int
     start: int
     """The row in the file, or the number of its frame."""
 
     @property
     def end(self) -> int:
-        """Where the next stretch may begin in the file."""
+        """Where the next episode may begin in the file."""
         return self.start + self.num_frames
 
     @property
@@ -45,7 +45,7 @@ class FilePart:
 
     @property
     def place(self) -> Path:
-        """Where the file is."""
+        """Path of the file."""
         return Path(self.root, self.path)
 
     @property
@@ -54,7 +54,7 @@ class FilePart:
         return sum(stretch.num_frames for stretch in self.stretches)
 
     def divided(self, num_frames: float) -> "Iterator[FilePart]":
-        """Parts of so many frames, or of one episode that has more."""
+        """Split into files of so many frames, or of one longer episode."""
         some: list[Stretch] = []
         for stretch in self.stretches:
             if some and sum(each.num_frames for each in some) + stretch.num_frames > num_frames:
@@ -75,7 +75,7 @@ class FilePart:
         key: str | None = None,
         severity: Severity = "bad",
     ) -> Finding:
-        """A fault of a whole episode."""
+        """A fault of a complete episode."""
         frames = (stretch.first_frame, stretch.first_frame + stretch.num_frames)
         return Finding(check, severity, message, stretch.episode, self.path, key, frames)
 
@@ -102,7 +102,7 @@ def span(first: int, end: int) -> str:
 
 
 def runs_of(stretches: Iterable[Stretch]) -> list[tuple[int, int]]:
-    """The parts of a file that stretches cover, where those without a gap are one."""
+    """The row ranges that stretches cover; adjacent ones are merged."""
     runs: list[tuple[int, int]] = []
     for stretch in sorted(stretches, key=lambda stretch: stretch.start):
         if runs and stretch.start <= runs[-1][1]:

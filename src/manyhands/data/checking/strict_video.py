@@ -21,11 +21,11 @@ from manyhands.data.pictures.video import MAX_DELAY, FrameForm
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.tables import check_is_file
 
-# `strict` holds AV1 to its standard, `err_detect` other formats: what a player would paint over
+# `strict` holds AV1 to its standard, `err_detect` other formats: what a player would conceal
 # becomes an error.
 _STRICT = {"err_detect": "crccheck+bitstream+buffer+explode", "strict": "strict"}
 _LAST_TICK = 2**62
-_NO_FRAME = "there is no such frame"
+_NO_FRAME = "no such frame"
 
 Group = list[Any]
 """A keyframe and what follows up to the next, in the order of decoding."""
@@ -74,7 +74,7 @@ class StrictVideo:
         self._container = _opened(path)
         streams = self._container.streams.video
         if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{path} holds no video of a known codec")
+            raise DatasetError(f"{path} contains no video stream of a known codec")
         self._stream = streams[0]
         assert self._stream.time_base is not None
         self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
@@ -90,33 +90,33 @@ class StrictVideo:
 
     @property
     def rate(self) -> float | None:
-        """Frames per second as the file tells it."""
+        """Frames per second according to the file."""
         rate = self._stream.average_rate
         return None if rate is None else float(rate)
 
     @property
     def num_frames(self) -> int | None:
-        """Frames the file says it has; None where it does not tell."""
+        """Number of frames according to the file; None if it is unknown."""
         return self._stream.frames or None
 
     @property
     def has_even_spacing(self) -> bool:
-        """Whether frames follow each other at one distance, as far as the file's index tells."""
+        """Whether frames are evenly spaced, according to the file's index."""
         steps = np.diff([entry.timestamp for entry in self._index])
         return not steps.size or bool(np.abs(steps - float(self._ticks_per_frame)).max() <= 1)
 
     @cached_property
     def _index(self) -> list[Any]:
-        """What the file tells of its frames; empty before release 17 of PyAV."""
+        """The file's index of frames; empty before release 17 of PyAV."""
         return [*getattr(self._stream, "index_entries", ())]
 
     @cached_property
     def _jump_targets(self) -> set[int]:
-        """Where the packets lie to which readers jump."""
+        """Positions of the packets that readers seek to."""
         return {entry.pos for entry in self._index if entry.is_keyframe}
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._container.close()
 
     def examine(self, first: int, end: int) -> Examination:
@@ -162,7 +162,7 @@ class StrictVideo:
         except av.FFmpegError as error:
             reason = _reason_of(error)
             seen.reasons |= dict.fromkeys(numbers, reason)
-            # A decoder that shows frames late needs this group for the last of the one before.
+            # A decoder that outputs frames late needs this group for the last of the one before.
             delay = self._delay(group[0])
             seen.refuse(range(numbers[0] - delay, numbers[0]), reason)
             self._flush()
@@ -176,9 +176,9 @@ class StrictVideo:
                 continue
             number = self._number(frame.pts)
             if number < self._latest:
-                raise _OutOfOrder("frames are not shown in the order of their numbers")
+                raise _OutOfOrder("frames are out of presentation order")
             self._latest = number
-            fault = "its data are damaged" if frame.is_corrupt else self._look(frame)
+            fault = "the frame is corrupt" if frame.is_corrupt else self._look(frame)
             if fault is None:
                 seen.accept(number)
             else:
@@ -193,7 +193,7 @@ class StrictVideo:
         self._latest = -1
 
     def _look(self, frame: av.VideoFrame) -> str | None:
-        """What a reader would object to; frames of one size and format are all alike."""
+        """A reader's error for the frame; frames of one size and format are all alike."""
         kind = (frame.width, frame.height, frame.format.name)
         if kind not in self._looks:
             self._looks[kind] = self._objection(frame)
@@ -207,7 +207,7 @@ class StrictVideo:
         except DatasetError as error:
             return str(error)
         except (av.FFmpegError, ValueError) as error:
-            return f"its pixels cannot be converted: {error}"
+            return f"cannot convert its pixels: {error}"
         return None
 
     def _groups(self, first: int, end: int) -> Iterator[Group]:
@@ -232,7 +232,7 @@ class StrictVideo:
             yield group
 
     def _delay(self, packet: Any) -> int:
-        """How many frames later than it is decoded a frame is shown."""
+        """Delay from decoding to presentation, in frames."""
         dts = packet.pts if packet.dts is None else packet.dts
         return min(self._number(packet.pts) - self._number(dts), MAX_DELAY)
 
@@ -247,7 +247,7 @@ def _opened(path: Path) -> av.container.InputContainer:
         return open_video(str(path))
     except (av.FFmpegError, OSError) as error:
         raise DatasetError(
-            f"{path} is damaged: {_reason_of(error)}; copy or download the dataset again"
+            f"{path} is damaged: {_reason_of(error)}. Copy or download the dataset again"
         ) from None
 
 

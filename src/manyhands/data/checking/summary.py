@@ -1,4 +1,4 @@
-"""What the values of a feature come to over many files: count, extremes and sum."""
+"""Summary of a feature's values over many files: count, extremes and sum."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Summary:
         return mean
 
     def folded(self, shape: tuple[int, ...]) -> "Summary | None":
-        """The same in the shape of a statistic, which may leave leading axes out; None if not."""
+        """The same in the shape of a statistic, with fewer leading axes; None if it cannot be."""
         arrays = (self.low, self.high, self.total)
         if math.prod(shape) == self.low.size:
             return Summary(self.num_frames, *(each.reshape(shape) for each in arrays))
@@ -33,7 +33,7 @@ class Summary:
         return Summary(self.num_frames, low.min(axis=0), high.max(axis=0), total.mean(axis=0))
 
     def joined(self, other: "Summary") -> "Summary":
-        """The summary of both parts."""
+        """The summary of both."""
         return Summary(
             self.num_frames + other.num_frames,
             np.minimum(self.low, other.low),
@@ -53,6 +53,6 @@ def summarize(values: np.ndarray) -> Summary:
 
 
 def joined(parts: Mapping[str, Summary], others: Mapping[str, Summary]) -> Summaries:
-    """Summaries of two parts of a dataset together."""
+    """Merge the summaries of two sets of files."""
     both = parts.keys() & others.keys()
     return {**parts, **others} | {key: parts[key].joined(others[key]) for key in both}

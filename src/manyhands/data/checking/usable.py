@@ -1,4 +1,4 @@
-"""What a check means for a run: frames, rows and episodes to leave out, or a refusal."""
+"""Consequences of a check for a run: frames, rows and episodes to skip, or an error."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ NO_OFFSET = np.zeros(1, np.int64)
 
 
 def bad_frames(result: CheckResult) -> dict[str, np.ndarray]:
-    """Frames of the whole dataset that cannot be used: by feature, their ranges of shape (n, 2).
+    """Frames of the complete dataset that cannot be used: by feature, their ranges of shape (n, 2).
 
     Raises if something is bad that no choice of frames avoids.
     """
@@ -35,7 +35,7 @@ def lost_episodes(result: CheckResult, source: Source) -> np.ndarray:
 
 
 def bad_rows(result: CheckResult, dataset: Dataset) -> np.ndarray:
-    """Rows of a dataset whose window of any feature it reads touches a bad frame, rising."""
+    """Rows of a dataset whose window of any feature it reads touches a bad frame, ascending."""
     is_bad = np.zeros(len(dataset), bool)
     for key, ranges in bad_frames(result).items():
         if key in dataset.reading.skip:
@@ -49,7 +49,7 @@ def bad_rows(result: CheckResult, dataset: Dataset) -> np.ndarray:
 
 
 def refusal(result: CheckResult, limit: int = 5) -> str:
-    """Why a run must not start on a dataset, and what can be done about it."""
+    """The error message of a dataset with faults, with its remedy."""
     bad = _bad(result)
     episodes = counted(len(result.bad_episodes), "episode")
     where = f", in {episodes}" if result.bad_episodes else ""
@@ -57,9 +57,9 @@ def refusal(result: CheckResult, limit: int = 5) -> str:
     lines += [f"  {finding.told}" for finding in bad[:limit]]
     if len(bad) > limit:
         lines.append(f"  and {len(bad) - limit} more")
-    remedy = f"run `manyhands doctor --dataset.root={result.root}` for all"
+    remedy = f"Run `manyhands doctor --dataset.root={result.root}` to list all"
     if all(finding.frames is not None for finding in bad):
-        remedy += ", or --dataset.on_bad=skip to leave these samples out"
+        remedy += ", or set --dataset.on_bad=skip to skip these samples"
     return "\n".join([*lines, remedy])
 
 

@@ -1,4 +1,4 @@
-"""The videos of a camera: are they what the metadata says, and can their frames be decoded."""
+"""Check the videos of a camera: consistent with the metadata, and decodable."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -39,12 +39,14 @@ class VideoFile:
     def _oddities(self, video: StrictVideo) -> Iterator[Finding]:
         declared = self.camera.feature.info.get("video.codec")
         if isinstance(declared, str) and declared != video.codec:
-            yield self._odd(f"the format is {video.codec}, but meta/info.json says {declared:.40}")
+            yield self._odd(
+                f"the codec is {video.codec}, but meta/info.json declares {declared:.40}"
+            )
         rate, fps = video.rate, self.camera.fps
         if rate is not None and abs(rate - fps) > _RATE_TOLERANCE * fps:
-            yield self._odd(f"it shows {rate:g} frames per second, but the dataset has {fps:g}")
+            yield self._odd(f"the video has {rate:g} fps, but the dataset has {fps:g} fps")
         elif not video.has_even_spacing:
-            yield self._odd("its frames do not follow each other at one distance")
+            yield self._odd("its frames are not evenly spaced in time")
 
     def _odd(self, message: str) -> Finding:
         return Finding(checks.VIDEOS, "warning", message, None, self.part.path, self.camera.key)
@@ -52,8 +54,8 @@ class VideoFile:
     def _faults(self, video: StrictVideo) -> Iterator[Finding]:
         reasons = self._reasons(video)
         if len(reasons) == self.part.num_frames and self._can_be_shown():
-            # An encoder that breaks the rules in every frame is another matter than damage.
-            yield self._odd("its frames break the rules of their format, but can be shown")
+            # An encoder that violates its specification in every frame is not damage.
+            yield self._odd("its frames violate the codec specification, but can be decoded")
             return
         told = {number: message_of(reason, self.part.root) for number, reason in reasons.items()}
         yield from self.part.of_frames(checks.VIDEOS, self.camera.key, told)

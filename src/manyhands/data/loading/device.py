@@ -1,4 +1,4 @@
-"""Batches out of their slots: to a GPU beside its work, or into memory of their own."""
+"""Copy batches out of their slots: to a GPU asynchronously, or into new memory."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ from manyhands.data.loading.leases import Lease, Leases
 from manyhands.types import Batch
 
 MAX_COPIES = 2
-"""Batches on their way to a GPU: one to be used next, one after it."""
+"""Copies to a GPU in flight: the next batch and the one after it."""
 
 
 class Copy(Protocol):
-    """A batch on its way out of a slot."""
+    """A copy of a batch out of a slot."""
 
     def is_done(self) -> bool:
         """Whether the slot has been read."""
@@ -29,7 +29,7 @@ class Copy(Protocol):
 
 
 def to_device(leases: Leases, device: torch.device) -> Iterator[Batch]:
-    """Batches on a GPU, copied while it works on those before; else in memory of their own."""
+    """Batches on a GPU, copied while it computes; else in memory of their own."""
     if device.type != "cuda":
         return copied_out(leases)
     cuda: Any = torch.cuda
@@ -37,7 +37,7 @@ def to_device(leases: Leases, device: torch.device) -> Iterator[Batch]:
 
 
 def copied_out(leases: Leases) -> Iterator[Batch]:
-    """Batches that stay as they are, whatever their slots hold next."""
+    """Batches that stay valid when their slots are reused."""
     with leases:
         for lease in leases:
             batch = {
@@ -49,14 +49,14 @@ def copied_out(leases: Leases) -> Iterator[Batch]:
 
 
 def copied_ahead(leases: Leases, start_copy: Callable[[Lease], Copy]) -> Iterator[Batch]:
-    """Batches whose copies begin before they are asked for; nobody waits for one that is late."""
+    """Batches whose copies start ahead; a late one blocks nothing."""
     with leases, _Pipeline(leases, start_copy) as pipeline:
         while (copy := pipeline.next_copy()) is not None:
             yield copy.hand_over()
 
 
 class _Pipeline:
-    """Copies under way, and the slots that they still read."""
+    """Copies in flight, and the slots that they still read."""
 
     def __init__(self, leases: Leases, start_copy: Callable[[Lease], Copy]) -> None:
         self._leases = leases
@@ -68,7 +68,7 @@ class _Pipeline:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The memory of the slots is about to go.
+        # The memory of the slots is about to be freed.
         for copy, _lease in self._lent:
             copy.wait()
 
@@ -99,7 +99,7 @@ class _Pipeline:
 
 
 class _CudaCopy:
-    """A copy that a stream of its own makes."""
+    """A copy on its own CUDA stream."""
 
     def __init__(self, stream: torch.cuda.Stream, lease: Lease) -> None:
         self._lease = lease

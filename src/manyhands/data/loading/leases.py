@@ -24,7 +24,7 @@ class Lease:
 
 
 class Leases:
-    """Lends batches; at least one of the slots must be free whenever the next is asked for."""
+    """Lends batches; at least one slot must be free for the next batch."""
 
     def __init__(self, rows: Iterator[np.ndarray], slots: Slots, readers: Readers) -> None:
         self._rows = rows
@@ -39,7 +39,7 @@ class Leases:
 
     def __next__(self) -> Lease:
         if not self._requested:
-            assert self._free, "every slot is lent out"
+            assert self._free, "every slot is in use"
             raise StopIteration
         try:
             objects = self._readers.answer()
@@ -55,11 +55,11 @@ class Leases:
         self.close()
 
     def is_ready(self) -> bool:
-        """Whether the next batch can be had without waiting."""
+        """Whether the next batch is ready."""
         return bool(self._requested) and self._readers.is_ready()
 
     def close(self) -> None:
-        """Read no more and give the memory back; no copy of a slot may be under way."""
+        """Stop reading and free the memory; no copy of a slot may be in flight."""
         self._stop()
         self._slots.close()
 

@@ -1,4 +1,4 @@
-"""The process that others are forked off: it imports once what all of them need.
+"""The fork server: it imports once what all worker processes need.
 
 Nothing here imports torch, so that the server can begin before anything else does.
 """
@@ -17,21 +17,21 @@ PRELOADED = (
     "manyhands.data.loading.workers",
     "manyhands.data.mixture",
 )
-"""What loader processes run, and those that check and decode.
+"""Modules that loader, check and decoding processes need.
 
-Whoever is first starts the server for all, and it imports nothing more after that.
+The first user starts the server for all; it imports nothing more after that.
 """
 
 
 def num_loaders(asked: int | None, num_ranks: int) -> int:
-    """Loader processes of each rank of a machine; by default a rank keeps a core for training."""
+    """Loader processes per rank; by default each rank reserves a core for training."""
     if asked is not None:
         return asked
     return max(0, min(MAX_AUTOMATIC_LOADERS, num_cores() // num_ranks - 1))
 
 
 def starting_by(method: str, *modules: str) -> Any:
-    """What starts processes; those forked off a server find these modules imported as well."""
+    """A multiprocessing context; its fork server imports these modules as well."""
     context: Any = multiprocessing.get_context(method)
     context.set_forkserver_preload([*PRELOADED, *modules])
     return context

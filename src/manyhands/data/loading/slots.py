@@ -37,7 +37,7 @@ class Slots:
         self._descriptor = _anonymous_file() if descriptor is None else descriptor
         self._undo = ExitStack()
         self._undo.callback(os.close, self._descriptor)
-        # Whoever drops the slots without closing them loses nothing; a program that ends neither.
+        # Slots that are dropped without closing, also at exit, leak nothing.
         self._close = weakref.finalize(self, self._undo.close)
         self._close.atexit = False
         self._rows_bytes = _aligned(num_slots * num_samples * ROW.itemsize)
@@ -47,7 +47,7 @@ class Slots:
         self._memory = np.frombuffer(mmap.mmap(self._descriptor, self.num_bytes), np.uint8)
 
     def rows(self, slot: int) -> np.ndarray:
-        """Where the rows to be read into a slot stand."""
+        """The rows to be read into a slot."""
         start = slot * self.num_samples * ROW.itemsize
         return np.ndarray((self.num_samples,), ROW, self._memory.data, start)
 
@@ -74,13 +74,13 @@ class Slots:
         }
 
     def pin(self) -> bool:
-        """Page-lock the memory, so that a GPU copies from it by itself; tell whether it worked."""
+        """Page-lock (pin) the memory for asynchronous copies; return whether it worked."""
         if not torch.cuda.is_available():
             return False
         cuda: Any = torch.cuda
         runtime, address = cuda.cudart(), self._memory.ctypes.data
         if int(runtime.cudaHostRegister(address, self.num_bytes, 0)) != 0:
-            # The runtime keeps the error for whoever launches the next kernel: let that be us.
+            # CUDA reports the error at the next kernel launch: clear it here.
             with suppress(RuntimeError):
                 torch.ones(1, device="cuda").add_(1)
             return False
@@ -88,7 +88,7 @@ class Slots:
         return True
 
     def close(self) -> None:
-        """Give the memory back; what still shows a slot keeps it as long as it needs it."""
+        """Free the memory; views of a slot hold it as long as they live."""
         self._close()
         self._memory = np.empty(0, np.uint8)
 
@@ -99,7 +99,7 @@ class Slots:
 
 
 class _Place(NamedTuple):
-    """Where in a slot an array lies."""
+    """Location of an array in a slot."""
 
     start: int
     end: int
@@ -131,7 +131,7 @@ def _aligned(size: int) -> int:
 
 def _anonymous_file() -> int:
     """A descriptor of memory without a name or, where the system has no such thing, of a file."""
-    # Unlike /dev/shm, which containers keep small, such memory is limited by the machine's alone.
+    # Unlike /dev/shm, which is small in containers, such memory is limited by the machine's alone.
     with suppress(AttributeError, OSError):
         return os.memfd_create("manyhands-batches")
     with tempfile.TemporaryFile() as file:

@@ -18,12 +18,12 @@ from manyhands.types import Batch
 
 CPU = torch.device("cpu")
 RAM_SHARE = 0.25
-"""The part of the memory for loading that batches read ahead may take."""
+"""The fraction of the loading memory that prefetched batches may use."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """The part of every global batch that one rank reads; ranks differ by one sample at most."""
+    """The local batch of one rank; ranks differ by one sample at most."""
 
     rank: int
     num_ranks: int
@@ -34,7 +34,7 @@ class Share:
 
     @property
     def own(self) -> slice:
-        """Where this rank's samples lie in a global batch."""
+        """This rank's slice of a global batch."""
         return even_slice(self.samples_per_step, self.rank, self.num_ranks)
 
     @property
@@ -60,19 +60,19 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Loading:
-    """How batches are prepared; it changes how fast they come, never what they hold."""
+    """Loader settings; they change the speed of batches, never their content."""
 
     num_workers: int | None = None
-    """Loader processes per rank; None chooses from the cores at hand."""
+    """Loader processes per rank; None chooses from the available cores."""
     prefetch_factor: int = 4
     """Batches each loader process prepares ahead."""
     multiprocessing_context: str = FORKSERVER
     pin_memory: bool = False
-    """Page-lock the memory batches are read into: a GPU then copies them by itself."""
+    """Page-lock (pin) the memory of batches for asynchronous copies to a GPU."""
     num_ranks_per_node: int = 1
     """Ranks that share this machine's cores."""
     max_ram_bytes: int | None = None
-    """Memory this rank's loading may take; None sets no limit."""
+    """Memory limit of this rank's loading; None sets no limit."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class SampleStream:
     share: Share
     loading: Loading
     device: torch.device = CPU
-    """Where batches are delivered."""
+    """Device of the batches."""
 
     def starting_at(self, position: int) -> Iterator[Batch]:
         """Batches from a position of the order, which counts samples of all ranks together."""
@@ -97,7 +97,7 @@ class SampleStream:
         return self.order.indices(position + own.start, position + own.stop)
 
     def batches_over(self, rows: np.ndarray, batch_size: int) -> Iterator[Batch]:
-        """Batches of the given rows, in their order; the last one holds what is left."""
+        """Batches of the given rows, in their order; the last one has the remainder."""
         parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
         num_workers = min(resolve_num_workers(self.loading), len(parts))
         return self._read(iter(parts), batch_size, num_workers)

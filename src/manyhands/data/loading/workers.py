@@ -1,4 +1,4 @@
-"""Loader processes: each fills the slots it is told to and answers with what is not an array."""
+"""Loader processes: each fills requested slots and answers with what is not an array."""
 
 import multiprocessing
 import os
@@ -22,12 +22,12 @@ from manyhands.data.loading.slots import Slots
 from manyhands.errors import EnvironmentFault, UserError
 
 GRACE_S = 2.0
-"""How long a process may finish what it is reading when nobody needs it anymore."""
+"""How long a process may finish its read when it is stopped."""
 ORPHAN_CHECK_S = 0.5
 JOB_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 Objects = dict[str, list[object]]
-"""What a batch holds beside arrays: lists of texts, by key."""
+"""Values of a batch that are not arrays: lists of strings, by key."""
 
 
 class Request(NamedTuple):
@@ -38,29 +38,29 @@ class Request(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """The traceback of an error nobody expected."""
+    """The traceback of an unexpected error."""
 
     text: str
 
 
 class Readers(Protocol):
-    """Whoever fills slots."""
+    """Fills slots."""
 
     def request(self, request: Request) -> None:
         """Ask for a slot to be filled."""
 
     def answer(self) -> Objects:
-        """What belongs to the oldest request that is not answered yet; its slot is filled then."""
+        """Answer the oldest open request; its slot is then filled."""
 
     def is_ready(self) -> bool:
-        """Whether the next answer can be had without waiting."""
+        """Whether the next answer is ready."""
 
     def close(self) -> None:
         """Read no more."""
 
 
 class NoWorkers:
-    """Reads in this process, when the answer is asked for."""
+    """Reads in this process, when the answer is requested."""
 
     def __init__(self, source: BatchSource, slots: Slots) -> None:
         self._source = source
@@ -68,7 +68,7 @@ class NoWorkers:
         self._requests: deque[Request] = deque()
 
     def request(self, request: Request) -> None:
-        """Note what is asked for."""
+        """Queue a request."""
         self._requests.append(request)
 
     def answer(self) -> Objects:
@@ -76,7 +76,7 @@ class NoWorkers:
         return _fill(self._source, self._slots, self._requests.popleft())
 
     def is_ready(self) -> bool:
-        """Never: reading begins when it is asked for."""
+        """Never: reading begins on request."""
         return False
 
     def close(self) -> None:
@@ -115,12 +115,12 @@ class Workers:
         """Give the worker whose turn it is something to read."""
         worker = self._num_requested % len(self._connections)
         self._num_requested += 1
-        # That a worker died is told when its answer is due: what it finished still counts.
+        # A dead worker is reported at its answer: what it finished still counts.
         with suppress(ConnectionError):
             self._connections[worker].send(request)
 
     def answer(self) -> Objects:
-        """Wait for the oldest request to be fulfilled; raises what went wrong on the way."""
+        """Wait for the oldest request to be fulfilled; raises the worker's error."""
         worker = self._num_answered % len(self._connections)
         self._num_answered += 1
         try:
@@ -149,13 +149,13 @@ class Workers:
         code = process.exitcode
         told = f"loader process {worker} of {len(self._processes)}, counted from 0, "
         if code is None or code >= 0:
-            return RuntimeError(f"{told}ended without an answer, with exit code {code}")
-        told += f"was ended by signal {-code} ({signal.strsignal(-code)})"
+            return RuntimeError(f"{told}exited with code {code} without an answer")
+        told += f"was killed by signal {-code} ({signal.strsignal(-code)})"
         if -code not in (signal.SIGKILL, signal.SIGBUS):
             return RuntimeError(told)
         return EnvironmentFault(
-            f"{told}: most likely the machine ran out of memory; "
-            "lower --num_workers, --prefetch_factor, --batch_size or --max_ram"
+            f"{told}, probably out of memory. Lower --num_workers, --prefetch_factor, "
+            "--batch_size or --max_ram"
         )
 
 
@@ -174,7 +174,7 @@ def _end(connections: list["Connection[Any, Any]"], processes: list[BaseProcess]
 
 
 def _serve(connection: "Connection[Any, Any]", source: BatchSource, slots: Slots) -> None:
-    """What a loader process does until it is told to end, or its rank is gone."""
+    """Main loop of a loader process, until it is stopped or its rank is gone."""
     try:
         _settle()
         for request in iter(connection.recv, None):
@@ -183,13 +183,13 @@ def _serve(connection: "Connection[Any, Any]", source: BatchSource, slots: Slots
         connection.send(Crash(traceback.format_exc()))
         raise
     finally:
-        # Without a word, and without tearing down libraries that may be at work: all is said.
+        # Exit without tearing down libraries that may be at work: all answers are sent.
         os._exit(0)
 
 
 def _settle() -> None:
     """Make this process live exactly as long as its rank wants it to."""
-    # Signals may be sent to the whole job: the rank still needs batches until it has saved.
+    # Signals may reach the complete job: the rank still needs batches until it has saved.
     for number in JOB_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_rank, daemon=True).start()
@@ -201,7 +201,7 @@ def _end_with_the_rank() -> None:
     rank = multiprocessing.parent_process()
     assert rank is not None
     is_child = os.getppid() == rank.pid
-    # The pipe that tells of a death is held open by whatever the rank forked later, but its own
+    # The pipe that signals a death is held open by whatever the rank forked later, but its own
     # children get another parent. One forked off a server is no child: its server may die first.
     while rank.is_alive() and is_child == (os.getppid() == rank.pid):
         time.sleep(ORPHAN_CHECK_S)
@@ -209,7 +209,7 @@ def _end_with_the_rank() -> None:
 
 
 def _answer(source: BatchSource, slots: Slots, request: Request) -> Objects | UserError:
-    """A user's mistake travels as a value, so that its message arrives whole."""
+    """A user error is sent as a value, so that its message arrives complete."""
     try:
         return _fill(source, slots, request)
     except UserError as error:

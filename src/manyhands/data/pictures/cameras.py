@@ -1,4 +1,4 @@
-"""Cameras of a dataset: pictures stored in the table, or the frames of video files."""
+"""Cameras of a dataset: images stored in the table, or the frames of video files."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from manyhands.lerobot_format.tables import check_is_file
 
 
 class CameraColumn:
-    """A camera whose pictures are decoded whenever they are asked for."""
+    """A camera whose images are decoded on request."""
 
     def __init__(self, source: PictureSource, drops_single_axis: bool) -> None:
         self.shape = source.shape
@@ -24,12 +24,12 @@ class CameraColumn:
         self._source = source
 
     def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
-        """Pictures with their channels first; every frame is decoded once."""
+        """Images with their channels first; every frame is decoded once."""
         decode_into(self._source, frames, out)
 
 
 def decode_into(source: PictureSource, frames: np.ndarray, out: np.ndarray) -> None:
-    """Write the pictures of an array of frames into `out`; equal frames are decoded once."""
+    """Write the images of an array of frames into `out`; equal frames are decoded once."""
     places = out.reshape(-1, *source.shape)
     distinct, inverse, counts = np.unique(frames, return_inverse=True, return_counts=True)
     # The places of each distinct frame, one behind the other.
@@ -58,13 +58,13 @@ class VideoPictures:
         self._reader = VideoReader(info.fps, FrameForm(form.video_pixels, form.size))
 
     def layout(self) -> bytes:
-        """Where in which file every episode's frames lie."""
+        """File and position of every episode's frames."""
         parts = (self._episodes.from_index, self._files, self._shifts)
         form = f"{self._form!r} {self._fps}".encode()
         return b"".join([form, *(part.tobytes() for part in parts)])
 
     def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
-        """Pictures with their channels first."""
+        """Images with their channels first."""
         places = self._episodes.places(frames)
         files, numbers = self._files[places], frames + self._shifts[places]
         runs = np.split(np.arange(len(frames)), np.flatnonzero(np.diff(files)) + 1)
@@ -75,7 +75,7 @@ class VideoPictures:
 
 
 class StoredPictures:
-    """A camera whose pictures are stored in the table as PNG, JPEG or TIFF."""
+    """A camera whose images are stored in the table as PNG, JPEG or TIFF."""
 
     def __init__(self, source: Source, key: str, form: PictureForm) -> None:
         self.shape, self.dtype = form.shape, form.dtype
@@ -85,15 +85,15 @@ class StoredPictures:
         self._stored = StoredBytes(source)
 
     def layout(self) -> bytes:
-        """Where in which file every episode's frames lie."""
+        """File and position of every episode's frames."""
         return b"".join([repr(self._form).encode(), self._key.encode(), self._stored.layout()])
 
     def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
-        """Pictures with their channels first."""
+        """Images with their channels first."""
         for path, encoded in self._stored.read(self._key, frames):
             where = f"{path}, {self._key}"
             try:
                 pixels = decode_image(encoded, self._form.stored_pixels, self._form.size)
             except ValueError as error:
-                raise DatasetError(f"{where}: a picture cannot be decoded: {error}") from None
+                raise DatasetError(f"{where}: cannot decode an image: {error}") from None
             yield checked(self._form.delivered(pixels, is_video=False), self._form, where)

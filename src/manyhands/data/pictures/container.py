@@ -4,12 +4,12 @@ from typing import IO, Any
 
 import av
 
-# Up to release 18 PyAV reads all texts of a file and fails at one that is damaged.
+# Up to release 18 PyAV reads all strings of a file and fails at one that is damaged.
 _MAJOR = int(av.__version__.split(".")[0])
 _TEXTS: dict[str, Any] = {"metadata_errors": "replace"} if _MAJOR < 19 else {}
 
 
 def open_video(file: str | IO[bytes]) -> av.container.InputContainer:
-    """A video file or the bytes of one; raises what FFmpeg has against it."""
+    """Open a video file or its bytes; raises FFmpeg's error."""
     container: av.container.InputContainer = av.open(file, "r", **_TEXTS)
     return container

@@ -1,4 +1,4 @@
-"""Video clips encoded in memory, and files that clips are appended to without encoding again."""
+"""Encode video clips in memory, and append clips to files without re-encoding."""
 
 import io
 import os
@@ -45,7 +45,7 @@ class ClipEncoder:
             stream.codec_context.open()
 
     def add(self, pixels: np.ndarray) -> None:
-        """Append a picture (height, width, 3) of uint8."""
+        """Append an image (height, width, 3) of uint8."""
         frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
         self._encode(frame)
         self.num_frames += 1
@@ -56,11 +56,11 @@ class ClipEncoder:
         self._container.close()
         self._buffer.seek(0)
         clip = EncodedVideo(self._buffer, self._fps).cut(0, self.num_frames)
-        assert clip is not None, "an encoder begins with a keyframe and leaves no frame out"
+        assert clip is not None, "the clip has no keyframe at its start, or skips a frame"
         return clip
 
     def abandon(self) -> None:
-        """Want no clip after all; an encoder that is not told the end complains aloud."""
+        """Discard the clip; an encoder that is not flushed prints warnings."""
         with suppress(DatasetError):
             self._encode(None)
 
@@ -75,7 +75,7 @@ class ClipEncoder:
             yield
         except av.FFmpegError as error:
             size = f"{self._stream.width}x{self._stream.height}"
-            raise DatasetError(f"a video of {size} cannot be encoded: {error.strerror}") from None
+            raise DatasetError(f"cannot encode a video of {size}: {error.strerror}") from None
 
 
 class ClipFile:
@@ -149,7 +149,7 @@ def has_av1() -> bool:
 
 
 def stream_facts(fps: int, height: int, width: int) -> dict[str, Any]:
-    """What `meta/info.json` says about a camera's videos."""
+    """Entries of `meta/info.json` about a camera's videos."""
     return {
         "video.height": height,
         "video.width": width,

@@ -1,4 +1,4 @@
-"""How a camera's pictures are delivered: colors as bytes, depth as distances, in a chosen size."""
+"""How a camera's images are delivered: colors as bytes, depth as distances, in a chosen size."""
 
 from dataclasses import dataclass
 
@@ -22,14 +22,14 @@ class ColorForm:
     shape: tuple[int, ...]
     """Channels, height, width as delivered."""
     size: Size | None
-    """What pictures are resized to; None leaves them as they are recorded."""
+    """Size that images are resized to; None keeps the recorded size."""
     dtype = np.dtype(np.uint8)
     video_pixels = "rgb24"
-    """The pixel format, in FFmpeg's words, that a video frame is turned into."""
+    """FFmpeg's pixel format that a video frame is converted to."""
 
     @property
     def stored_pixels(self) -> str | None:
-        """The same for a picture in the table, or a ValueError; None leaves it as it is stored."""
+        """The same for an image in the table, or a ValueError; None keeps the stored format."""
         if self.shape[0] not in _STORED_COLORS:
             raise ValueError(f"meta/info.json declares {self.shape[0]} channels")
         return _STORED_COLORS[self.shape[0]]
@@ -47,7 +47,7 @@ class DepthForm:
     size: Size | None
     feature: Feature
     unit: str
-    """What is delivered: m or mm."""
+    """Delivered unit: m or mm."""
     dtype = np.dtype(np.float32)
     video_pixels = "gray12le"
     stored_pixels = None
@@ -68,11 +68,11 @@ class DepthForm:
 
 
 PictureForm = ColorForm | DepthForm
-"""What becomes of a decoded picture."""
+"""Conversion of a decoded image."""
 
 
 def form_of(feature: Feature, size: Size | None = None, depth_unit: str = "mm") -> PictureForm:
-    """The form in which a camera's pictures are delivered."""
+    """The form in which a camera's images are delivered."""
     shape = feature.channel_first_shape
     if size is not None:
         shape = (shape[0], *size)
@@ -82,17 +82,17 @@ def form_of(feature: Feature, size: Size | None = None, depth_unit: str = "mm") 
 
 
 def depth_factor(feature: Feature, unit: str) -> float:
-    """What turns recorded distances into those of a unit; one where none was recorded."""
+    """Factor from recorded distances to a unit; 1 if no unit was recorded."""
     recorded = feature.depth_unit or unit
     return _METERS[recorded] / _METERS[unit]
 
 
 def checked(picture: np.ndarray, form: PictureForm, where: str) -> np.ndarray:
-    """A picture as delivered, which must have the shape that was declared."""
+    """An image as delivered, which must have the shape that was declared."""
     if picture.shape != form.shape:
         seen, declared = ("x".join(map(str, sizes)) for sizes in (picture.shape, form.shape))
         raise DatasetError(
-            f"{where}: a picture is {seen} (channels x height x width), "
-            f"but meta/info.json declares {declared}"
+            f"{where}: an image is {seen} (channels x height x width), but meta/info.json "
+            f"declares {declared}"
         )
     return picture

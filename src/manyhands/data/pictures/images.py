@@ -1,4 +1,4 @@
-"""Single pictures as the bytes of a PNG, JPEG or TIFF file, to and from arrays."""
+"""Single images as the bytes of a PNG, JPEG or TIFF file, to and from arrays."""
 
 from fractions import Fraction
 
@@ -28,9 +28,9 @@ def decode_image(
     size: tuple[int, int] | None = None,
     is_strict: bool = False,
 ) -> np.ndarray:
-    """The picture (height, width, channels) in a file's bytes; a ValueError says why there is none.
+    """The image (height, width, channels) in a file's bytes; raises ValueError if there is none.
 
-    `pixels` is a format in FFmpeg's words, None for the one that is stored. A strict decoder
+    `pixels` is a pixel format of FFmpeg, None for the stored one. A strict decoder
     compares checksums and hides no damage.
     """
     if is_float_tiff(encoded):
@@ -48,7 +48,7 @@ def decode_image(
 def _decoded(encoded: bytes, options: dict[str, str]) -> av.VideoFrame:
     codec = next((name for start, name in _SIGNATURES.items() if encoded.startswith(start)), None)
     if codec is None:
-        raise ValueError(f"neither PNG, JPEG nor TIFF: the bytes begin {encoded[:4]!r}")
+        raise ValueError(f"not PNG, JPEG or TIFF: the bytes start with {encoded[:4]!r}")
     decoder = av.CodecContext.create(codec, "r")
     assert isinstance(decoder, av.VideoCodecContext)
     decoder.thread_count = 1
@@ -58,12 +58,12 @@ def _decoded(encoded: bytes, options: dict[str, str]) -> av.VideoFrame:
     except av.FFmpegError as error:
         raise ValueError(error.strerror) from None
     if not frames:
-        raise ValueError("the bytes end before the picture does")
+        raise ValueError("the image is truncated")
     return frames[0]
 
 
 def encode_png(pixels: np.ndarray) -> bytes:
-    """A complete PNG file for a picture."""
+    """A complete PNG file for an image."""
     height, width, channels = pixels.shape
     pixel_format = _PIXEL_FORMATS[channels]
     encoder = av.CodecContext.create("png", "w")

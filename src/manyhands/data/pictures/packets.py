@@ -15,11 +15,11 @@ from manyhands.data.pictures.container import open_video
 from manyhands.data.pictures.video import MAX_DELAY
 from manyhands.errors import DatasetError
 
-# Times beyond this are those of no file.
+# No file has times beyond this.
 _LAST_TICK = 2**62
-# The kinds of NAL unit with which a decoder forgets all earlier frames, and the bits that say it.
+# The NAL unit types that reset a decoder, and the bits that encode them.
 _FRESH_STARTS = {"h264": (0x1F, 0, {5}), "hevc": (0x3F, 1, {16, 17, 18, 19, 20})}
-# Where the header of such a stream tells how many bytes the length of a unit takes.
+# Position in the stream's header of the size of a unit's length field.
 _LENGTH_SIZES = {"h264": 4, "hevc": 21}
 
 
@@ -32,11 +32,11 @@ class Clip:
     packets: list["av.Packet[Any]"]
     """The frames in the order of decoding; the first is a keyframe."""
     numbers: list[int]
-    """Each packet's place in the order of showing, from 0."""
+    """Each packet's index in presentation order, from 0."""
 
     @property
     def num_frames(self) -> int:
-        """Frames to show."""
+        """Number of frames."""
         return len(self.packets)
 
     @property
@@ -46,12 +46,12 @@ class Clip:
 
     @cached_property
     def delay(self) -> int:
-        """Frames a decoder must be ahead so that every frame is there when it is shown."""
+        """Frames a decoder must be ahead so that every frame is ready at its presentation time."""
         return max(place - number for place, number in enumerate(self.numbers))
 
     @cached_property
     def encoding(self) -> tuple[Any, ...]:
-        """What clips in one file must have in common."""
+        """Properties that clips in one file must share."""
         context = self.stream.codec_context
         return (context.name, context.width, context.height, context.pix_fmt, context.extradata)
 
@@ -78,20 +78,20 @@ class EncodedVideo:
             self._container = open_video(opened)
         except FileNotFoundError:
             raise DatasetError(
-                f"{self._name} is missing; copy or download the dataset again"
+                f"{self._name} is missing. Copy or download the dataset again"
             ) from None
         except (av.FFmpegError, OSError) as error:
             raise self._damaged(error) from None
         streams = self._container.streams.video
         if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{self._name} holds no video of a known codec")
+            raise DatasetError(f"{self._name} contains no video stream of a known codec")
         self._stream = streams[0]
         assert self._stream.time_base is not None
         self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
         self._start = self._stream.start_time or 0
 
     def close(self) -> None:
-        """Give the file back; clips that were cut from it are lost."""
+        """Close the file; clips that were cut from it become invalid."""
         self._container.close()
 
     def cut(self, first: int, num_frames: int) -> Clip | None:
@@ -107,7 +107,7 @@ class EncodedVideo:
 
     def _packets_from(self, first: int) -> Iterator["av.Packet[Any]"]:
         """Packets in the order of decoding, from the keyframe that is shown as frame `first`."""
-        # Containers seek by the time of decoding, which may be earlier than the time asked for.
+        # Containers seek by the time of decoding, which may be earlier than the requested time.
         target = self._start + round((first - MAX_DELAY) * self._ticks_per_frame)
         self._container.seek(min(target, _LAST_TICK), stream=self._stream)
         is_found = False
@@ -123,14 +123,14 @@ class EncodedVideo:
 
     def _number(self, packet: "av.Packet[Any]") -> int:
         assert packet.pts is not None
-        # Rounded in whole numbers, as fractions would take longer than the copying does.
+        # Rounded in integers, as fractions would take longer than the copying does.
         ticks, frames = self._ticks_per_frame.as_integer_ratio()
         return (2 * frames * (packet.pts - self._start) + ticks) // (2 * ticks)
 
     def _damaged(self, error: av.FFmpegError | OSError) -> DatasetError:
         reason = error.strerror or error
         return DatasetError(
-            f"{self._name} is damaged: {reason}; copy or download the dataset again"
+            f"{self._name} is damaged: {reason}. Copy or download the dataset again"
         )
 
 

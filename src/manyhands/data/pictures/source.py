@@ -1,4 +1,4 @@
-"""Where the pictures of a camera come from."""
+"""Source of a camera's images."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,20 +8,20 @@ import numpy as np
 
 
 class PictureSource(Protocol):
-    """The pictures of one camera by frame, as they are recorded."""
+    """The images of one camera by frame, as they are recorded."""
 
     shape: tuple[int, ...]
     """Channels, height, width."""
     dtype: np.dtype
-    """uint8; float32 where pictures hold distances."""
+    """uint8; float32 where images hold distances."""
     paths: list[Path]
-    """Files that hold the pictures; those of episodes that are not chosen may be missing."""
+    """Files that hold the images; those of episodes that are not chosen may be missing."""
 
     def layout(self) -> bytes:
-        """What says where in those files a frame lies and what becomes of it."""
+        """Describes the location of every frame in those files and its conversion."""
 
     def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
-        """Decoded pictures of that shape in the order of `frames`, which must rise.
+        """Decoded images of that shape in the order of `frames`, which must be ascending.
 
-        A frame is a number in the whole dataset, whichever episodes are chosen.
+        A frame is a number in the complete dataset, whichever episodes are chosen.
         """

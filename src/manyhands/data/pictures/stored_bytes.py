@@ -1,4 +1,4 @@
-"""Encoded pictures inside the data files, read a row group at a time when they are needed."""
+"""Encoded images inside the data files, read a row group at a time when they are needed."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _MAX_HELD_BYTES = 256 * 1024**2
 
 
 class StoredBytes:
-    """Binary columns of the data files; keeps the row groups read last."""
+    """Binary columns of the data files; caches the row groups read last."""
 
     def __init__(self, source: Source) -> None:
         episodes = source.meta.episodes
@@ -31,7 +31,7 @@ class StoredBytes:
         self._held_bytes = 0
 
     def layout(self) -> bytes:
-        """Where in which file every episode's rows lie."""
+        """File and position of every episode's rows."""
         parts = (self._episodes.from_index, self._files, self._shifts)
         return b"".join(part.tobytes() for part in parts)
 
@@ -47,7 +47,7 @@ class StoredBytes:
         start = int(group_ends[group - 1]) if group else 0
         encoded = picture_bytes(self._group(key, file, group)[row - start].as_py())
         if encoded is None:
-            raise DatasetError(f"{self._paths[file]}, {key}: row {row} holds no picture")
+            raise DatasetError(f"{self._paths[file]}, {key}: row {row} has no image")
         return encoded
 
     def _footer(self, file: int) -> tuple[pq.FileMetaData, np.ndarray]:
@@ -73,6 +73,6 @@ class StoredBytes:
 
 
 def picture_bytes(value: object) -> bytes | None:
-    """The encoded picture in an entry of a table, with or without its name beside it."""
+    """The encoded image in an entry of a table, with or without its name beside it."""
     encoded = value.get("bytes") if isinstance(value, dict) else value
     return encoded if isinstance(encoded, bytes) else None

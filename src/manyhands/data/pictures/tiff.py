@@ -20,10 +20,10 @@ def is_float_tiff(encoded: bytes) -> bool:
 
 
 def read_float_tiff(encoded: bytes) -> np.ndarray:
-    """The values (height, width) of an uncompressed file; a ValueError says why there are none."""
+    """The values (height, width) of an uncompressed file; raises ValueError if there are none."""
     tags = _tags(encoded)
     if tags.get(_BITS) != [32] or tags.get(_COMPRESSION, [_UNCOMPRESSED]) != [_UNCOMPRESSED]:
-        raise ValueError("a TIFF file of floats must hold 32 bits each, without compression")
+        raise ValueError("a float TIFF must be 32-bit and uncompressed")
     try:
         (width,), (height,) = tags[_WIDTH], tags[_HEIGHT]
         strips = zip(tags[_STRIP_OFFSETS], tags[_STRIP_SIZES], strict=True)

@@ -1,6 +1,6 @@
 """Video frames by number.
 
-A frame is asked for by its number in the file, never by a time: numbers do not round. The colors
+A frame is requested by its number in the file, never by a time: numbers do not round. The colors
 are those of swscale's plain C path, the same on every processor and in every FFmpeg.
 """
 
@@ -32,11 +32,11 @@ MAX_DELAY = 16
 
 @dataclass(frozen=True)
 class FrameForm:
-    """How frames are wanted: as FFmpeg names their pixels, and in which size."""
+    """Output format of frames: FFmpeg's pixel format, and the size."""
 
     pixels: str = "rgb24"
     size: tuple[int, int] | None = None
-    """Height and width; None as they are recorded."""
+    """Height and width; None for the recorded size."""
 
     def of(self, frame: av.VideoFrame, scaler: VideoReformatter) -> np.ndarray:
         """A decoded frame in this form."""
@@ -55,7 +55,7 @@ class FrameForm:
 
 
 class VideoReader:
-    """Frames of many files; keeps the latest ones open, each process its own."""
+    """Frames of many files; each process keeps its latest files open."""
 
     def __init__(self, fps: float, form: FrameForm | None = None) -> None:
         self._fps = fps
@@ -63,7 +63,7 @@ class VideoReader:
         self._forget()
 
     def frames(self, path: Path, numbers: np.ndarray) -> Iterator[np.ndarray]:
-        """Frames (height, width, channels) of a file; `numbers` must rise."""
+        """Frames (height, width, channels) of a file; `numbers` must be ascending."""
         video = self._opened(path)
         for number in numbers.tolist():
             yield video.frame(number)
@@ -91,21 +91,21 @@ class VideoReader:
 
 
 class _OpenVideo:
-    """One file, the place its decoder has come to, and how far keyframes lie apart."""
+    """One file, the position of its decoder, and the distance of its keyframes."""
 
     def __init__(self, path: Path, fps: float, form: FrameForm) -> None:
         self._path = path
         self._form = form
         try:
-            # Remarks in a file may be in any encoding, or damaged.
+            # Metadata strings of a file may be in any encoding, or damaged.
             self._container = open_video(str(path))
         except FileNotFoundError:
-            raise DatasetError(f"{path} is missing; copy or download the dataset again") from None
+            raise DatasetError(f"{path} is missing. Copy or download the dataset again") from None
         except (av.FFmpegError, OSError) as error:
             raise self._damaged(error) from None
         streams = self._container.streams.video
         if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{path} holds no video of a known codec")
+            raise DatasetError(f"{path} contains no video stream of a known codec")
         self._stream = streams[0]
         self._stream.codec_context.thread_count = 1
         assert self._stream.time_base is not None
@@ -117,11 +117,11 @@ class _OpenVideo:
         self._keyframe_distance = 1
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._container.close()
 
     def frame(self, number: int) -> np.ndarray:
-        """One frame in the form that is wanted."""
+        """One frame in the output format."""
         try:
             return self._form.of(self._reach(number), self._scaler)
         except (av.FFmpegError, OSError) as error:
@@ -129,18 +129,18 @@ class _OpenVideo:
             raise self._damaged(error, f" at frame {number}") from None
 
     def _reach(self, number: int) -> av.VideoFrame:
-        # Decoding on is cheaper than a jump to a keyframe from where as much must be decoded.
+        # Decoding forward is cheaper than a seek to a keyframe that saves no frames.
         if self._place is None or not 0 < number - self._place <= self._keyframe_distance:
             self._jump(number)
         frame = self._decode_on(number)
         if frame is None:
-            # Jumps go by the time of decoding: a frame shown before its keyframe lies further back.
+            # Seeks go by decoding time: a frame shown before its keyframe is further back.
             self._jump(max(number - MAX_DELAY, 0))
             frame = self._decode_on(number)
         if frame is None:
             raise DatasetError(
                 f"{self._path} has no frame {number}: it is damaged, or shorter than "
-                "meta/episodes says; copy or download the dataset again"
+                "meta/episodes declares. Copy or download the dataset again"
             )
         return frame
 
@@ -171,5 +171,5 @@ class _OpenVideo:
     def _damaged(self, error: av.FFmpegError | OSError, where: str = "") -> DatasetError:
         reason = error.strerror or error
         return DatasetError(
-            f"{self._path} is damaged{where}: {reason}; copy or download the dataset again"
+            f"{self._path} is damaged{where}: {reason}. Copy or download the dataset again"
         )

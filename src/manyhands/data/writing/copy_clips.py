@@ -1,4 +1,4 @@
-"""The videos of one camera by episode, as they were encoded wherever that can be."""
+"""The videos of one camera by episode, copied as encoded wherever possible."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from manyhands.errors import DatasetError
 
 
 class CameraClips:
-    """Clips of a dataset's camera; keeps the file open that it cut from last."""
+    """Clips of a dataset's camera; the file cut from last stays open."""
 
     def __init__(self, source: Source, key: str, fps: int) -> None:
         self.num_encoded = 0
-        """Clips that could not be cut out and were encoded again."""
+        """Clips that could not be cut and were re-encoded."""
         self._source = source
         self._key = key
         self._fps = fps
@@ -36,7 +36,7 @@ class CameraClips:
         return self._encoded(episode) if clip is None else clip
 
     def close(self) -> None:
-        """Give the file at hand back."""
+        """Give the file that is open."""
         if self._video is not None:
             self._video.close()
         self._path, self._video = None, None
@@ -48,11 +48,11 @@ class CameraClips:
         return self._video
 
     def _encoded(self, episode: int) -> Clip:
-        """An episode that begins between keyframes, decoded and encoded again."""
+        """An episode that begins between keyframes, decoded and re-encoded."""
         if self._feature.is_depth:
             raise DatasetError(
-                f"{self._path}: episode {episode} does not begin with a keyframe, and distances "
-                f"are not encoded again; leave it out with --exclude_episodes=[{episode}]"
+                f"{self._path}: episode {episode} does not start with a keyframe, and depth "
+                f"is not re-encoded. Exclude it: --exclude_episodes=[{episode}]"
             )
         self.num_encoded += 1
         _, height, width = self._feature.channel_first_shape

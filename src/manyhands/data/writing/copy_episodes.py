@@ -1,7 +1,7 @@
-"""Copies episodes of datasets into a new one: conversion, merging and removal are this one thing.
+"""Copy episodes of datasets into a new one: the basis of conversion, merging and removal.
 
 Numbers are copied as columns and videos as packets, so that nothing is decoded and nothing lost.
-The sources are only read; the target appears whole or not at all.
+The sources are only read; the target appears atomically.
 """
 
 import time
@@ -47,7 +47,7 @@ def _tell_nobody(num_done: int, num_episodes: int) -> None:
 
 @dataclass(frozen=True)
 class CopySummary:
-    """What a copy came to."""
+    """Totals of a copy."""
 
     num_datasets: int
     num_episodes: int
@@ -56,9 +56,9 @@ class CopySummary:
     num_clips: int
     """Videos of one episode and one camera."""
     num_encoded_clips: int
-    """Those among them that did not begin with a keyframe and were encoded again."""
+    """Those among them that did not begin with a keyframe and were re-encoded."""
     dropped_columns: list[str]
-    """Columns that no feature declares, which readers of version 3.0 refuse."""
+    """Columns that no feature declares, which readers of version 3.0 reject."""
     num_bytes: int
     wall_s: float
 
@@ -73,7 +73,7 @@ def copy_episodes(
     """Copy episodes, in the order of the choices, into a new dataset of version 3.0."""
     start = time.monotonic()
     if not choices:
-        raise DatasetError("no dataset to copy from was named")
+        raise DatasetError("no source dataset given")
     sources = [open_source(choice) for choice in choices]
     check_alike(sources, allow_mixed_robots)
     check_target(sources, target)
@@ -104,7 +104,7 @@ def copy_episodes(
 def _new_folder(
     sources: Sequence[CopySource], target: Path, limits: SizeLimits | None
 ) -> Iterator[DatasetFolder]:
-    """A folder that is discarded, and whose faults are told, unless it is finished."""
+    """A folder that is discarded, with its faults reported, unless it is finished."""
     folder = None
     try:
         fps, robot = sources[0].fps, merged_robot(sources)
@@ -114,7 +114,7 @@ def _new_folder(
     except (OSError, av.FFmpegError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
         raise DatasetError(
-            f"{target} cannot be written: {reason}; make room or choose another place with --output"
+            f"cannot write {target}: {reason}. Free disk space, or set another --output"
         ) from None
     finally:
         if folder is not None:
@@ -140,7 +140,7 @@ def _number_tasks(sources: Sequence[CopySource], folder: DatasetFolder) -> None:
 
 
 def _declare_encoded(folder: DatasetFolder, copiers: Sequence["_Copier"]) -> int:
-    """Tell of cameras some of whose clips were encoded again; return how many were."""
+    """Report cameras with re-encoded clips; return their number."""
     features, total = dict(folder.info.features), 0
     for key in folder.info.video_keys:
         num_encoded = sum(copier.clips[key].num_encoded for copier in copiers)
@@ -155,7 +155,7 @@ def _declare_encoded(folder: DatasetFolder, copiers: Sequence["_Copier"]) -> int
 
 
 class _Copier:
-    """Brings the episodes of one dataset into a folder."""
+    """Copies the episodes of one dataset into a folder."""
 
     def __init__(self, source: CopySource, folder: DatasetFolder) -> None:
         self._source = source
@@ -168,7 +168,7 @@ class _Copier:
         }
 
     def copy(self, on_episode: Callable[[], None]) -> None:
-        """Copy all that is wanted of the dataset."""
+        """Copy the selected episodes of the dataset."""
         for episode in self._source.episodes:
             self._copy(episode)
             on_episode()
@@ -185,13 +185,14 @@ class _Copier:
         self._folder.add(described_table(stored, features), clips, tasks, stats)
 
     def _renumber(self, columns: Columns, episode: int) -> list[str]:
-        """Number rows as they follow in the copy; return the texts of their tasks."""
+        """Number rows by their order in the copy; return the strings of their tasks."""
         num_rows = len(columns[names.INDEX])
         used, place = np.unique(columns[names.TASK_INDEX].to_numpy(), return_inverse=True)
         if used[0] < 0 or used[-1] >= len(self._meta.tasks):
             raise DatasetError(
-                f"{self._source.root} has {len(self._meta.tasks)} tasks, but episode {episode} "
-                f"names task {used[-1] if used[0] >= 0 else used[0]}"
+                f"{self._source.root}: episode {episode} refers to task "
+                f"{used[-1] if used[0] >= 0 else used[0]}, but the dataset has "
+                f"{len(self._meta.tasks)} tasks"
             )
         texts = [self._meta.tasks[number] for number in used.tolist()]
         numbers = np.array([self._folder.task_number(text) for text in texts])

@@ -19,11 +19,11 @@ Columns = dict[str, pa.Array]
 
 
 class EpisodeRows:
-    """The rows of one dataset; keeps the row groups read last, which may hold several episodes."""
+    """The rows of one dataset; caches the row groups read last."""
 
     def __init__(self, source: Source, features: dict[str, Feature]) -> None:
         self.undeclared: set[str] = set()
-        """Columns met so far that belong to no feature."""
+        """Columns found so far that belong to no feature."""
         self._source = source
         self._features = {
             key: feature for key, feature in features.items() if feature.dtype != names.VIDEO
@@ -45,8 +45,8 @@ class EpisodeRows:
                 columns[key] = laid_out(table[key].combine_chunks(), feature)
             except (ValueError, pa.ArrowException) as error:
                 raise DatasetError(
-                    f"{self._path}, {key}, episode {episode}: {error}; leave the episode out, or "
-                    "copy or download the dataset again"
+                    f"{self._path}, {key}, episode {episode}: {error}. Exclude it: "
+                    f"--exclude_episodes=[{episode}], or copy or download the dataset again"
                 ) from None
         return columns
 
@@ -62,8 +62,8 @@ class EpisodeRows:
         expected = np.arange(length) + episodes.from_index[episode]
         if not np.array_equal(rows[names.INDEX].to_numpy(), expected):
             raise DatasetError(
-                f"{self._path}: the column {names.INDEX} must count from {expected[0]} to "
-                f"{expected[-1]} in episode {episode}, as the metadata says"
+                f"{self._path}: column {names.INDEX} must count from {expected[0]} to "
+                f"{expected[-1]} in episode {episode}, according to the metadata"
             )
         return rows
 
@@ -89,7 +89,7 @@ class EpisodeRows:
 
 
 def laid_out(column: pa.Array, feature: Feature) -> pa.Array:
-    """A column in the recorder's layout; a ValueError says why it does not fit its feature."""
+    """A column in the recorder's layout; raises ValueError if it does not match its feature."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if feature.dtype == names.LANGUAGE:
@@ -100,22 +100,22 @@ def laid_out(column: pa.Array, feature: Feature) -> pa.Array:
     kind = pa.string() if is_text else pa.from_numpy_dtype(np.dtype(feature.dtype))
     flat = _flat(column, feature.shape).cast(kind)
     if flat.null_count and not is_text:
-        raise ValueError("it has empty entries; every frame needs a value")
+        raise ValueError("it has null values; every frame needs a value")
     return nested_array(flat, feature.shape)
 
 
 def _flat(column: pa.Array, shape: tuple[int, ...]) -> pa.Array:
-    """All numbers or texts of a column, whose lists must have the lengths of the shape."""
+    """All numbers or strings of a column, whose lists must have the lengths of the shape."""
     flat = column
     for size in shape:
         # A scalar may be stored without the list that its shape would make of it.
         if not _is_list(flat.type):
             break
         if pc.any(pc.not_equal(pc.list_value_length(flat), size)).as_py():
-            raise ValueError(f"it has lists of other lengths than its shape {list(shape)} says")
+            raise ValueError(f"its lists do not match its shape {list(shape)}")
         flat = pc.list_flatten(flat)
     if _is_list(flat.type) or len(flat) != len(column) * int(np.prod(shape)):
-        raise ValueError(f"it is stored as {column.type}, which does not fit {list(shape)}")
+        raise ValueError(f"it is stored as {column.type}, which does not match {list(shape)}")
     return flat
 
 
@@ -128,8 +128,8 @@ def _pictures(column: pa.Array) -> pa.Array:
     parts = {field.name for field in column.type} if pa.types.is_struct(column.type) else set()
     files = pc.struct_field(column, "bytes") if "bytes" in parts else column
     if not (pa.types.is_binary(files.type) or pa.types.is_large_binary(files.type)):
-        raise ValueError(f"it is stored as {column.type}, which holds no pictures")
+        raise ValueError(f"it is stored as {column.type}, which cannot hold images")
     if files.null_count:
-        raise ValueError("it has frames without a picture")
+        raise ValueError("it has frames without an image")
     paths = pc.struct_field(column, "path").cast(pa.string()) if "path" in parts else None
     return picture_array(files.cast(pa.binary()), paths)

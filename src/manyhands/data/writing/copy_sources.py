@@ -1,4 +1,4 @@
-"""Datasets to copy episodes from, and what a dataset made of all of them is like."""
+"""Datasets to copy episodes from, and the properties of their union."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -32,14 +32,14 @@ class EpisodeChoice:
     root: Path
     """Folder of the dataset, of version 2.0, 2.1 or 3.0."""
     episodes: Sequence[int] | None = None
-    """Their numbers, in the order they are wanted; None for all."""
+    """Their numbers, in the order of the copy; None for all."""
     exclude: Sequence[int] = ()
-    """Numbers of episodes to leave out."""
+    """Numbers of episodes to exclude."""
 
 
 @dataclass(frozen=True)
 class CopySource:
-    """A dataset whose metadata was read, and the episodes wanted of it."""
+    """A dataset with its metadata and selected episodes."""
 
     dataset: Source
     episodes: list[int]
@@ -47,9 +47,9 @@ class CopySource:
     features: dict[str, Feature]
     """As the copy will declare them."""
     labels: pa.Table
-    """What other tools noted about the wanted episodes."""
+    """Labels of the selected episodes by other tools."""
     subtasks: bytes | None
-    """The file in which some releases of LeRobot name parts of tasks."""
+    """The file in which some releases of LeRobot list subtasks."""
 
     @property
     def root(self) -> Path:
@@ -63,13 +63,13 @@ class CopySource:
 
 
 def open_source(choice: EpisodeChoice) -> CopySource:
-    """Read a dataset's metadata and check that what is wanted of it is there."""
+    """Read a dataset's metadata and check that the selected episodes exist."""
     meta = read_dataset_meta(choice.root)
     episodes = _chosen(choice, len(meta.episodes))
     empty = [number for number in episodes if meta.episodes.lengths[number] == 0]
     if empty:
         raise DatasetError(
-            f"{choice.root}: episode {empty[0]} has no frames; leave it out with "
+            f"{choice.root}: episode {empty[0]} has no frames. Exclude it: "
             f"--exclude_episodes={empty}"
         )
     dataset = Source(choice.root, meta, select_episodes(meta.episodes, episodes))
@@ -85,14 +85,14 @@ def open_source(choice: EpisodeChoice) -> CopySource:
 
 
 def check_alike(sources: Sequence[CopySource], allow_mixed_robots: bool) -> None:
-    """Refuse datasets that cannot become one, with all that keeps them apart."""
+    """Reject datasets that cannot be merged, with all differences."""
     first = sources[0]
     for other in sources[1:]:
         differences = [*_differences(first, other)]
         if first.robot_type != other.robot_type and not allow_mixed_robots:
             differences.append(
-                f"robot_type is {first.robot_type} and {other.robot_type} "
-                "(--allow_mixed_robots=true merges them all the same)"
+                f"robot_type is {first.robot_type} and {other.robot_type} (set "
+                "--allow_mixed_robots=true to merge anyway)"
             )
         if differences:
             raise DatasetError(
@@ -116,21 +116,20 @@ def merged_robot(sources: Sequence[CopySource]) -> str | None:
 
 
 def merged_facts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Facts about a camera's videos: null where they disagree, and never sound, which is left."""
+    """Facts about a camera's videos: null where they disagree; audio is dropped."""
     keys = dict.fromkeys(key for part in parts for key in part if not key.startswith("audio."))
     facts = {key: _agreed([part.get(key) for part in parts]) for key in keys}
     return facts | {"has_audio": False} if "has_audio" in facts else facts
 
 
 def check_target(sources: Sequence[CopySource], target: Path) -> None:
-    """Refuse a place that is taken, part of a dataset that is read, or has no room."""
+    """Reject a target that exists, is inside a source, or lacks disk space."""
     if target.exists() or target.is_symlink():
-        raise DatasetError(f"{target} exists already; a dataset needs a folder of its own")
+        raise DatasetError(f"{target} already exists. Choose a new folder")
     for source in sources:
         if target.resolve().is_relative_to(source.root.resolve()):
             raise DatasetError(
-                f"{target} lies inside {source.root}, which is only read; choose another place "
-                "with --output"
+                f"{target} is inside the source dataset {source.root}. Set another --output"
             )
     needed = _SPARE_BYTES + round(_GROWTH * sum(_chosen_bytes(source) for source in sources))
     place = next(folder for folder in target.absolute().parents if folder.exists())
@@ -138,7 +137,7 @@ def check_target(sources: Sequence[CopySource], target: Path) -> None:
     if needed > free:
         raise DatasetError(
             f"{target} needs about {units.num_bytes(needed)}, but {place} has "
-            f"{units.num_bytes(free)} free; make room or choose another place with --output"
+            f"{units.num_bytes(free)} free. Free disk space, or set another --output"
         )
 
 
@@ -147,22 +146,22 @@ def _chosen(choice: EpisodeChoice, num_episodes: int) -> list[int]:
     unknown = [number for number in named if not 0 <= number < num_episodes]
     if unknown:
         raise DatasetError(
-            f"{choice.root} has episodes 0 to {num_episodes - 1}, not "
-            f"{', '.join(map(str, unknown[:8]))}"
+            f"{choice.root} has no episode {', '.join(map(str, unknown[:8]))}; it has "
+            f"episodes 0 to {num_episodes - 1}"
         )
     wanted = range(num_episodes) if choice.episodes is None else choice.episodes
     if len(set(wanted)) < len(wanted):
-        raise DatasetError(f"{choice.root}: the episodes {list(wanted)} are not all different")
+        raise DatasetError(f"{choice.root}: episodes {list(wanted)} contain duplicates")
     chosen = [number for number in wanted if number not in set(choice.exclude)]
     if not chosen:
-        raise DatasetError(f"{choice.root}: no episode is left to copy")
+        raise DatasetError(f"{choice.root}: no episodes left to copy")
     return chosen
 
 
 def _whole_fps(root: Path, fps: float) -> int:
     if abs(fps - round(fps)) > _FPS_TOLERANCE:
         raise DatasetError(
-            f"{root / names.INFO_FILE}: fps is {fps}, but version 3.0 knows whole numbers only"
+            f"{root / names.INFO_FILE}: fps is {fps}, but version 3.0 supports integers only"
         )
     return round(fps)
 
@@ -177,7 +176,7 @@ def _declared(root: Path, features: dict[str, Feature]) -> dict[str, Feature]:
 
 
 def _with_facts(feature: Feature) -> Feature:
-    """A feature that tells distances in one way, so that datasets cannot disagree about it."""
+    """A feature with its depth metadata in one form, so that datasets can be compared."""
     facts = merged_facts([feature.info])
     if feature.is_camera and feature.is_depth:
         facts.pop("video.is_depth_map", None)
@@ -193,7 +192,7 @@ def _differences(one: CopySource, other: CopySource) -> Iterator[str]:
     if one.fps != other.fps:
         yield f"fps is {one.fps} and {other.fps}"
     if one.subtasks != other.subtasks:
-        yield f"they number subtasks differently in {SUBTASKS_FILE}"
+        yield f"subtask numbers differ in {SUBTASKS_FILE}"
     try:
         joined_labels([one.labels, other.labels])
     except ValueError as error:
@@ -209,7 +208,7 @@ def _differences(one: CopySource, other: CopySource) -> Iterator[str]:
 
 
 def _compared(feature: Feature) -> dict[str, Any]:
-    """What must be equal in datasets that become one; a camera's axes may have other names."""
+    """Properties that must be equal to merge; a camera's axes may have other names."""
     if not feature.is_camera:
         return {"dtype": feature.dtype, "shape": list(feature.shape), "names": feature.names}
     kind = {"dtype": feature.dtype, "channels, height, width": list(feature.channel_first_shape)}
@@ -223,7 +222,7 @@ def _agreed(values: list[Any]) -> Any:
 
 
 def _chosen_bytes(source: CopySource) -> float:
-    """How much of the dataset's files belongs to the wanted episodes."""
+    """Bytes of the dataset's files that belong to the selected episodes."""
     table = source.dataset.meta.episodes
     columns = [table.data_files, *table.video_files.values()]
     return sum(_chosen_bytes_of(source, files) for files in columns)

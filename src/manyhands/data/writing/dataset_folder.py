@@ -1,4 +1,4 @@
-"""A dataset in the making: a folder that takes its name when all of it is written."""
+"""A dataset being written: a folder that gets its name when it is complete."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ class DatasetFolder:
         limits: SizeLimits | None = None,
     ) -> None:
         if root.exists() or root.is_symlink():
-            raise DatasetError(f"{root} exists already; a dataset needs a folder of its own")
+            raise DatasetError(f"{root} already exists. Choose a new folder")
         limits = limits or SizeLimits()
         self.root = root
         self.info = _empty_info(fps, features, robot_type, limits)
-        """What will be told of the dataset, but for its totals."""
+        """The metadata of the dataset, except its totals."""
         self.is_open = True
         self._scratch = root.with_name(f".{root.name}.partial")
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -81,7 +81,7 @@ class DatasetFolder:
         self._records.append(record)
 
     def put(self, path: str, content: bytes) -> None:
-        """Add a file that nothing here knows anything of."""
+        """Add an arbitrary file."""
         (self._scratch / path).parent.mkdir(parents=True, exist_ok=True)
         (self._scratch / path).write_bytes(content)
 
@@ -105,7 +105,7 @@ class DatasetFolder:
         self.is_open = False
 
     def discard(self) -> None:
-        """Give up what is not finished; nothing of it remains."""
+        """Discard an unfinished dataset; nothing of it remains."""
         if not self.is_open:
             return
         self.is_open = False
@@ -146,7 +146,7 @@ def _empty_info(
 
 
 def _with_shared_stats(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
-    """Records with the statistics that all of them have: a table has no column for some rows."""
+    """Records with the statistics that all of them have: a column needs a value in every row."""
     columns = [{(key, name) for key in each.stats for name in each.stats[key]} for each in records]
     shared = set.intersection(*columns)
     return [replace(each, stats=_only(each.stats, shared)) for each in records]

@@ -46,7 +46,7 @@ class FrameFiles:
         self._num_rows = 0
 
     def append(self, episode: pa.Table) -> FileNumber:
-        """Add an episode; returns where it went."""
+        """Add an episode; return its location."""
         if self._writer is None or self._is_full(episode.num_rows) or self._differs(episode):
             self._begin(episode.schema)
         assert self._number is not None and self._writer is not None
@@ -55,7 +55,7 @@ class FrameFiles:
         return self._number
 
     def close(self) -> None:
-        """Write the footer of the file at hand."""
+        """Write the footer of the open file."""
         if self._writer is not None and self._sink is not None:
             self._writer.close()
             self._sink.close()
@@ -94,7 +94,7 @@ class ClipFiles:
         self._file: ClipFile | None = None
 
     def append(self, clip: Clip) -> Placement:
-        """Add an episode's clip; returns where it went."""
+        """Add an episode's clip; return its location."""
         if self._file is None or self._is_full(clip.num_bytes) or not self._file.takes(clip):
             self._begin()
         assert self._number is not None and self._file is not None
@@ -105,7 +105,7 @@ class ClipFiles:
         return Placement(chunk, file, start / self._fps, self._file.num_frames / self._fps)
 
     def close(self) -> None:
-        """Write the index of the file at hand."""
+        """Write the index of the open file."""
         if self._file is not None:
             self._file.close()
 

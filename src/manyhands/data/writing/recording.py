@@ -1,4 +1,4 @@
-"""The episode being recorded: frames checked, pictures encoded as they come."""
+"""The episode being recorded: frames checked, images encoded as they come."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from manyhands.types import Stats
 
 
 class EpisodeRecording:
-    """Frames of one episode; video is encoded at once, so that memory holds no raw pictures."""
+    """Frames of one episode; video is encoded at once, so that memory holds no raw images."""
 
     def __init__(self, fps: int, features: Mapping[str, Feature]) -> None:
         self._features = {
@@ -37,7 +37,7 @@ class EpisodeRecording:
         return len(self.tasks)
 
     def add(self, frame: Mapping[str, Any]) -> None:
-        """Append a frame; nothing is kept of one that has a fault."""
+        """Append a frame; a faulty one is rejected completely."""
         checked = self._checked(frame)
         self.tasks.append(frame[names.TASK])
         for key, value in checked.items():
@@ -50,7 +50,7 @@ class EpisodeRecording:
                 self._values[key].append(encode_png(value) if feature.is_camera else value)
 
     def columns(self) -> dict[str, Any]:
-        """The values of the table's columns that the frames themselves hold."""
+        """The table's columns that come from the frames."""
         return {
             key: np.stack(values) if self._features[key].is_number else values
             for key, values in self._values.items()
@@ -84,7 +84,9 @@ class EpisodeRecording:
             if keys:
                 raise DatasetError(f"frame {len(self)} {fault} {', '.join(sorted(keys))}")
         if not isinstance(frame[names.TASK], str):
-            raise DatasetError(f"frame {len(self)}: task must be a text, not {frame[names.TASK]!r}")
+            raise DatasetError(
+                f"frame {len(self)}: task must be a string, not {frame[names.TASK]!r}"
+            )
         return {
             key: _checked_value(f"frame {len(self)}: {key}", frame[key], feature)
             for key, feature in self._features.items()
@@ -94,12 +96,12 @@ class EpisodeRecording:
 def _checked_value(where: str, value: Any, feature: Feature) -> Any:
     if feature.dtype == names.STRING:
         if not isinstance(value, str):
-            raise DatasetError(f"{where} must be a text, not {value!r:.60}")
+            raise DatasetError(f"{where} must be a string, not {value!r:.60}")
         return value
     array = np.asarray(value)
     dtype = "uint8" if feature.is_camera else feature.dtype
     if array.dtype != np.dtype(dtype):
-        raise DatasetError(f"{where} must be of {dtype}, not {array.dtype}")
+        raise DatasetError(f"{where} must have dtype {dtype}, not {array.dtype}")
     if feature.is_camera:
         return _checked_picture(where, array, feature)
     if array.shape == () and feature.shape == (1,):
@@ -110,7 +112,7 @@ def _checked_value(where: str, value: Any, feature: Feature) -> Any:
 
 
 def _checked_picture(where: str, array: np.ndarray, feature: Feature) -> np.ndarray:
-    """A picture as (height, width, channels), which is also accepted where it is declared CHW."""
+    """An image as (height, width, channels), which is also accepted where it is declared CHW."""
     channels, height, width = feature.channel_first_shape
     if array.shape == (height, width, channels):
         return array

@@ -1,4 +1,4 @@
-"""Writes datasets that LeRobot reads: frames in, a folder out that appears whole or not at all."""
+"""Writes datasets that LeRobot reads: frames in, a folder out that appears atomically."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -51,7 +51,7 @@ class DatasetWriter:
         return self._folder.num_frames
 
     def add_frame(self, frame: Mapping[str, Any]) -> None:
-        """Append a frame to the episode: a value for every feature, and `task`, a text."""
+        """Append a frame to the episode: a value for every feature, and `task`, a string."""
         self._check_open()
         if self._recording is None:
             self._recording = EpisodeRecording(self._fps, self._folder.info.features)
@@ -75,12 +75,12 @@ class DatasetWriter:
         self._check_open()
         if self._recording is not None:
             raise DatasetError(
-                f"{len(self._recording)} frames belong to no episode; call save_episode() first"
+                f"{len(self._recording)} frames belong to no episode. Call save_episode() first"
             )
         self._folder.finish()
 
     def discard(self) -> None:
-        """Give up a recording that is not finalized; nothing of it remains."""
+        """Discard a recording that is not finalized; nothing of it remains."""
         self._folder.discard()
 
     def __enter__(self) -> Self:
@@ -95,7 +95,7 @@ class DatasetWriter:
 
     def _check_open(self) -> None:
         if not self._folder.is_open:
-            raise DatasetError(f"{self._folder.root} is finished; nothing can be added to it")
+            raise DatasetError(f"{self._folder.root} is finished; cannot add to it")
 
     def _reserved_columns(self, recording: EpisodeRecording) -> dict[str, np.ndarray]:
         """The columns every dataset has; times in full precision, as statistics want them."""
@@ -114,7 +114,7 @@ def _checked_features(features: Mapping[str, Mapping[str, Any]], fps: int) -> di
     """Features as they will be declared: what the user names, then what every dataset has."""
     taken = [key for key in features if key in names.RESERVED_FEATURES or key == names.TASK]
     if taken:
-        raise DatasetError(f"the feature names {', '.join(taken)} are taken by the dataset itself")
+        raise DatasetError(f"feature names {', '.join(taken)} are reserved")
     try:
         parsed = parse_features(features)
     except ValueError as error:
@@ -126,19 +126,21 @@ def _checked_features(features: Mapping[str, Mapping[str, Any]], fps: int) -> di
 
 def _checked_feature(key: str, feature: Feature, fps: int) -> Feature:
     if feature.dtype == names.LANGUAGE or feature.is_depth:
-        raise DatasetError(f"feature {key}: depth and {names.LANGUAGE} values cannot be written")
+        raise DatasetError(
+            f"feature {key}: writing depth and {names.LANGUAGE} values is not supported"
+        )
     if not feature.is_camera:
         if not 1 <= len(feature.shape) <= MAX_DIMS:
             raise DatasetError(f"feature {key} must have 1 to {MAX_DIMS} dimensions")
         return feature
     if not isinstance(feature.names, list | tuple) or len(feature.names) != 3:
-        raise DatasetError(f"camera {key} needs the names of its axes: height, width, channels")
+        raise DatasetError(f"camera {key} needs axis names: height, width, channels")
     channels, height, width = feature.channel_first_shape
     if feature.dtype == names.IMAGE:
         return feature
     if channels != 3 or height % 2 or width % 2:
         raise DatasetError(
-            f"camera {key} of {height}x{width}x{channels} cannot be a video, which needs three "
-            f"channels and even sizes; declare its dtype as {names.IMAGE}"
+            f"camera {key} of {height}x{width}x{channels} cannot be a video, which needs "
+            f"three channels and even sizes. Set its dtype to {names.IMAGE}"
         )
     return replace(feature, info=stream_facts(fps, height, width))

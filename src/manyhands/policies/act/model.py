@@ -1,4 +1,4 @@
-"""ACT's tensors, under LeRobot's names and in its order, and what they compute.
+"""ACT's modules, with LeRobot's parameter names and order, and their forward functions.
 
 Two functions: the posterior of the latent given the true actions, and the chunk of actions given an
 observation and a latent. Inputs are normalized.

@@ -20,10 +20,10 @@ class ActNetwork(nn.Module):
     """ACT's loss and prediction on normalized values."""
 
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (EncoderLayer, DecoderLayer)
-    """Layers worth gathering one at a time when weights are sharded."""
+    """FSDP units: layers that are gathered one at a time."""
 
     compile_units: ClassVar[tuple[type[nn.Module], ...]] = (ResNet, Encoder, Decoder)
-    """Parts whose operations are worth fusing."""
+    """Submodules to compile."""
 
     def __init__(self, config: ActConfig) -> None:
         super().__init__()

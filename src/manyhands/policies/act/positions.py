@@ -20,7 +20,7 @@ def map_code(height: int, width: int, dim: int) -> Tensor:
 
 
 def _angles(size: int) -> Tensor:
-    """One turn over the whole axis, counted from 1, whatever the size of the map."""
+    """One turn over the complete axis, counted from 1, whatever the size of the map."""
     return 2 * math.pi * torch.arange(1, size + 1, dtype=torch.float64) / (size + 1e-6)
 
 

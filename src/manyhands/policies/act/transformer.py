@@ -171,7 +171,7 @@ class Decoder(nn.Module):
 def _residual(
     tokens: Tensor, sublayer: Callable[[Tensor], Tensor], norm: nn.Module, pre_norm: bool
 ) -> Tensor:
-    """Add what a sublayer makes of the tokens; it may answer for the first of them only."""
+    """Add a sublayer's output to the tokens; it may cover only the first of them."""
     if pre_norm:
         added = sublayer(norm(tokens))
         return tokens[:, : added.shape[1]] + added

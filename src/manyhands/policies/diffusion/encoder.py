@@ -1,4 +1,4 @@
-"""From images to a few points: where in the image each learned feature lies."""
+"""Spatial softmax: encode images as the positions of learned features."""
 
 import math
 from typing import ClassVar
@@ -53,7 +53,7 @@ class ImageEncoder(nn.Module):
 
 
 class SpatialSoftmax(nn.Module):
-    """The mean place of each feature, in coordinates that go from -1 to 1."""
+    """The mean position of each feature, in coordinates from -1 to 1."""
 
     pos_grid: Tensor
 
@@ -74,7 +74,7 @@ class SpatialSoftmax(nn.Module):
 
 
 def seen_size(config: DiffusionConfig, image_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Height and width of what is left of an image after resizing and cropping."""
+    """Height and width of an image after resizing and cropping."""
     return config.crop_shape or config.resize_shape or image_shape[1:]
 
 

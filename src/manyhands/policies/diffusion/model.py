@@ -1,6 +1,6 @@
-"""Diffusion Policy's tensors, under LeRobot's names and in its order, and what they compute.
+"""Diffusion Policy's modules, with LeRobot's parameter names and order, and their forward.
 
-What is observed becomes one vector; given that vector, a U-Net tells noise from actions. Inputs are
+The observation becomes one vector; given that vector, a U-Net predicts the noise. Inputs are
 normalized.
 """
 

@@ -23,10 +23,10 @@ class DiffusionNetwork(nn.Module):
     """Diffusion Policy's loss and prediction on normalized values."""
 
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (ResidualBlock, ImageEncoder)
-    """Layers worth gathering one at a time when weights are sharded."""
+    """FSDP units: layers that are gathered one at a time."""
 
     compile_units: ClassVar[tuple[type[nn.Module], ...]] = (UNet, ImageEncoder)
-    """Parts whose operations are worth fusing."""
+    """Submodules to compile."""
 
     signal_amounts: Tensor
     noise_amounts: Tensor
@@ -68,7 +68,7 @@ class DiffusionNetwork(nn.Module):
         return {"mse_loss": action.new_full((), action.numel())}
 
     def draw(self, source: DrawSource) -> dict[str, Tensor]:
-        """Crops, which an encoder has in common for all samples, then noise, then timesteps."""
+        """Crops, shared by all samples of an encoder, then noise, then timesteps."""
         draws = {}
         if self._crops_at_random:
             draws["crop"] = self._draw_corners(source.common).expand(source.num_samples, -1, -1)

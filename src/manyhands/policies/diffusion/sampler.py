@@ -1,4 +1,4 @@
-"""From noise to actions in a few steps.
+"""Denoise actions in a few steps.
 
 DDPM and DDIM take the same kind of step. Noisy actions and the network's output, weighted, give an
 estimate of the clean actions, which may be clipped; the three of them, weighted, and fresh noise
@@ -23,7 +23,7 @@ _MIN_VARIANCE = 1e-20
 
 
 class DenoisingStep(NamedTuple):
-    """What one step is made of."""
+    """Coefficients of one step."""
 
     timestep: int
     clean: tuple[float, float]
@@ -31,7 +31,7 @@ class DenoisingStep(NamedTuple):
     following: tuple[float, float, float]
     """Weights of these two and of the clean actions in the less noisy ones."""
     fresh_noise: float
-    """How much of it is added in the end."""
+    """Scale of the fresh noise."""
 
 
 class Sampler:
@@ -60,7 +60,7 @@ class Sampler:
 
 
 def mixture(weights: tuple[float, ...], *values: Tensor) -> Tensor:
-    """The weighted sum of tensors; those without a weight are not looked at."""
+    """The weighted sum of tensors; those without a weight are skipped."""
     weighted = [(value, weight) for value, weight in zip(values, weights, strict=True) if weight]
     (first, weight), *others = weighted
     total = first * weight
@@ -70,7 +70,7 @@ def mixture(weights: tuple[float, ...], *values: Tensor) -> Tensor:
 
 
 def denoising_steps(config: DiffusionConfig) -> list[DenoisingStep]:
-    """The steps of acting, at equal distances down to timestep 0."""
+    """The inference timesteps, evenly spaced down to 0."""
     left = [float(share) for share in alpha_bars(config)]
     distance = config.num_train_timesteps // config.num_denoising_steps
     timesteps = [distance * number for number in reversed(range(config.num_denoising_steps))]
@@ -86,7 +86,7 @@ def _ddpm_step(
     timestep: int, left: float, left_after: float, predicts_noise: bool
 ) -> DenoisingStep:
     """A draw from what may have come before, given the clean actions."""
-    # LeRobot rounds this share, of which the rest is small: another rest is another weight.
+    # LeRobot rounds this fraction, whose complement is small: other rounding gives other weights.
     kept = float(np.float32(left / left_after))
     following = (
         sqrt(kept) * (1 - left_after) / (1 - left),

@@ -1,7 +1,7 @@
-"""How much noise there is at each step from data to noise.
+"""Noise schedule of the forward process.
 
-A step of the forward process takes a share `beta` of the signal's variance; `alpha_bar`, the share
-that is left after it and all steps before, is what everything else is made of.
+A step of the forward process removes a fraction `beta` of the signal's variance; `alpha_bar`, the
+fraction that remains after it and all steps before, determines everything else.
 """
 
 import math
@@ -17,13 +17,13 @@ _MAX_BETA = 0.999
 
 
 def alpha_bars(config: DiffusionConfig) -> NDArray[np.float32]:
-    """The share of the signal's variance (timesteps,) that is left after each step."""
+    """alpha_bar: the fraction of the signal's variance (timesteps,) left after each step."""
     kept = 1 - betas(config)
     return np.cumprod(kept, dtype=np.float64).astype(np.float32)
 
 
 def betas(config: DiffusionConfig) -> NDArray[np.float32]:
-    """The share of the signal's variance (timesteps,) that each step takes."""
+    """beta: the fraction of the signal's variance (timesteps,) that each step removes."""
     num, first, last = config.num_train_timesteps, config.beta_start, config.beta_end
     match config.beta_schedule:
         case "linear":
@@ -40,7 +40,7 @@ def betas(config: DiffusionConfig) -> NDArray[np.float32]:
 
 
 def _betas_along(curve: Callable[[float], float], num_steps: int) -> NDArray[np.float64]:
-    """What each step must take to follow a curve of what is left, from time 0 to 1."""
+    """The betas that follow a curve of alpha_bar from time 0 to 1."""
     left = [curve(step / num_steps) for step in range(num_steps + 1)]
     return np.array([min(1 - after / before, _MAX_BETA) for before, after in pairwise(left)])
 

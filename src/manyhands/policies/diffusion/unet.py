@@ -1,7 +1,7 @@
-"""A U-Net over time that tells the noise, or the clean actions, in noisy ones.
+"""A U-Net over time that predicts the noise, or the clean actions, from noisy actions.
 
-Every residual block is modulated by the condition: what is observed, and the diffusion timestep.
-Values are held as (samples, steps, channels): the channels of a step lie side by side in memory, as
+Every residual block is modulated (FiLM) by the observation and the diffusion timestep.
+Values are held as (samples, steps, channels): the channels of a step are contiguous in memory, as
 convolutions are fastest.
 """
 
@@ -40,7 +40,7 @@ class ConvBlock(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Two convolution blocks around a shortcut, with the condition's say between them."""
+    """Two convolution blocks around a shortcut, modulated by the condition between them."""
 
     lerobot_class: ClassVar[str] = "DiffusionConditionalResidualBlock1d"
 
@@ -52,7 +52,7 @@ class ResidualBlock(nn.Module):
         kernel, num_groups = config.kernel_size, config.n_groups
         num_modulations = 2 * num_outputs if self._has_scale else num_outputs
         self.conv1 = ConvBlock(num_inputs, num_outputs, kernel, num_groups)
-        # The activation keeps its place only: one for all blocks comes before them.
+        # The activation only holds its index: one for all blocks runs before them.
         self.cond_encoder = nn.Sequential(nn.Mish(), nn.Linear(condition_dim, num_modulations))
         self.conv2 = ConvBlock(num_outputs, num_outputs, kernel, num_groups)
         self.residual_conv = (
@@ -126,7 +126,7 @@ class UNet(nn.Module):
                 lay_out(module)
 
     def forward(self, noisy: Tensor, timesteps: Tensor, observed: Tensor) -> Tensor:
-        """The output (samples, steps, action) for noisy actions and what is observed with them."""
+        """The output (samples, steps, action) for noisy actions and their observation."""
         condition = F.mish(torch.cat([self._step_code(timesteps), observed], dim=-1))
 
         def run(block: nn.Module, hidden: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ def convolve(hidden: Tensor, conv: nn.Module) -> Tensor:
     if isinstance(conv, nn.Conv1d) and conv.kernel_size == (1,):
         return F.linear(hidden, conv.weight.squeeze(-1), conv.bias)
     assert isinstance(conv, nn.Conv1d | nn.ConvTranspose1d)
-    # As an image one pixel high: torch turns the values of a convolution over time around.
+    # As an image one pixel high: torch transposes the values of a 1D convolution.
     image, weight = hidden.transpose(1, 2).unsqueeze(2), conv.weight.unsqueeze(2)
     kind = F.conv2d if isinstance(conv, nn.Conv1d) else F.conv_transpose2d
     output = kind(image, weight, conv.bias, (1, *conv.stride), (0, *_padding_of(conv)))
@@ -213,7 +213,7 @@ def group_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
 
 
 def lay_out(conv: nn.Conv1d | nn.ConvTranspose1d) -> None:
-    """Hold a convolution's weights as its inputs are held, so that nobody has to turn them."""
+    """Hold a convolution's weights as its inputs are held, so that no transpose is needed."""
     weight = conv.weight.data
     conv.weight.data = weight.transpose(1, 2).contiguous().transpose(1, 2)
 
@@ -228,7 +228,7 @@ def wave_codes(num_steps: int, dim: int) -> Tensor:
 
 
 def _halves(film: nn.Linear, code: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
-    """What a linear layer makes of a code and of what stands behind it, to be added."""
+    """Split a linear layer's output into the terms of the code and of the condition."""
     size = code.shape[-1]
     return (
         F.linear(code, film.weight[:, :size], film.bias),

@@ -1,4 +1,4 @@
-"""How the published vision-language model is built, for whoever wants it with random weights."""
+"""The published vision-language model's architecture, to build it with random weights."""
 
 from typing import Any
 
@@ -39,4 +39,4 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "vision_config": _VISION,
     }
 }
-"""What `config.json` of models on the Hub says, by their names."""
+"""`config.json` of models on the Hub, by name."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 _LONGEST_WAVE = 10_000.0
 _UNSEEN = -30_000.0
-"""Added to logits of what is not seen: a share of zero, and no infinity that could become NaN."""
+"""Added to masked logits: a weight of zero, and no infinity that could become NaN."""
 _ALIGNMENT = 8
 """Fused kernels read rows of masks that begin at multiples of so many entries."""
 
@@ -31,7 +31,7 @@ class Rotation(NamedTuple):
     sine: Tensor
 
     def __call__(self, heads: Tensor) -> Tensor:
-        """Heads turned by the angles of their positions."""
+        """Apply rotary position embeddings to heads."""
         precise = heads.to(torch.promote_types(heads.dtype, self.cosine.dtype))
         first, second = precise.chunk(2, dim=-1)
         turned = (
@@ -50,28 +50,28 @@ def rotation_of(positions: Tensor, head_dim: int) -> Rotation:
 
 
 class Attention(Protocol):
-    """A way to compute attention."""
+    """An attention implementation."""
 
     def mask(self, visible: Tensor, kind: torch.dtype) -> Tensor:
-        """What is visible, in the form that this way reads for queries of a type."""
+        """The mask in the form that this implementation needs for queries of a dtype."""
 
     def __call__(self, queries: Tensor, seen: Heads, mask: Tensor) -> Tensor:
-        """What each query makes of the tokens visible to it, heads joined."""
+        """The attention output of each query, heads joined."""
 
 
 class StepwiseAttention:
-    """One operation at a time, in LeRobot's order.
+    """Eager attention, in LeRobot's order of operations.
 
     Products and softmax are never in less than single precision; where weights are of less,
     results go back to their type.
     """
 
     def mask(self, visible: Tensor, kind: torch.dtype) -> Tensor:
-        """What is visible, as it is."""
+        """The mask unchanged."""
         return visible
 
     def __call__(self, queries: Tensor, seen: Heads, mask: Tensor) -> Tensor:
-        """What each query makes of the tokens visible to it, heads joined."""
+        """The attention output of each query, heads joined."""
         num_shared = queries.shape[1] // seen.keys.shape[1]
         keys, values = (each.repeat_interleave(num_shared, dim=1) for each in seen)
         kind = torch.promote_types(queries.dtype, torch.float32)
@@ -89,7 +89,7 @@ class FusedAttention:
         self._num_shared = num_shared
 
     def mask(self, visible: Tensor, kind: torch.dtype) -> Tensor:
-        """What is added to the logits, for the queries of heads that share their keys in a row."""
+        """The additive mask, for the queries of heads that share their keys in a row."""
         num_keys = visible.shape[-1]
         added = torch.zeros(visible.shape, dtype=kind, device=visible.device)
         added = added.masked_fill(~visible, _UNSEEN)
@@ -98,7 +98,7 @@ class FusedAttention:
         return F.pad(added, (0, -num_keys % _ALIGNMENT))[:, None, :, :num_keys]
 
     def __call__(self, queries: Tensor, seen: Heads, mask: Tensor) -> Tensor:
-        """What each query makes of the tokens visible to it, heads joined."""
+        """The attention output of each query, heads joined."""
         keys, values = (each.to(queries.dtype) for each in seen)
         # Heads that share keys become one with more queries: nothing is repeated for them.
         in_a_row = queries.reshape(*keys.shape[:2], -1, queries.shape[-1])
@@ -117,14 +117,14 @@ def join_heads(heads: Tensor) -> Tensor:
 
 
 class RmsNorm(Protocol):
-    """What a norm of transformers by the root of the mean square has."""
+    """Interface of an RMS norm of transformers."""
 
     weight: Tensor
     variance_epsilon: float
 
 
 def rms_norm(hidden: Tensor, norm: RmsNorm) -> Tensor:
-    """What such a norm makes of tokens; what it divides by is computed precisely."""
+    """Apply such a norm to tokens; its root mean square is in float32 or better."""
     precise = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     mean_square = precise.square().mean(dim=-1, keepdim=True)
     scaled = precise * torch.rsqrt(mean_square + norm.variance_epsilon)
@@ -132,12 +132,12 @@ def rms_norm(hidden: Tensor, norm: RmsNorm) -> Tensor:
 
 
 def kind_of(weight: Tensor) -> torch.dtype:
-    """The type in which products with a weight are computed."""
+    """The dtype in which products with a weight are computed."""
     device = weight.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 
 
 def applied(projection: nn.Linear, tokens: Tensor) -> Tensor:
-    """What a linear layer makes of tokens, in the type of its products."""
+    """Apply a linear layer to tokens, in the dtype of its products."""
     output: Tensor = projection(tokens.to(kind_of(projection.weight)))
     return output

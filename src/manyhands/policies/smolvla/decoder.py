@@ -1,6 +1,6 @@
 """Two stacks of layers side by side: the vision-language model reads, the action expert acts.
 
-What is observed, the prefix, never sees the actions. So it is read once, and each of its layers
+The observation (prefix) never attends to the actions. So it is read once, and each of its layers
 leaves keys and values behind: the memory, to which the expert's layers then attend. Training and
 every step of acting are the same two functions.
 """
@@ -36,23 +36,23 @@ from manyhands.policies.smolvla.vlm import (
 
 
 class Prefix(NamedTuple):
-    """What is observed, as tokens."""
+    """The observation as tokens."""
 
     tokens: Tensor
-    """(samples, tokens, width), of images and words, which do not see the state."""
+    """(samples, tokens, width), of images and words, which do not attend to the state."""
     state: Tensor
-    """(samples, 1, width), which sees all."""
+    """(samples, 1, width), which attends to all."""
     is_valid: Tensor
-    """(samples, tokens and state), whether it is more than padding."""
+    """(samples, tokens and state), False for padding."""
 
 
 class Memory(NamedTuple):
-    """What the expert knows of a prefix."""
+    """Keys and values of a prefix for the expert."""
 
     seen: list[Heads]
     """By layer of the expert."""
     is_valid: Tensor
-    """(samples, tokens), whether they are more than padding."""
+    """(samples, tokens), False for padding."""
 
 
 class VlmWithExpert(nn.Module):
@@ -83,7 +83,7 @@ class VlmWithExpert(nn.Module):
         self.register_buffer("patch_places", places, persistent=False)
 
     def _take_layers(self) -> None:
-        """Put layers that are called with all they need in the place of transformers' own."""
+        """Replace transformers' layers by ones that are called with all their inputs."""
         last, attention = self._readers[-1], self._attention
         vision, text, expert = self._vision.encoder, self._text, self.lm_expert
         vision.layers = nn.ModuleList(VisionLayer(layer) for layer in vision.layers)
@@ -97,7 +97,7 @@ class VlmWithExpert(nn.Module):
         )
 
     def _freeze(self) -> None:
-        """Leave out of training what is asked for, and what nothing depends on."""
+        """Freeze the configured modules, and those that the loss does not depend on."""
         idle = [self.vlm.lm_head, self._text.norm, *self._text.layers[self._readers[-1] :]]
         asked = [self.vlm] if self._config.train_expert_only else []
         if self._config.freeze_vision_encoder:
@@ -107,7 +107,7 @@ class VlmWithExpert(nn.Module):
         self._resting = asked
 
     def train(self, mode: bool = True) -> "VlmWithExpert":
-        """Switch modes; parts that do not learn stay in evaluation mode."""
+        """Switch modes; frozen modules stay in evaluation mode."""
         super().train(mode)
         for module in self._resting:
             module.eval()
@@ -134,13 +134,13 @@ class VlmWithExpert(nn.Module):
         return tokens
 
     def read(self, prefix: Prefix) -> Memory:
-        """What the expert may know of a prefix."""
+        """Compute keys and values of a prefix for the expert."""
         read = self._read_at_once if self._config.exact else self._read_apart
         seen, is_valid = read(prefix)
         return Memory([seen[reader] for reader in self._readers], is_valid)
 
     def _read_apart(self, prefix: Prefix) -> tuple[list[Heads], Tensor]:
-        """First what does not see the state, then the state: only it has gradients to keep."""
+        """First the tokens without the state, then the state: only it needs gradients."""
         is_valid, visible = prefix.is_valid, prefix.is_valid[:, None]
         positions = is_valid.long().cumsum(dim=1) - 1
         first = self._through(prefix.tokens, positions[:, :-1], visible[..., :-1])
@@ -175,7 +175,7 @@ class VlmWithExpert(nn.Module):
         return seen
 
     def act(self, tokens: Tensor, memory: Memory) -> Tensor:
-        """What becomes of action tokens (samples, steps, width), each seeing those before it."""
+        """Run the expert on action tokens (samples, steps, width) with causal attention."""
         num_steps, layers = tokens.shape[1], self.lm_expert.layers
         steps = torch.arange(num_steps, device=tokens.device)
         num_seen = memory.is_valid.sum(dim=1, keepdim=True)
@@ -189,38 +189,38 @@ class VlmWithExpert(nn.Module):
         return rms_norm(tokens, self.lm_expert.norm)
 
     def _run(self, layer: nn.Module, *inputs: Any) -> Any:
-        """What a layer makes of its inputs, whose activations are kept or computed again."""
+        """Run a layer, with activation checkpointing if configured."""
         is_recomputed = self._config.gradient_checkpointing and torch.is_grad_enabled()
         return recomputed(layer, *inputs) if is_recomputed else layer(*inputs)
 
     def _sight(self, layer: Any, positions: Tensor, visible: Tensor) -> Sight:
-        """What a stack of layers like this one knows of tokens at positions (samples, tokens)."""
+        """Rotations and masks of a stack of layers for tokens at positions (samples, tokens)."""
         kind = kind_of(layer.self_attn.q_proj.weight)
         mask = self._attention.mask(visible, kind)
         return Sight(rotation_of(positions, self._head_dim), mask)
 
 
 def keep_precise_what_learns(network: nn.Module) -> None:
-    """Small updates must not be lost in the rounding of weights."""
+    """Keep trained weights in float32: rounding must not lose small updates."""
     for weight in network.parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
 
 
 def readers_of(config: SmolVLAConfig, num_layers: int) -> list[int]:
-    """The layers of the vision-language model that the expert's layers read along with."""
+    """The layers of the vision-language model that the expert's layers attend to."""
     num_experts = config.num_expert_layers if config.num_expert_layers > 0 else num_layers
     flag = f"--policy.num_expert_layers={num_experts}"
     if num_layers % num_experts > 0:
-        raise ConfigError([f"{flag} must divide the {num_layers} layers beside it"])
+        raise ConfigError([f"{flag} must divide the {num_layers} VLM layers"])
     readers = [*range(0, num_layers, num_layers // num_experts)]
     kinds = [is_self_attention(layer, config) for layer in readers]
     if kinds != [is_self_attention(layer, config) for layer in range(num_experts)]:
         raise ConfigError(
             [
-                f"{flag} beside {num_layers} layers: self-attention would fall on other layers "
-                f"than --policy.self_attn_every_n_layers={config.self_attn_every_n_layers} says; "
-                "use -1 for as many, or --policy.attention_mode=self_attn"
+                f"{flag} with {num_layers} VLM layers moves self-attention off "
+                f"--policy.self_attn_every_n_layers={config.self_attn_every_n_layers}. "
+                "Set --policy.num_expert_layers=-1, or --policy.attention_mode=self_attn"
             ]
         )
     return readers

@@ -1,4 +1,4 @@
-"""Pictures of all cameras as the image encoder takes them: one size, values from -1 to 1."""
+"""Prepare the images of all cameras for the image encoder: one size, values from -1 to 1."""
 
 from typing import NamedTuple
 
@@ -12,20 +12,20 @@ from manyhands.errors import UserError
 from manyhands.types import Batch
 
 PADDING_MASK = "_padding_mask"
-"""Ending of the key that tells which samples a camera has a picture of."""
+"""Suffix of the key that marks the samples with an image of a camera."""
 
 
 class Pictures(NamedTuple):
-    """What the cameras show."""
+    """Images of all cameras."""
 
     pixels: Tensor
     """(cameras, samples, 3, height, width), from -1 to 1."""
     are_there: Tensor
-    """(cameras, samples), whether there is a picture at all."""
+    """(cameras, samples), whether there is an image."""
 
 
 def pictures_of(observation: Batch, config: SmolVLAConfig) -> Pictures:
-    """The pictures of the cameras that are there, and empty ones for some that are not."""
+    """The images of the present cameras, and empty ones for missing cameras."""
     cameras = visual_features(config)
     present = [name for name in cameras if name in observation]
     if not present:
@@ -42,7 +42,7 @@ def pictures_of(observation: Batch, config: SmolVLAConfig) -> Pictures:
 
 
 def _all_fitted(shown: list[Tensor], size: tuple[int, int]) -> Tensor:
-    """Images of all cameras; those of one size are brought to another together."""
+    """Images of all cameras; those of one size are resized together."""
     is_alike = len({each.shape for each in shown}) == 1
     if not is_alike:
         return torch.stack([fitted(each, size) for each in shown])

@@ -1,6 +1,6 @@
-"""Layers that read what is observed, and layers that act upon it.
+"""Layers of the vision-language model and of the action expert.
 
-They are made of the parts of transformers' layers, under their names. Each is called as a module
+They consist of submodules of transformers' layers, under their names. Each is called as a module
 with all it needs, so that it can be sharded, recomputed and compiled by itself.
 """
 
@@ -23,15 +23,15 @@ from manyhands.policies.smolvla.attention import (
 
 
 class Sight(NamedTuple):
-    """Where tokens stand, and what they see."""
+    """Positions and attention mask of tokens."""
 
     rotation: Rotation
     mask: Tensor
-    """In the form that the way to compute attention reads."""
+    """In the form that the attention implementation needs."""
 
 
 class VisionLayer(nn.Module):
-    """A layer of the image encoder, in which all patches of an image see each other."""
+    """A layer of the image encoder, in which all patches of an image attend to each other."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class VisionLayer(nn.Module):
         self.layer_norm2 = layer.layer_norm2
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """What becomes of patches (images, patches, values)."""
+        """New patches (images, patches, values)."""
         attn = self.self_attn
         normed = self.layer_norm1(hidden).to(kind_of(attn.q_proj.weight))
         queries, keys, values = (
@@ -55,7 +55,7 @@ class VisionLayer(nn.Module):
 
 
 class TextLayer(nn.Module):
-    """A layer that reads; the last one only leaves keys and values behind."""
+    """A layer of the vision-language model; the last one only computes keys and values."""
 
     def __init__(self, layer: Any, attention: Attention, is_last: bool) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class TextLayer(nn.Module):
     def forward(
         self, hidden: Tensor, sight: Sight, before: Heads | None = None
     ) -> tuple[Tensor, Heads]:
-        """What becomes of tokens, and keys and values of them and of those before them."""
+        """New tokens, and keys and values of them and of those before them."""
         normed = _normed(self, hidden)
         seen = _heads(self, normed, sight.rotation)
         if before is not None:
@@ -78,7 +78,7 @@ class TextLayer(nn.Module):
 
 
 class ExpertLayer(nn.Module):
-    """A layer that acts upon what is seen: together with earlier actions, or on that alone."""
+    """A layer of the expert: self-attention with earlier actions, or cross-attention."""
 
     def __init__(self, layer: Any, attention: Attention, is_joint: bool) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class ExpertLayer(nn.Module):
         self.is_joint = is_joint
 
     def forward(self, tokens: Tensor, seen: Heads, sight: Sight) -> Tensor:
-        """What becomes of action tokens, given keys and values of the vision-language model."""
+        """New action tokens, given keys and values of the vision-language model."""
         normed = _normed(self, tokens)
         if self.is_joint:
             seen = _joined(seen, _heads(self, normed, sight.rotation))
@@ -120,7 +120,7 @@ def _heads(layer: Any, normed: Tensor, rotation: Rotation) -> Heads:
 
 
 def _translated(layer: Any, heads: Heads) -> Heads:
-    """Keys and values of the vision-language model in the expert's terms."""
+    """Keys and values of the vision-language model, projected for the expert."""
     attn = layer.self_attn
     keys, values = (
         split_heads(applied(projection, join_heads(each)), attn.head_dim)
@@ -135,9 +135,9 @@ def _joined(first: Heads, second: Heads) -> Heads:
 
 
 def _finished(layer: Any, hidden: Tensor, mixed: Tensor) -> Tensor:
-    """What a layer makes of its input and of what attention found."""
+    """A layer's output from its input and its attention output."""
     added = applied(layer.self_attn.o_proj, mixed)
-    # In the type of the layer's products from here on, whatever the input was.
+    # In the dtype of the layer's products from here on, whatever the input was.
     hidden = (added + hidden).to(added.dtype)
     normed = rms_norm(hidden, layer.post_attention_layernorm)
     changed: Tensor = layer.mlp(normed.to(kind_of(layer.mlp.gate_proj.weight)))

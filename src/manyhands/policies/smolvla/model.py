@@ -1,4 +1,4 @@
-"""SmolVLA's tensors, under LeRobot's names, and what they compute.
+"""SmolVLA's modules, with LeRobot's parameter names, and their forward functions.
 
 Two functions: the memory of an observation, and the velocity that takes noisy actions from noise to
 data given that memory. Inputs are normalized.
@@ -22,7 +22,7 @@ from manyhands.types import VISION_TOKENS, Batch
 
 
 class SmolVLAModel(nn.Module):
-    """A vision-language model with an action expert, and the ways in and out of both."""
+    """A vision-language model with an action expert, and their input and output projections."""
 
     image_marks: Tensor
 
@@ -41,11 +41,11 @@ class SmolVLAModel(nn.Module):
         self.register_buffer("image_marks", torch.tensor(marks), persistent=False)
 
     def memory(self, observation: Batch) -> Memory:
-        """What the expert may know of an observation."""
+        """Compute the expert's memory of an observation."""
         return self.vlm_with_expert.read(self.prefix(observation))
 
     def velocity(self, noisy: Tensor, time: Tensor, memory: Memory) -> Tensor:
-        """Where noisy actions (samples, steps, action) at times (samples,) are headed."""
+        """Predict the velocity of noisy actions (samples, steps, action) at times (samples,)."""
         actions = self.action_in_proj(noisy)
         code = time_code(time, actions.shape[-1], self._config).to(actions.dtype)
         both = torch.cat([actions, code[:, None].expand_as(actions)], dim=-1)
@@ -71,7 +71,7 @@ class SmolVLAModel(nn.Module):
         return filled_up(state, self._config.max_state_dim)
 
     def _image_tokens(self, observation: Batch) -> tuple[Tensor, Tensor]:
-        """Tokens of all cameras, one after the other, and whether each token shows anything."""
+        """Tokens of all cameras, one after the other, and whether each token has an image."""
         tokens, are_there = self._camera_tokens(observation)
         is_valid = are_there[..., None].expand(tokens.shape[:-1])
         if self._config.add_image_special_tokens:
@@ -82,7 +82,7 @@ class SmolVLAModel(nn.Module):
         return _in_a_row(tokens), _in_a_row(is_valid)
 
     def _camera_tokens(self, observation: Batch) -> tuple[Tensor, Tensor]:
-        """Tokens by camera and sample, and whether there is a picture, by camera and sample."""
+        """Tokens by camera and sample, and whether there is an image, by camera and sample."""
         if not any(name + VISION_TOKENS in observation for name in visual_features(self._config)):
             pixels, are_there = pictures_of(observation, self._config)
             tokens = self.vlm_with_expert.image_tokens(pixels.flatten(0, 1))
@@ -101,7 +101,7 @@ class SmolVLAModel(nn.Module):
             tokens.append(own)
             are_there.append(own.new_ones(len(own)).bool() if mask is None else mask.bool())
         num_empty = min(self._config.empty_cameras, len(cameras) - len(tokens))
-        # Nobody sees an empty camera: what its tokens are makes no difference.
+        # No token attends to an empty camera: its values make no difference.
         tokens += [torch.zeros_like(tokens[-1])] * num_empty
         are_there += [torch.zeros_like(are_there[-1])] * num_empty
         return torch.stack(tokens), torch.stack(are_there)
@@ -124,13 +124,13 @@ class SmolVLAModel(nn.Module):
 
 
 def filled_up(values: Tensor, size: int) -> Tensor:
-    """Vectors with zeros behind their values."""
+    """Vectors padded with zeros."""
     return F.pad(values, (0, size - values.shape[-1]))
 
 
 def time_code(time: Tensor, size: int, config: SmolVLAConfig) -> Tensor:
     """Times (samples,) as sines of many periods, then cosines."""
-    # Short periods turn often between 0 and 1: single precision would tell times apart less well.
+    # Short periods turn often between 0 and 1: single precision would resolve times less well.
     kind = torch.float32 if time.device.type == "mps" else torch.float64
     places = torch.linspace(0, 1, size // 2, dtype=kind, device=time.device)
     periods = config.min_period * (config.max_period / config.min_period) ** places
@@ -139,5 +139,5 @@ def time_code(time: Tensor, size: int, config: SmolVLAConfig) -> Tensor:
 
 
 def _in_a_row(values: Tensor) -> Tensor:
-    """What is by camera and sample (cameras, samples, tokens, ...) by sample and token."""
+    """Rearrange (cameras, samples, tokens, ...) by sample and token."""
     return values.transpose(0, 1).flatten(1, 2)

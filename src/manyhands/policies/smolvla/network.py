@@ -1,7 +1,7 @@
 """SmolVLA as a trainable network.
 
-Training mixes true actions with noise and asks for the way from one to the other. Acting starts
-from noise alone and goes that way in a few straight steps.
+Flow matching: training mixes true actions with noise and predicts the velocity. Inference starts
+from noise alone and integrates the velocity in a few Euler steps.
 """
 
 from typing import Any, ClassVar
@@ -16,19 +16,19 @@ from manyhands.policies.smolvla.model import SmolVLAModel, filled_up
 from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 
 _TIME_SHAPE = 1.5
-"""Of the Beta distribution that times are drawn from; its other shape is 1."""
+"""First parameter of the Beta distribution of times; the second is 1."""
 _MIN_TIME = 0.001
-"""Times lie between this and 1, which is noise alone."""
+"""Times are between this and 1, which is pure noise."""
 
 
 class SmolVLANetwork(nn.Module):
     """SmolVLA's loss and prediction on normalized values."""
 
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (VisionLayer, TextLayer, ExpertLayer)
-    """Layers worth gathering one at a time when weights are sharded."""
+    """FSDP units: layers that are gathered one at a time."""
 
     compile_units: ClassVar[tuple[type[nn.Module], ...]] = (VisionLayer, TextLayer, ExpertLayer)
-    """Parts whose operations are worth fusing."""
+    """Submodules to compile."""
 
     def __init__(self, config: SmolVLAConfig) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class SmolVLANetwork(nn.Module):
         self.model = SmolVLAModel(config)
 
     def forward(self, batch: Batch, draws: Draws) -> LossTerms:
-        """Squared error of the way that is predicted from noise to actions."""
+        """Squared error of the predicted velocity."""
         action, noise, time = batch["action"], draws["noise"], draws["time"]
         action = adapted_action(action) if self._config.adapt_to_pi_aloha else action
         action = filled_up(action, self._config.max_action_dim)
@@ -80,15 +80,15 @@ class SmolVLANetwork(nn.Module):
         return self.model.vision_tokens(images)
 
     def vision_parameters(self) -> dict[str, Tensor]:
-        """The parameters of the image encoder and of what connects it."""
+        """The parameters of the image encoder and its connector."""
         return self.model.vision_parameters()
 
     def vision_settings(self) -> dict[str, Any]:
-        """The size that images are brought to."""
+        """The size that images are resized to."""
         return {"size": self._config.resize_imgs_with_padding}
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """All parameters alike, also those that do not learn."""
+        """All parameters in one group, frozen ones included."""
         return [{"params": list(self.parameters())}]
 
     @property

@@ -1,4 +1,4 @@
-"""What a SmolVLA's vision-language model starts from."""
+"""Initial weights of SmolVLA's vision-language model."""
 
 from torch import nn
 
@@ -9,7 +9,7 @@ from manyhands.policies.smolvla.vlm import load_vlm
 
 
 def start_vlm(network: nn.Module, config: SmolVLAConfig) -> None:
-    """Load its published weights where they are asked for, unless a whole policy's come next."""
+    """Load its pretrained weights if configured, unless a complete policy is loaded next."""
     if config.random_vlm or config.pretrained_path is not None:
         return
     if config.load_vlm_weights:
@@ -18,8 +18,8 @@ def start_vlm(network: nn.Module, config: SmolVLAConfig) -> None:
     elif config.train_expert_only or config.freeze_vision_encoder:
         raise ConfigError(
             [
-                "the vision-language model would have random weights and keep them: give "
-                "--policy.load_vlm_weights=true, or --policy.path=lerobot/smolvla_base, or, if "
-                "that is what you want, --policy.random_vlm=true"
+                "the vision-language model would stay frozen with random weights. Set "
+                "--policy.load_vlm_weights=true, or --policy.path=lerobot/smolvla_base, or "
+                "--policy.random_vlm=true to accept that"
             ]
         )

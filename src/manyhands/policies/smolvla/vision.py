@@ -1,7 +1,7 @@
-"""The image encoder of the vision-language model, without a look at any value on the way.
+"""The image encoder of the vision-language model, without device synchronization.
 
-transformers' own way through it finds the places of patches and an empty mask by reading from the
-device. Here all images have one size, so that places are known beforehand and nothing is masked.
+transformers' own forward computes the positions of patches and an empty mask by reading from the
+device. Here all images have one size, so positions are known beforehand and nothing is masked.
 """
 
 from typing import Any
@@ -16,10 +16,10 @@ _BELOW_ONE = 1 - 1e-6
 
 
 def patch_places(vision: Any, image_size: int) -> Tensor:
-    """Rows of the table of places for the patches of a square image."""
+    """Rows of the position embedding for the patches of a square image."""
     embeddings = vision.embeddings
     num_patches, num_known = image_size // embeddings.patch_size, embeddings.num_patches_per_side
-    # Patches of larger or smaller images take the places that lie at their share of a side.
+    # Patches of larger or smaller images take the positions at their fraction of a side.
     shares = (torch.arange(num_patches) * (1.0 / torch.tensor(num_patches))).clamp(max=_BELOW_ONE)
     sides = torch.bucketize(shares, torch.arange(1 / num_known, 1.0, 1 / num_known), right=True)
     places: Tensor = sides[:, None] * num_known + sides
@@ -40,7 +40,7 @@ def encoded(vision: Any, pixels: Tensor, places: Tensor) -> Tensor:
 
 
 def _patches(embeddings: Any, pixels: Tensor, places: Tensor) -> Tensor:
-    """Each patch as a vector, which tells its place as well."""
+    """Each patch as a vector with its position embedding."""
     size, projection = embeddings.patch_size, embeddings.patch_embedding
     patches = pixels.unfold(2, size, size).unfold(3, size, size).permute(0, 2, 3, 1, 4, 5)
     patches = patches.flatten(3).flatten(1, 2)

@@ -29,20 +29,20 @@ _MLP_MULTIPLE = 256
 
 
 def vlm_folder(config: SmolVLAConfig, needs_weights: bool = False) -> Path:
-    """Where the files of a policy's vision-language model are."""
+    """The folder of a policy's vision-language model."""
     patterns = (*SETTINGS, WEIGHTS) if needs_weights else SETTINGS
     return published_folder(config.vlm_model_name, FLAG, patterns)
 
 
 def read_vlm_config(config: SmolVLAConfig) -> Any:
-    """The configuration of the vision-language model, cut to the layers that are kept."""
+    """The configuration of the vision-language model, truncated to the configured layers."""
     transformers = extra_module("transformers", config.type)
     document = _document_of(config)
     if document.get("model_type") != KIND:
         raise ConfigError(
             [
-                f"{FLAG}={config.vlm_model_name} is a model of type {document.get('model_type')}; "
-                f"SmolVLA is built upon {KIND}, such as {SmolVLAConfig.vlm_model_name}"
+                f"{FLAG}={config.vlm_model_name} has model type {document.get('model_type')}; "
+                f"SmolVLA needs {KIND}, such as {SmolVLAConfig.vlm_model_name}"
             ]
         )
     found = transformers.SmolVLMConfig.from_dict(document)
@@ -50,13 +50,13 @@ def read_vlm_config(config: SmolVLAConfig) -> Any:
     if config.num_vlm_layers > text.num_hidden_layers:
         raise ConfigError(
             [
-                f"--policy.num_vlm_layers={config.num_vlm_layers} is more than the "
-                f"{text.num_hidden_layers} that {config.vlm_model_name} has"
+                f"--policy.num_vlm_layers={config.num_vlm_layers} exceeds the "
+                f"{text.num_hidden_layers} layers of {config.vlm_model_name}"
             ]
         )
     if config.num_vlm_layers > 0:
         text.num_hidden_layers = config.num_vlm_layers
-    # Whole weights in bf16 where they are loaded; else the text model alone, if it says so.
+    # All weights in bf16 if they are loaded; else only the text model, if its config says so.
     text.dtype = (
         torch.bfloat16 if config.load_vlm_weights else _dtype_of(document.get("text_config", {}))
     )
@@ -64,7 +64,7 @@ def read_vlm_config(config: SmolVLAConfig) -> Any:
 
 
 def _document_of(config: SmolVLAConfig) -> dict[str, Any]:
-    """What the file of a vision-language model says; for random weights what is known will do."""
+    """The config of a vision-language model; a built-in one is enough for random weights."""
     try:
         return read_json(vlm_folder(config) / CONFIG_FILE, WeightsUnavailable)
     except WeightsUnavailable:
@@ -78,7 +78,7 @@ def _dtype_of(document: dict[str, Any]) -> torch.dtype:
     name = document.get("dtype", document.get("torch_dtype")) or "float32"
     dtype = getattr(torch, str(name), None)
     if not isinstance(dtype, torch.dtype):
-        raise UserError(f"{CONFIG_FILE} of {FLAG} has the dtype {name}, which torch does not know")
+        raise UserError(f"{CONFIG_FILE} of {FLAG}: unknown dtype {name}")
     return dtype
 
 
@@ -92,7 +92,7 @@ def build_vlm(found: Any, config: SmolVLAConfig) -> nn.Module:
 
 
 def build_expert(found: Any, config: SmolVLAConfig) -> Any:
-    """The action expert: the text model's layers, narrower, and without words."""
+    """The action expert: the text model's layers, narrower, and without word embeddings."""
     transformers = extra_module("transformers", config.type)
     text = deepcopy(found.text_config)
     dtype, num_kept = text.dtype, text.num_hidden_layers
@@ -105,7 +105,7 @@ def build_expert(found: Any, config: SmolVLAConfig) -> Any:
     expert.embed_tokens = None
     for index, layer in enumerate(expert.layers):
         if not is_self_attention(index, config):
-            # It sees keys and values of the vision-language model, and stays in full precision.
+            # It attends to the vision-language model's keys and values, in full precision.
             for name in ("k_proj", "v_proj"):
                 projection = nn.Linear(key_width, key_width, bias=text.attention_bias)
                 setattr(layer.self_attn, name, projection)
@@ -113,26 +113,26 @@ def build_expert(found: Any, config: SmolVLAConfig) -> Any:
 
 
 def mlp_width(width: int) -> int:
-    """How wide the feed-forward layers of an expert are."""
+    """The width of an expert's feed-forward layers."""
     wanted = 4 * int(2 * width / 3)
     return -(-wanted // _MLP_MULTIPLE) * _MLP_MULTIPLE
 
 
 def is_self_attention(layer: int, config: SmolVLAConfig) -> bool:
-    """Whether actions see each other in a layer, or only what is observed."""
+    """Whether actions attend to each other in a layer, or only to the observation."""
     every = config.self_attn_every_n_layers
     return "cross" not in config.attention_mode or (every > 0 and layer % every == 0)
 
 
 def text_model_of(vlm: nn.Module) -> nn.Module:
-    """The part of a vision-language model that reads tokens."""
+    """The text model of a vision-language model."""
     model: Any = vlm.model
     text: nn.Module = model.text_model
     return text
 
 
 def read_vlm_weights(wanted: Iterable[str], config: SmolVLAConfig) -> dict[str, Tensor]:
-    """The published weights of those names; others, as of layers that are not kept, are left."""
+    """The pretrained weights of those names; others, as of truncated layers, are skipped."""
     folder = vlm_folder(config, needs_weights=True)
     if (folder / INDEX_FILE).is_file():
         files = sorted(set(read_json(folder / INDEX_FILE)["weight_map"].values()))
@@ -141,34 +141,34 @@ def read_vlm_weights(wanted: Iterable[str], config: SmolVLAConfig) -> dict[str, 
     missing = [file for file in files if not (folder / file).is_file()]
     if missing:
         raise WeightsUnavailable(
-            f"{FLAG}={config.vlm_model_name} has no weights here: {folder} lacks "
-            f"{', '.join(missing)}; put them there, or give a folder that has them by {FLAG}"
+            f"{FLAG}={config.vlm_model_name}: {folder} lacks weights {', '.join(missing)}. "
+            f"Add them, or set {FLAG} to a folder that has them"
         )
     weights = {name: value for file in files for name, value in read_tensors(folder / file).items()}
     return {name: weights[name] for name in wanted if name in weights}
 
 
 def load_vlm(vlm: nn.Module, config: SmolVLAConfig) -> None:
-    """Start a vision-language model from its published weights."""
+    """Load a vision-language model's pretrained weights."""
     own = vlm.state_dict()
     found = read_vlm_weights(own, config)
     faults = misfits(found, own)
     if faults:
-        raise CheckpointError(f"{FLAG}={config.vlm_model_name} does not fit its config:\n{faults}")
+        raise CheckpointError(
+            f"{FLAG}={config.vlm_model_name} does not match its config:\n{faults}"
+        )
     vlm.load_state_dict(found)
 
 
 def image_marks(config: SmolVLAConfig) -> tuple[int, int]:
-    """Tokens that stand around an image, and that announce a whole one."""
+    """Tokens around an image, and the token of a complete one."""
     tokenizers = extra_module("tokenizers", config.type)
     path = vlm_folder(config) / TOKENIZER_FILE
     if not path.is_file():
-        raise WeightsUnavailable(
-            f"{path} is missing, which --policy.add_image_special_tokens needs"
-        )
+        raise WeightsUnavailable(f"{path} is missing; --policy.add_image_special_tokens needs it")
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
     names = ("<fake_token_around_image>", "<global-img>")
     around, whole = (tokenizer.token_to_id(name) for name in names)
     if around is None or whole is None:
-        raise UserError(f"{path} has not both of the tokens {', '.join(names)}")
+        raise UserError(f"{path} lacks one of the tokens {', '.join(names)}")
     return around, whole

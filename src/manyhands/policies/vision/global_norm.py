@@ -1,9 +1,9 @@
 """Batch norm over the images of all ranks, as if one process had them.
 
-Ranks exchange the moments of their images on the way forward, and on the way back two sums that
-tell how the gradient of an image depends on all others. A rank may have any number of images, none
-included. On a GPU the kernels are those of PyTorch's own synchronized norm, which cannot be used
-itself: it is for GPUs only, and waits for them.
+Ranks all-gather the moments of their images in the forward pass, and all-reduce two sums in the
+backward pass: the gradient of an image depends on all others. A rank may have any number, none
+included. On a GPU the kernels are those of PyTorch's SyncBatchNorm, which cannot be used
+itself: it is for GPUs only, and synchronizes with them.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Moments(NamedTuple):
 def global_batch_norm(
     image: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor, bias: Tensor
 ) -> Tensor:
-    """Collective. The image as batch norm in training has it; the running moments follow."""
+    """Collective. Batch norm of the image in training; updates the running moments."""
     moments = _global_moments(image.detach(), running_mean, running_var)
     normalize: Callable[..., Tensor] = _Normalize.apply
     return normalize(image, weight, bias, moments)
@@ -63,7 +63,7 @@ def _has_kernels(image: Tensor) -> bool:
 
 
 def _global_moments(image: Tensor, running_mean: Tensor, running_var: Tensor) -> Moments:
-    """Collective. Moments over all ranks, of which the running ones take a part."""
+    """Collective. Moments over all ranks; updates the running ones."""
     num_channels = image.shape[1]
     mean, scale = _own_moments(image, running_mean.dtype)
     count = mean.new_full((1,), max(image.numel() // num_channels, _NOTHING))
@@ -113,7 +113,7 @@ def _gradients_by_kernels(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Collective. The same on a GPU."""
     counts, mean, scale = moments
-    # Both must lie in memory alike.
+    # Both must have the same memory layout.
     gradient, image = (
         each.contiguous(memory_format=torch.channels_last) for each in (gradient, image)
     )

@@ -27,7 +27,7 @@ PRETRAINED_FILES = {
 }
 """ImageNet weights by LeRobot's names, and the files PyTorch publishes and caches them in.
 
-The end of a file's name is the beginning of its SHA-256.
+The end of a file's name is the start of its SHA-256.
 """
 
 _CLASSIFIER = "fc."
@@ -37,12 +37,12 @@ Weights = Mapping[str, Tensor]
 
 
 def load_imagenet(backbones: Sequence[ResNet], name: str, weights: str) -> None:
-    """Start backbones from ImageNet weights, out of PyTorch's cache or the network."""
+    """Load ImageNet weights into backbones, from PyTorch's cache or the network."""
     fitting = [known for known in PRETRAINED_FILES if known.lower().startswith(f"{name}_")]
     if weights not in fitting:
         raise UserError(
-            f"--policy.pretrained_backbone_weights={weights} does not fit "
-            f"--policy.vision_backbone={name}; use one of {', '.join(fitting)}, or null"
+            f"--policy.pretrained_backbone_weights={weights} does not match "
+            f"--policy.vision_backbone={name}. Use one of {', '.join(fitting)}, or null"
         )
     path = _cached(PRETRAINED_FILES[weights])
     published = _read(path)
@@ -51,20 +51,20 @@ def load_imagenet(backbones: Sequence[ResNet], name: str, weights: str) -> None:
 
 
 def load_backbone_file(backbones: Sequence[ResNet], file: Path) -> None:
-    """Start backbones from a file of weights under torchvision's names.
+    """Load a weights file with torchvision's names into backbones.
 
     Safetensors, or what `torch.save` made of plain tensors; code in such a file is never run.
     """
     path, flag = file.expanduser(), f"--policy.backbone_weights={file}"
     if not path.is_file():
-        raise UserError(f"{flag} is no file")
+        raise UserError(f"{flag} is not a file")
     weights = _read_safetensors(path) if path.suffix == ".safetensors" else _read(path)
     for backbone in backbones:
         _fill(backbone, weights, flag)
 
 
 def _fill(backbone: ResNet, weights: Weights, source: str) -> None:
-    """Copy tensors into a backbone, whatever its parts are called; its classifier is left out."""
+    """Copy tensors into a backbone, whatever its submodules' names; skip its classifier."""
     own, names = backbone.state_dict(), dict(zip(backbone.names, TORCHVISION, strict=True))
     published_names = {key: _renamed(key, names) for key in own}
     wanted = {published_names[key]: value for key, value in own.items()}
@@ -77,7 +77,7 @@ def _fill(backbone: ResNet, weights: Weights, source: str) -> None:
     }
     faults = misfits(found, wanted)
     if faults:
-        raise UserError(f"{source} does not fit --policy.vision_backbone:\n{faults}")
+        raise UserError(f"{source} does not match --policy.vision_backbone:\n{faults}")
     backbone.load_state_dict({key: found[name] for key, name in published_names.items()})
 
 
@@ -87,7 +87,7 @@ def _renamed(key: str, names: Mapping[str, str]) -> str:
 
 
 def _cached(file_name: str) -> Path:
-    """A published file in PyTorch's cache, fetched if it is not there."""
+    """A published file in PyTorch's cache, downloaded if it is not there."""
     path = Path(torch.hub.get_dir(), "checkpoints", file_name)
     digest = path.stem.rpartition("-")[2]
     if not path.is_file():
@@ -96,8 +96,8 @@ def _cached(file_name: str) -> Path:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if not found.startswith(digest):
         raise UserError(
-            f"{path} is damaged: its SHA-256 begins with {found[: len(digest)]}; "
-            "delete it to fetch it again"
+            f"{path} is damaged: its SHA-256 starts with {found[: len(digest)]}. Delete it to "
+            "download it again"
         )
     return path
 
@@ -110,29 +110,28 @@ def _fetch(path: Path, digest: str) -> None:
     # A download of another content is a RuntimeError there.
     except (OSError, RuntimeError) as error:
         raise WeightsUnavailable(
-            f"the image encoder's weights {path.name} cannot be fetched from {url} ({error}); "
-            f"offline, put that file into {path.parent}, or name it by "
-            f"--policy.backbone_weights={path.name}, or start from random weights with "
-            "--policy.pretrained_backbone_weights=null"
+            f"cannot download pretrained weights {path.name} from {url}: {error}\n"
+            f"Fix: put the file into {path.parent}, or set --policy.backbone_weights={path.name},\n"
+            "or use random weights: --policy.pretrained_backbone_weights=null"
         ) from None
 
 
 def _read(path: Path) -> Weights:
-    """The tensors in a file of PyTorch's, of which only plain data is read."""
+    """The tensors in a PyTorch file; only plain data is read."""
     try:
         state: Any = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError:
         raise UserError(
-            f"{path} is damaged, or holds more than tensors, and code in a file is never run; "
-            "save the plain state_dict of the network, best as .safetensors"
+            f"{path} is damaged, or contains more than tensors (pickled code is never run). "
+            "Save the plain state_dict of the network, preferably as .safetensors"
         ) from None
     except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise UserError(f"{path} is damaged or no file of weights: {error}") from None
+        raise UserError(f"{path} is damaged or not a weights file: {error}") from None
     if not isinstance(state, Mapping) or not all(
         isinstance(each, Tensor) for each in state.values()
     ):
         raise UserError(
-            f"{path} holds no tensors by name; save the plain state_dict of the network"
+            f"{path} contains no named tensors. Save the plain state_dict of the network"
         )
     return state
 

@@ -35,13 +35,13 @@ class FrozenBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(num_channels))
 
     def scale_and_shift(self) -> tuple[Tensor, Tensor]:
-        """The affine map per channel that this norm amounts to."""
+        """The equivalent affine map per channel."""
         scale = self.weight * torch.rsqrt(self.running_var + EPS)
         return scale, self.bias - self.running_mean * scale
 
 
 class BatchNorm(nn.Module):
-    """Batch norm whose batch is that of all ranks, so that their number does not change a run."""
+    """Batch norm over the global batch, so that the number of ranks does not change a run."""
 
     running_mean: Tensor
     running_var: Tensor

@@ -1,4 +1,4 @@
-"""Kernels that take the largest of 3x3 pixels at every second one, and lead gradients back.
+"""Triton kernels of 3x3 max pooling with stride 2, forward and backward.
 
 A window belongs to a cell of 2x2 pixels and reaches one pixel beyond it, above and to the left.
 A thread looks at the four windows of a cell once for its four pixels; kernels that go by pixels do
@@ -91,7 +91,7 @@ def _pool(
         seen = inside & (y >= 0) & (y < height) & (x >= 0) & (x < width)
         source = images + ((image * height + y) * width + x) * channels + channel
         value = tl.load(source, mask=seen, other=float("-inf")).to(tl.float32)
-        # What is not a number is handed on, not lost.
+        # NaN is propagated, not lost.
         better = (value > best) | (value != value)
         best = tl.where(better, value, best)
         place = tl.where(better, offset, place)

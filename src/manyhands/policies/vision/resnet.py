@@ -14,7 +14,7 @@ from manyhands.policies.vision.stem import Stem
 TORCHVISION = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")
 """Names of the stem's convolution and norm and of the four stages, as published."""
 POSITIONAL = ("0", "1", "4", "5", "6", "7")
-"""The same by their places in a sequence whose 2 and 3 are an activation and a pooling."""
+"""The same by their index in a sequence whose 2 and 3 are an activation and a pooling."""
 
 _DEPTHS = {
     "resnet18": (2, 2, 2, 2),
@@ -76,7 +76,7 @@ class Bottleneck(nn.Module):
 class ResNet(nn.Module):
     """A residual network up to its last feature map, without pooling and classifier.
 
-    `names` are what its six parts are called; with `recompute` its blocks keep no activations.
+    `names` are those of its six submodules; with `recompute` its blocks store no activations.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ResNet(nn.Module):
 
 
 def max_pool(images: Tensor) -> Tensor:
-    """The largest of 3x3 pixels, at every second one."""
+    """3x3 max pooling with stride 2."""
     if torch.compiler.is_compiling() and can_pool(images):
         # Needs Triton, which comes with torch for GPUs only.
         from manyhands.policies.vision.pool_kernels import pool
@@ -129,7 +129,7 @@ def max_pool(images: Tensor) -> Tensor:
 
 
 def can_pool(images: Tensor) -> bool:
-    """Whether the kernels made for it fit: they count in 32 bits, and compute in as many."""
+    """Whether the Triton kernels apply: they index and compute in 32 bits."""
     return images.is_cuda and images.dtype != torch.float64 and images.numel() < 2**31
 
 
@@ -155,7 +155,7 @@ def _conv(
 
 
 def _prepared(conv: nn.Conv2d) -> nn.Conv2d:
-    """A convolution with the weights that training starts from, laid out as its inputs."""
+    """A convolution with initial weights, in the memory layout of its inputs."""
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
     # A 1x1 kernel passes for either layout; gradients come in this one, and DDP compares strides.
     laid_out = torch.empty_like(conv.weight.data, memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""The first convolution of a residual network: 7x7 pixels of three channels, at every second one.
+"""The first convolution of a residual network: 7x7, three channels, stride 2.
 
 GPUs pad three channels to eight and compute with the padding. Seen as cells of 2x2 pixels, the same
 sums are a convolution of 4x4 cells of twelve channels, which become sixteen.
@@ -24,7 +24,7 @@ class Stem(nn.Conv2d):
 
 
 def image_cells(images: Tensor) -> Tensor:
-    """Images (images, 3, height, width) and what is around them, by cells of 2x2 pixels."""
+    """Images (images, 3, height, width) with padding, as cells of 2x2 pixels."""
     height, width = images.shape[-2:]
     # One row more above than the kernel reaches, so that it begins where a cell does.
     before, after = PADDING + 1, PADDING - 1
