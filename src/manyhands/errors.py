@@ -66,4 +66,4 @@ class Stopped(BaseException):
     exit_code = 75
 
     def __init__(self) -> None:
-        super().__init__("stopped on request; there was nothing to save")
+        super().__init__("stopped on request; nothing to save")

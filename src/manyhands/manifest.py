@@ -53,7 +53,7 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, Entry]]:
             raise ValueError("its checksum does not match")
         return facts, entries
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise ManifestFault(f"{folder / MANIFEST} cannot be trusted: {error}") from None
+        raise ManifestFault(f"{folder / MANIFEST} is invalid: {error}") from None
 
 
 def damage_of(folder: Path) -> str | None:
@@ -73,8 +73,8 @@ def _fault_of(file: Path, known: Entry) -> str | None:
     try:
         num_bytes = file.stat().st_size
         if num_bytes != known.num_bytes:
-            return f"has {num_bytes} bytes of {known.num_bytes}"
-        return None if entry_of(file) == known else "was changed after it was written"
+            return f"has {num_bytes} of {known.num_bytes} bytes"
+        return None if entry_of(file) == known else "does not match its SHA-256 checksum"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
 

@@ -65,7 +65,7 @@ COLLECTIVES: dict[str, Callable[[World], object]] = {
 def test_a_collective_belongs_to_the_thread_that_joined(name):
     with (
         joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world,
-        pytest.raises(RuntimeError, match="thread 'saving_0' called a collective, which belongs"),
+        pytest.raises(RuntimeError, match="thread 'saving_0' called a collective, which only"),
     ):
         in_thread(lambda: COLLECTIVES[name](world))
 

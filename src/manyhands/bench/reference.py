@@ -25,7 +25,7 @@ def ask_lerobot(
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise UserError(f"--against={python} cannot be measured: {error}") from None
+            raise UserError(f"cannot run --against={python}: {error}") from None
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
         reason = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]

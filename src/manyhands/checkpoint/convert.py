@@ -21,8 +21,8 @@ def gather_checkpoint(path: Path) -> list[Path]:
     folder = checkpoint / TRAINING_STATE / SHARDS
     if not folder.is_dir():
         raise CheckpointError(
-            f"--checkpoint={path}: {folder} is missing; only checkpoints of sharded runs need "
-            f"converting, all others hold {WEIGHTS_FILE}; adapters are merged by --output=FOLDER"
+            f"--checkpoint={path}: {folder} is missing. Only sharded checkpoints need converting; "
+            f"all others have {WEIGHTS_FILE} already. To merge adapters, set --output=FOLDER"
         )
     shards = Shards(folder)
     facts, entries = read_manifest(checkpoint)

@@ -71,7 +71,7 @@ class CheckpointFiles:
         needed = self.needed_bytes(learner)
         if free < needed:
             raise OSError(
-                f"it needs {units.num_bytes(needed)} of disk space and "
+                f"it needs {units.num_bytes(needed)} of disk space, "
                 f"{units.num_bytes(free)} are free"
             )
 
@@ -154,4 +154,4 @@ class CheckpointFiles:
 def told(error: OSError, target: Path) -> str:
     """Why a checkpoint cannot be written."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"the checkpoint {target} cannot be written: {reason}"
+    return f"cannot write the checkpoint {target}: {reason}"

@@ -89,10 +89,10 @@ class Saving:
                 return
             if pause_s is None:
                 break
-            self._tell(f"WARNING: {self.fault}; trying again in {pause_s:.0f} s")
+            self._tell(f"WARNING: {self.fault}; retrying in {pause_s:.0f} s")
             self._is_hurried.wait(pause_s if self._world.is_main else 0.0)
         self._files.give_up()
-        self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training goes on")
+        self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training continues")
 
     def _tell(self, text: str) -> None:
         if self._world.is_main:

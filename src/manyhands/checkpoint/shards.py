@@ -83,8 +83,8 @@ class Shards:
         for name, value in targets.items():
             if self.shapes.get(name) != value.shape:
                 raise CheckpointError(
-                    f"{self.folder} holds {name} as {_told(self.shapes.get(name))}, but this "
-                    f"run has it as {_told(value.shape)}: it was saved by a run of another policy"
+                    f"{self.folder} has {name} as {_told(self.shapes.get(name))}, but this run "
+                    f"needs {_told(value.shape)}: the checkpoint belongs to another policy"
                 )
         try:
             reader = HuggingFaceStorageReader(str(self.folder))
@@ -103,8 +103,8 @@ def check_complete(folder: Path) -> None:
     for rank in range(num_ranks):
         file = shard_file(folder, rank, num_ranks)
         if file not in found:
-            raise CheckpointError(f"{file} is missing; copy the checkpoint again, or use another")
+            raise CheckpointError(f"{file} is missing. Copy the checkpoint again, or use another")
 
 
 def _told(shape: torch.Size | None) -> str:
-    return "nothing" if shape is None else "x".join(map(str, shape)) or "a number"
+    return "nothing" if shape is None else "x".join(map(str, shape)) or "a scalar"

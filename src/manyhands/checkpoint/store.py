@@ -144,7 +144,7 @@ class CheckpointStore:
         """Wait for the last save, without which a run has not ended well."""
         self.finish()
         if self._saving is not None and self._saving.fault is not None:
-            advice = "Free some space or choose another --output_dir, then --resume"
+            advice = "Free disk space or set another --output_dir, then --resume"
             raise CheckpointError(
                 removal_of(self._run_dir)
                 or f"{self._saving.fault}; older ones are intact. {advice}"
@@ -168,10 +168,10 @@ def note_on_average(folder: Path, step: int) -> str:
     stored = read_config_file(str(folder / PRETRAINED / TRAIN_CONFIG)).get("ema") or {}
     if stored.get("enable"):
         raise CheckpointError(
-            f"{folder / AVERAGED} is missing, but this run averaged its weights; copy the "
-            "checkpoint again, or go on without an average by --ema.enable=false"
+            f"{folder / AVERAGED} is missing, but this run uses EMA. Copy the checkpoint again, "
+            "or continue without EMA: --ema.enable=false"
         )
     return (
-        f"NOTE: the average of the weights starts from those of step {step}, as the checkpoint "
-        f"has none; to let its decay rise from there add --ema.update_after_step={step}"
+        f"NOTE: the checkpoint has no EMA; it starts from the weights of step {step}. To restart "
+        f"its decay schedule there, set --ema.update_after_step={step}"
     )

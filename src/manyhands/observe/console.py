@@ -93,7 +93,7 @@ class Display:
 def measures_of(metrics: Metrics) -> str:
     """The measures people watch, on one line."""
     rate, held_out = metrics["samples_per_s"], metrics.get("held_out_loss")
-    measured = "" if held_out is None else f"held out {held_out:.4g}  "
+    measured = "" if held_out is None else f"held-out loss {held_out:.4g}  "
     return (
         f"loss {metrics['loss']:.4g}  {measured}lr {metrics['lr']:.2g}  "
         f"grad {metrics['grad_norm']:.3g}  "

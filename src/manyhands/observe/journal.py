@@ -62,8 +62,8 @@ class Journal:
             yield
         except OSError as error:
             raise EnvironmentFault(
-                f"--output_dir={self._run_dir} cannot be written to: {error.strerror}. Free some "
-                "space or choose another folder"
+                f"cannot write to --output_dir={self._run_dir}: {error.strerror}. Free disk space or "
+                "choose another folder"
             ) from None
 
     def note(self, facts: Facts) -> None:
@@ -131,8 +131,8 @@ class Journal:
         if not self._has_warned:
             self._has_warned = True
             self._display.say(
-                f"WARNING: {self._run_dir} cannot be written to: {fault.strerror}. Training "
-                "continues; log.txt and metrics.jsonl are completed once there is space"
+                f"WARNING: cannot write to {self._run_dir}: {fault.strerror}. Training continues; "
+                "log.txt and metrics.jsonl are completed once there is disk space"
             )
 
     def _attempt(self, write: Callable[[], None]) -> None:

@@ -37,8 +37,8 @@ def refuse_static_parts(ddp: DdpConfig, num_micro_batches: int) -> None:
     if ddp.static_graph and num_micro_batches > 1:
         raise ConfigError(
             [
-                f"--accelerator.ddp.static_graph=true cannot hold with {num_micro_batches} "
-                "micro-batches per update, of which only the last exchanges gradients; leave it out"
+                "--accelerator.ddp.static_graph=true needs one micro-batch per step, not "
+                f"{num_micro_batches}: only the last one all-reduces gradients. Remove it"
             ]
         )
 

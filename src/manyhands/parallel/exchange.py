@@ -39,8 +39,8 @@ def check_thread() -> None:
     thread, owner = threading.current_thread(), _owner or threading.main_thread()
     if thread is not owner and not isinstance(thread, threading._DummyThread):
         raise RuntimeError(
-            f"the thread {thread.name!r} called a collective, which belongs to {owner.name!r}: "
-            "ranks would wait for each other. Use World.watch.channel in a background thread"
+            f"thread {thread.name!r} called a collective, which only {owner.name!r} may: ranks "
+            "would deadlock. Use World.watch.channel in a background thread"
         )
 
 

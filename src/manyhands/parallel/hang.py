@@ -35,24 +35,24 @@ def hang_told(
     late = silent or [rank for rank, place in enumerate(places) if place.num_phases == first]
     if not silent and len(late) == len(places):
         late = []
-    lines = [f"no progress for {timeout_s:g} s, the limit of --timeout_s: {_who(late, silent)}"]
+    lines = [f"no progress for {timeout_s:g} s (--timeout_s): {_who(late, silent)}"]
     now = time.time()
     lines += [
-        f"  rank {rank} is in {place.phase!r} since {now - place.since:.0f} s"
-        f"{' and does not answer: it is stopped or frozen' if rank in silent else ''}"
+        f"  rank {rank}: in phase {place.phase!r} for {now - place.since:.0f} s"
+        f"{', does not respond (stopped or frozen)' if rank in silent else ''}"
         for rank, place in enumerate(places)
     ]
     for rank in [each for each in late if each not in silent][:1]:
         lines += _stack_of(hang_dir, rank)
-    where = f"; the stack of every rank that answers is in {hang_dir}" if hang_dir else ""
-    return "\n".join([*lines, f"the run is ended{where}"])
+    where = f"; stacks of all responding ranks: {hang_dir}" if hang_dir else ""
+    return "\n".join([*lines, f"run terminated{where}"])
 
 
 def _who(late: list[int], silent: list[int]) -> str:
     if not late:
         return "all ranks are in the same phase"
     ranks = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
-    return f"{ranks} {'gave no sign of life' if silent else 'did not arrive'}"
+    return f"{ranks} {'did not respond' if silent else 'did not arrive'}"
 
 
 def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:
@@ -61,7 +61,7 @@ def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:
         return []
     # The main thread, which trains, comes last.
     _, _, stack = file.read_text(encoding="utf-8").rpartition("hread 0x")
-    return [f"  what rank {rank} does, the innermost call first:"] + [
+    return [f"  stack of rank {rank}, innermost call first:"] + [
         f"  {line}" for line in stack.splitlines()[1:MAX_SHOWN_LINES]
     ]
 

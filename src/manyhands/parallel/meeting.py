@@ -98,8 +98,8 @@ def open_store(launcher: Launcher, timeout: timedelta) -> Store:
     address, port = launcher.main_address, launcher.main_port
     if address is None or port is None:
         raise EnvironmentFault(
-            f"rank {rank} of {num_ranks} does not know where to meet the others: the launcher must "
-            "set MASTER_ADDR and MASTER_PORT"
+            f"rank {rank} of {num_ranks} has no rendezvous address. The launcher must set "
+            "MASTER_ADDR and MASTER_PORT"
         )
     try:
         if launcher.listening is None:
@@ -117,15 +117,15 @@ def _meeting_fault(told: str, launcher: Launcher) -> str:
     where = f"{launcher.main_address}:{launcher.main_port}"
     if "EADDRINUSE" in told:
         return (
-            f"another program uses port {launcher.main_port}, which MASTER_PORT or the launcher "
-            "chose for the ranks to meet at; choose another: MASTER_PORT for srun, "
-            "--master-port for torchrun, --main_process_port=0 for accelerate launch"
+            f"another program uses the rendezvous port {launcher.main_port} (MASTER_PORT). Choose "
+            "another: MASTER_PORT for srun, --master-port for torchrun, --main_process_port=0 for "
+            "accelerate launch"
         )
     if "clients joined" in told:
         joined = told.rpartition(". ")[2].split()[0]
         return (
-            f"only {joined} ranks came to {where} in time; start the launcher on every machine, "
-            "or see why the others ended"
+            f"only {joined} ranks joined the rendezvous at {where} in time. Start the launcher on "
+            "every machine, or check why the others ended"
         )
     return f"rank {launcher.rank} cannot reach the main rank at {where}: {told.splitlines()[0]}"
 

@@ -29,9 +29,9 @@ def preferred_precision(config: TrainConfig, launcher: Launcher, has_bf16: bool)
 def refuse_unfit(precision: str, config: TrainConfig, device: torch.device) -> None:
     """Refuse a precision that a device does not have, or that undoes another wish."""
     if precision == "fp16" and device.type == "cpu":
-        raise EnvironmentFault("fp16 needs a GPU and none is used; choose bf16 or no")
+        raise EnvironmentFault("fp16 needs a GPU, but the device is the CPU. Use bf16 or no")
     if precision != "no" and config.dtype == "float64":
         raise EnvironmentFault(
-            f"the launcher asks for {precision}, which rounds what --dtype=float64 keeps exact; "
-            "leave one of the two out"
+            f"the launcher asks for {precision}, which contradicts --dtype=float64. Use only one "
+            "of them"
         )

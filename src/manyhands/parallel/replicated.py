@@ -68,7 +68,7 @@ def devices_of(first: torch.device, num_devices: int) -> list[torch.device]:
     num_gpus = torch.cuda.device_count()
     if start + num_devices > num_gpus:
         raise EnvironmentFault(
-            f"--parallelism.gpus_per_process={num_devices} from {first} on, but the number of "
+            f"--parallelism.gpus_per_process={num_devices} starting at {first}, but the number of "
             f"visible GPUs is {num_gpus}"
         )
     return [torch.device("cuda", start + number) for number in range(num_devices)]
@@ -80,8 +80,8 @@ def refuse_batch_norm(network: nn.Module) -> None:
     if counters:
         raise ConfigError(
             [
-                "--parallelism.gpus_per_process cannot train batch norm, whose statistics would be "
-                "those of a part of the batch; use one process per GPU, which exchange them, or "
+                "--parallelism.gpus_per_process cannot train batch norm: each GPU would see its "
+                "own slice of the batch. Use one process per GPU, which synchronize statistics, or "
                 "norms without statistics such as --policy.use_group_norm=true"
             ]
         )

@@ -35,6 +35,6 @@ def refuse_shared_gpus(seats: list[Seat]) -> None:
         other = taken.setdefault((seat.host, seat.device.split()[-1]), seat.rank)
         if other != seat.rank:
             raise EnvironmentFault(
-                f"ranks {other} and {seat.rank} share GPU {seat.device} of {seat.host}; "
-                "the launcher must give each rank its own LOCAL_RANK"
+                f"ranks {other} and {seat.rank} use the same GPU {seat.device} of {seat.host}. "
+                "The launcher must set LOCAL_RANK for each rank"
             )

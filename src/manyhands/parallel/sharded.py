@@ -157,8 +157,8 @@ def units_of(network: nn.Module, names: list[str] | None) -> list[nn.Module]:
     if unknown:
         raise ConfigError(
             [
-                f"--accelerator.fsdp.wrap_modules names {', '.join(unknown)}, which this policy "
-                f"does not have; it has {', '.join(sorted(known))}"
+                f"--accelerator.fsdp.wrap_modules: this policy has no {', '.join(unknown)}. Its "
+                f"modules: {', '.join(sorted(known))}"
             ]
         )
     return [module for module in inner if names_of(module) & set(names)]
@@ -185,8 +185,8 @@ def refuse_scalars(network: nn.Module) -> None:
     if scalars:
         raise ConfigError(
             [
-                f"--parallelism.dp_shard cannot cut {', '.join(scalars)}, which are single "
-                "numbers; give them a shape of one entry, or leave weights whole"
+                f"--parallelism.dp_shard cannot shard scalars: {', '.join(scalars)}. Give them "
+                "shape (1,), or do not shard"
             ]
         )
 
@@ -198,7 +198,7 @@ def refuse_several_types(network: nn.Module) -> None:
         raise ConfigError(
             [
                 f"--parallelism.dp_shard cannot train weights of {' and '.join(sorted(kinds))} "
-                "together; leave weights whole, or leave out --policy.exact if it is given"
+                "together. Do not shard, or remove --policy.exact if it is set"
             ]
         )
 

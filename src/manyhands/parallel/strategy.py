@@ -68,14 +68,14 @@ class Strategy:
 
     def __str__(self) -> str:
         told = {
-            Kind.SINGLE: "one process holds the weights",
-            Kind.DP: f"one process, a copy of the weights on each of {self.num_devices} devices",
-            Kind.DDP: f"{self.num_replicas} processes, a copy of the weights each",
-            Kind.FSDP: f"{self.num_shards} processes share one copy of the weights",
-            Kind.HSDP: f"{self.num_replicas} copies of the weights, each shared by "
-            f"{self.num_shards} processes",
+            Kind.SINGLE: "single process",
+            Kind.DP: f"DP, one process with weights replicated on {self.num_devices} devices",
+            Kind.DDP: f"DDP, {self.num_replicas} processes with replicated weights",
+            Kind.FSDP: f"FSDP2, weights sharded over {self.num_shards} processes",
+            Kind.HSDP: f"HSDP, {self.num_replicas} replicas, each sharded over {self.num_shards} "
+            "processes",
         }
-        return f"{self.kind.value}: {told[self.kind]}"
+        return told[self.kind]
 
 
 def strategy_of(config: TrainConfig, launcher: Launcher) -> Strategy:
@@ -119,9 +119,9 @@ def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
         return replicas, shards
     raise ConfigError(
         [
-            f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} and "
-            f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to the number of "
-            f"processes, which is {num_ranks}; null and -1 stand for what is left"
+            f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} times "
+            f"--parallelism.dp_shard={degrees.dp_shard} is not the number of processes, "
+            f"{num_ranks}. Use null or -1 to derive one of them"
         ]
     )
 
@@ -140,8 +140,8 @@ def _device_faults(strategy: Strategy, num_ranks: int) -> list[str]:
     if strategy.num_devices == 1 or num_ranks == 1:
         return []
     return [
-        f"--parallelism.gpus_per_process={strategy.num_devices} is for a single process, but there "
-        f"are {num_ranks}; leave it out to let each process have one GPU"
+        f"--parallelism.gpus_per_process={strategy.num_devices} needs a single process, not "
+        f"{num_ranks}. Remove it for one GPU per process"
     ]
 
 
@@ -153,8 +153,8 @@ def _detail_faults(config: TrainConfig, is_sharding: bool) -> list[str]:
         return [f"--accelerator.ddp ({given}) has no effect with --parallelism.dp_shard"]
     if not is_sharding and config.checkpoint_format not in (None, WHOLE):
         return [
-            f"--checkpoint_format={config.checkpoint_format} is for shards, and there are none "
-            "without --parallelism.dp_shard=-1"
+            f"--checkpoint_format={config.checkpoint_format} needs a sharded run. Set "
+            "--parallelism.dp_shard=-1"
         ]
     if not is_sharding and fsdp != FsdpConfig():
         given = ", ".join(_changed(fsdp, FsdpConfig()))

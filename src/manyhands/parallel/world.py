@@ -262,15 +262,15 @@ def _refuse_missing_gpus(device: torch.device, launcher: Launcher) -> None:
     num_gpus = num_visible_gpus()
     if num_gpus == 0:
         raise EnvironmentFault(
-            f"--policy.device={device}: no GPU is visible; use --policy.device=cpu"
+            f"--policy.device={device}: no GPU is visible. Use --policy.device=cpu"
         )
     if device.index is not None and launcher.num_ranks > 1:
         raise EnvironmentFault(
-            f"--policy.device={device} would put {launcher.num_ranks} processes on one GPU; use "
+            f"--policy.device={device} would put {launcher.num_ranks} processes on one GPU. Use "
             "--policy.device=cuda, and CUDA_VISIBLE_DEVICES to choose GPUs"
         )
     if (device.index or 0) >= num_gpus or launcher.local_rank >= num_gpus:
         raise EnvironmentFault(
             f"{launcher.num_local_ranks} processes on --policy.device={device}, but the number of "
-            f"visible GPUs is {num_gpus}; start one process per GPU"
+            f"visible GPUs is {num_gpus}. Start one process per GPU"
         )

@@ -24,22 +24,22 @@ def share_of(config: TrainConfig, rank: int, num_ranks: int) -> Share:
         return Share(rank, num_ranks, config.batch_size * num_ranks * num_parts, num_parts)
     if num_parts > 1:
         raise EnvironmentFault(
-            f"the launcher asks for {num_parts} micro-batches per update, but they follow from "
-            f"--global_batch_size={config.global_batch_size} and --batch_size; leave "
-            "gradient_accumulation_steps out of the launcher's flags or its config file"
+            f"the launcher asks for {num_parts} micro-batches per step, but "
+            f"--global_batch_size={config.global_batch_size} and --batch_size determine them. "
+            "Remove gradient_accumulation_steps from the launcher's flags or its config file"
         )
     if config.global_batch_size < num_ranks:
         raise EnvironmentFault(
             f"--global_batch_size={config.global_batch_size} leaves some of the {num_ranks} "
-            "processes without a sample; raise it, or start fewer processes"
+            "processes without a sample. Raise it, or start fewer processes"
         )
     whole = Share(rank, num_ranks, config.global_batch_size)
     most = config.batch_size or whole.most_per_rank
     share = replace(whole, num_parts=-(-whole.most_per_rank // most))
     if share.least_per_rank < share.num_parts:
         raise EnvironmentFault(
-            f"--batch_size={most} cuts {share.most_per_rank} samples of one process and "
-            f"{share.least_per_rank} of another into different numbers of micro-batches; raise "
+            f"--batch_size={most} splits {share.most_per_rank} samples of one process and "
+            f"{share.least_per_rank} of another into different numbers of micro-batches. Raise "
             f"it to 2, or --global_batch_size to a multiple of {num_ranks} processes"
         )
     return share

@@ -204,5 +204,5 @@ def fresh_policy(
     except WeightsUnavailable as error:
         if getattr(config, "pretrained_backbone_weights", None) != DEFAULT_BACKBONE_WEIGHTS:
             raise
-        note = f"WARNING: the image encoder starts from random weights: {error}"
+        note = f"WARNING: image encoder uses random weights: {error}"
         return build_policy(config.self_contained(), stats, rename_map), [note]

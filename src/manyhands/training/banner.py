@@ -27,7 +27,7 @@ STEP_MODES = {
     "eager": "eager",
     "graph": "CUDA graph",
     "compile": "CUDA graph of compiled modules",
-    "auto": "CUDA graph, then compiled modules if a trial in the background finds them faster",
+    "auto": "CUDA graph, switching to compiled modules if they are faster",
 }
 """How steps run, in words."""
 
@@ -36,7 +36,7 @@ def banner_of(run: Run, data: TrainingData) -> list[str]:
     """The lines a run opens with."""
     share, world, config = run.learner.share, run.world, run.config
     total, trained = num_parameters(run)
-    resumed = [f"Resuming after step {run.start.step}"] if run.start.step else []
+    resumed = [f"Resuming from step {run.start.step}"] if run.start.step else []
     return [
         f"Run: {job_name_of(config)} in {run.run_dir}",
         *resumed,
@@ -47,7 +47,7 @@ def banner_of(run: Run, data: TrainingData) -> list[str]:
         f"Effective batch: {batch_told(share)}",
         *datasets_told(data),
         f"Steps: {budget_told(config, share, data.order.num_samples)}",
-        f"Parameters: {units.count(total)}, {units.count(trained)} trained",
+        f"Parameters: {units.count(total)}, {units.count(trained)} trainable",
         f"Precision: {precision_in_use(world, run.learner.policy.dtype)}{unasked(config, world)}",
         f"Step mode: {STEP_MODES[run.learner.mode]}",
         *rates_told(config, share),
@@ -119,7 +119,7 @@ def is_even(share: Share) -> bool:
 
 def batch_told(share: Share) -> str:
     """How the samples of an update are spread over ranks and micro-batches."""
-    effective = f"{share.samples_per_step} samples per update"
+    effective = f"{share.samples_per_step} samples per step"
     if is_even(share):
         return (
             f"{share.most_per_part} per process x {share.num_ranks} processes x "
@@ -136,9 +136,9 @@ def budget_told(config: TrainConfig, share: Share, num_samples: int) -> str:
     """The same in words."""
     facts = budget_facts(config, share, num_samples)
     name = facts["asked"]
-    asked = "" if name == "steps" else f" for --{name}={getattr(config, name)}"
+    asked = "" if name == "steps" else f" (--{name}={getattr(config, name)})"
     return (
-        f"{facts['steps']:,} updates{asked} = {facts['samples']:,} samples = "
+        f"{facts['steps']:,} steps{asked} = {facts['samples']:,} samples = "
         f"{facts['epochs']:.2f} epochs; "
         f"{num_samples / share.samples_per_step:,.1f} steps per epoch"
     )
@@ -148,18 +148,18 @@ def rates_told(config: TrainConfig, share: Share) -> list[str]:
     """Whether learning rates follow the effective batch, and when they might not have to."""
     scaling = config.scaling
     if scaling.lr == "none":
-        return ["Learning rate and steps are as given, not scaled with the number of processes"]
+        return ["Learning rate and steps: not scaled with the number of processes"]
     assert config.optimizer is not None
     factor = lr_factor(scaling, share.samples_per_step)
     lines = [
         f"Learning rate: {config.optimizer.lr:g} for a batch of {scaling.base_batch_size}, "
         f"{scaling.lr} scaling to {share.samples_per_step}: x {factor:.4g} = "
-        f"{factor * config.optimizer.lr:g}; steps are as given"
+        f"{factor * config.optimizer.lr:g}; steps: not scaled"
     ]
     if factor > 1 and share.samples_per_step < SMALL_BATCH:
         lines.append(
-            f"NOTE: batches below {SMALL_BATCH} may need no larger rate: if training is unsteady, "
-            f"try --scaling.lr=none or a longer warm-up by {longer_warmup(config)}"
+            f"NOTE: effective batches below {SMALL_BATCH} may not need a higher learning rate. If "
+            f"training is unstable, try --scaling.lr=none or warm up longer: {longer_warmup(config)}"
         )
     return lines
 
@@ -171,8 +171,8 @@ def batch_norm_notes(network: nn.Module, share: Share) -> list[str]:
         return []
     num_seen = -(-share.samples_per_step // share.num_parts)
     return [
-        f"NOTE: batch norm sees each micro-batch of {num_seen} samples by itself; the run differs "
-        f"from one whose updates take {share.samples_per_step} samples at once"
+        f"NOTE: batch norm sees each micro-batch of {num_seen} samples alone; results differ from "
+        f"one batch of {share.samples_per_step}"
     ]
 
 
@@ -206,7 +206,7 @@ def unasked(config: TrainConfig, world: World) -> str:
     asked = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
     if asked or world.precision == "no":
         return ""
-    return "; float32 by --accelerator.mixed_precision=no"
+    return " (for float32: --accelerator.mixed_precision=no)"
 
 
 def precision_in_use(world: World, dtype: torch.dtype) -> str:
@@ -221,4 +221,4 @@ def precision_in_use(world: World, dtype: torch.dtype) -> str:
     if product != torch.float32:
         return f"{kind} autocast, weights and optimizer in float32{strict}"
     tf32 = world.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
-    return f"float32{' with TF32 products' if tf32 else ''}{strict}"
+    return f"float32{' with TF32 matmul' if tf32 else ''}{strict}"

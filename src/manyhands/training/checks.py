@@ -84,8 +84,8 @@ def check_budget(
         share = order.num_bad / (order.num_bad + order.num_samples)
         if share > config.max_bad and each.result is not None:
             raise DatasetError(
-                f"{order.num_bad} samples, {share:.1%} of those in {each.part.root}, would be left "
-                f"out, more than --dataset.max_bad={config.max_bad} allows:\n{refusal(each.result)}"
+                f"{order.num_bad} samples ({share:.1%} of {each.part.root}) would be excluded, "
+                f"more than --dataset.max_bad={config.max_bad}:\n{refusal(each.result)}"
             )
 
 
@@ -109,9 +109,9 @@ def notes_of(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list[st
             continue
         if not each.result.is_usable:
             episodes = ", ".join(map(str, each.result.bad_episodes[:8]))
-            notes.append(f"WARNING: {order.num_bad} samples are left out, of episodes {episodes}")
+            notes.append(f"WARNING: {order.num_bad} samples excluded, in episodes {episodes}")
         warnings = [finding for finding in each.result.findings if finding.severity == "warning"]
         notes += [f"WARNING: {finding.told}" for finding in warnings[:MAX_WARNINGS]]
         if len(warnings) > MAX_WARNINGS:
-            notes.append(f"WARNING: {len(warnings) - MAX_WARNINGS} more of manyhands doctor")
+            notes.append(f"WARNING: {len(warnings) - MAX_WARNINGS} more; run manyhands doctor")
     return notes

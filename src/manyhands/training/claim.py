@@ -45,8 +45,8 @@ class Claim:
         while (holder := self._taken_by()) is not None:
             if holder.endswith(_here()) or time.monotonic() > deadline:
                 raise UserError(
-                    f"--output_dir={self._run_dir} is in use by a run that goes on, {holder}; end "
-                    f"that one, or choose another folder. If it is gone, remove {LOCK} in there"
+                    f"--output_dir={self._run_dir} is in use by a running job ({holder}). Stop it, "
+                    f"or choose another folder. If it no longer runs, remove {LOCK} there"
                 )
             time.sleep(POLL_S)
         self._say(f"process {os.getpid()} {_here()}")

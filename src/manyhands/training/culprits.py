@@ -38,7 +38,7 @@ class Culprit(NamedTuple):
         where = "" if self.dataset is None else f" of dataset {self.dataset}"
         return (
             f"{self.feature} of episode {self.episode}, frame {self.frame}{where} "
-            f"(seen from row {self.row})"
+            f"(sample row {self.row})"
         )
 
 
@@ -102,9 +102,9 @@ def told_of(evidence: Evidence) -> str:
     """What is to blame, in a few words."""
     culprits = evidence.culprits
     if not culprits:
-        return f"no value of its {len(evidence.rows)} samples is the cause"
+        return f"all values of its {len(evidence.rows)} samples are finite"
     # Several samples may see one and the same value.
     first_of_each = {each._replace(row=0): each for each in reversed(culprits)}
     told = [str(each) for each in reversed(first_of_each.values())]
     more = f" and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else ""
-    return f"the cause is {'; '.join(told[:MAX_TOLD])}{more}"
+    return f"non-finite input: {'; '.join(told[:MAX_TOLD])}{more}"

@@ -139,7 +139,7 @@ def open_parts(
 
 def cache_notes(policy: PolicyConfig, caches: FrameCaches) -> list[str]:
     """Where frames are kept and why, where there are any."""
-    return [f"Frames: {caches.reason}"] if visual_features(policy) else []
+    return [f"Frame cache: {caches.reason}"] if visual_features(policy) else []
 
 
 def reading_of(config: TrainConfig) -> Reading:
@@ -158,7 +158,8 @@ def check_rename_map(rename_map: Mapping[str, str], parts: Sequence[Part]) -> No
     unknown = [key for key in rename_map if key not in known]
     if unknown:
         raise DatasetError(
-            f"--rename_map names {', '.join(unknown)}; the data has {', '.join(known)}"
+            f"--rename_map names features that no dataset has: {', '.join(unknown)}. Features: "
+            f"{', '.join(known)}"
         )
 
 

@@ -27,4 +27,4 @@ def ending_of(exit_code: int) -> Ending:
             return ending
     if exit_code == Diverged.exit_code:
         raise Diverged("training diverged")
-    raise UserError(f"training failed with exit code {exit_code}; its own words are above")
+    raise UserError(f"training failed with exit code {exit_code}; see its output above")

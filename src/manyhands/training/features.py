@@ -113,16 +113,17 @@ def _remedies(asked: Features, inputs: Features, policy: PolicyConfig) -> list[s
     told = []
     proposal = _stand_ins(asked, inputs)
     if proposal:
-        told.append(f"perhaps {rename_flag(proposal)}")
+        told.append(f"Try {rename_flag(proposal)}")
     sizes = {
         tuple(feature.shape[1:])
         for name, feature in asked.items()
         if _is_other_size(feature, inputs.get(name))
     }
     if len(sizes) == 1:
-        told.append(f"perhaps --dataset.image_size='{list(*sizes)}'")
+        told.append(f"Try --dataset.image_size='{list(*sizes)}'")
     if not told and policy.pretrained_path is not None:
-        told.append(f"weights made for another robot do not fit; --policy.type={policy.type} anew")
+        scratch = f"Train from scratch: --policy.type={policy.type}"
+        told.append(f"weights for another robot do not fit. {scratch}")
     return told
 
 
@@ -151,10 +152,10 @@ def unread_cameras(policy: PolicyConfig, features: Mapping[str, Feature]) -> lis
     }
     foreign = [name for name in unread if not name.startswith(names.OBSERVATION)]
     depth = [name for name, feature in unread.items() if feature.is_depth]
-    notes = [f"NOTE: depth is not read: {', '.join(depth)}"] if depth else []
+    notes = [f"NOTE: depth cameras not used: {', '.join(depth)}"] if depth else []
     if foreign:
         flag = rename_flag({name: CAMERAS + name for name in foreign})
-        notes.append(f"NOTE: not read by their names: {', '.join(foreign)}; use them with {flag}")
+        notes.append(f"NOTE: cameras not used: {', '.join(foreign)}. To use them: {flag}")
     return notes
 
 
@@ -180,5 +181,5 @@ def _nothing_to_learn(features: Mapping[str, Feature]) -> str:
     own = [name for name in features if name not in names.RESERVED_FEATURES]
     lacking = "no feature `action`" if names.ACTION not in own else "nothing named `observation.*`"
     proposal = proposed_names({name: features[name] for name in own})
-    remedy = f"rename what it has: {rename_flag(proposal)}" if proposal else "record them"
+    remedy = f"Rename its features: {rename_flag(proposal)}" if proposal else "Record them"
     return f"the dataset has {lacking}; it has {', '.join(own)}\n{remedy}"

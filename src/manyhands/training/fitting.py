@@ -32,14 +32,14 @@ def fitting_share(
     while world.any(not fits(make_learner, share, batch, world)):
         failed.append(str(share.most_per_part))
         share = halved(share, world)
-    told = f", after {', '.join(failed)} did not" if failed else ""
-    return share, [f"Batch size search: {share.most_per_part} samples at a time fit{told}"]
+    told = f" ({', '.join(failed)} did not)" if failed else ""
+    return share, [f"Batch size search: micro-batches of {share.most_per_part} samples fit{told}"]
 
 
 def halved(share: Share, world: World) -> Share:
     """The same samples with half as many at a time; no rank is left without any."""
     if share.num_parts == share.least_per_rank:
-        raise UserError(shortage(share, world, "--find_batch_size found nothing that fits"))
+        raise UserError(shortage(share, world, "--find_batch_size found no batch size that fits"))
     size = -(-share.most_per_part // 2)
     num_parts = min(-(-share.most_per_rank // size), share.least_per_rank)
     return replace(share, num_parts=num_parts)

@@ -23,9 +23,9 @@ MAX_IN_A_ROW = 100
 MAX_RETURNS = 3
 """How often --on_nonfinite=rollback returns to one and the same checkpoint."""
 ADVICE = (
-    f"The last checkpoint is sound; {INCIDENTS} in the run directory lists the samples. Mend what "
-    "is not finite in them, leave them out by --dataset.exclude_episodes, or pass over them by "
-    "--on_nonfinite=skip; if all are sound, try a smaller --optimizer.lr"
+    f"The last checkpoint is intact; {INCIDENTS} in the run directory lists the samples. Fix their "
+    "values, exclude them with --dataset.exclude_episodes, or skip them with --on_nonfinite=skip. "
+    "If the data is fine, try a smaller --optimizer.lr"
 )
 
 
@@ -67,7 +67,7 @@ class Guard:
         told = [self._explained(each) for each in self._bad_ones()]
         is_hopeless = self._num_in_a_row >= MAX_IN_A_ROW
         if saving and not told and not self._is_finite(learner):
-            told, is_hopeless = ["weights are not finite, although all gradients were"], True
+            told, is_hopeless = ["weights are NaN or Inf, although all gradients were finite"], True
         if told and (self._answer == "stop" or (self._answer == "skip" and is_hopeless)):
             raise Diverged(f"training diverged: {told[-1]}\n{ADVICE}")
         return bool(told) and self._answer == "rollback"
@@ -77,8 +77,8 @@ class Guard:
         self._returns[step] += 1
         if self._returns[step] > MAX_RETURNS:
             raise Diverged(
-                f"training diverged: it went back to step {step} {MAX_RETURNS} times, and updates "
-                f"still come out not finite\n{ADVICE}"
+                f"training diverged: still NaN or Inf after {MAX_RETURNS} rollbacks to step {step}"
+                f"\n{ADVICE}"
             )
         self._num_skipped = self._num_in_a_row = 0
 
@@ -113,8 +113,8 @@ class Guard:
         facts = {"loss": _number(loss), "grad_norm": _number(norm), **_facts_of(evidence)}
         self._journal.record_incident(step, facts | {"position": bad.before.samples})
         told = (
-            f"update {step} is not finite (loss {loss:.4g}, gradient {norm:.4g}) and changed "
-            f"nothing; {told_of(evidence)}"
+            f"step {step}: NaN or Inf (loss {loss:.4g}, gradient norm {norm:.4g}), weights "
+            f"unchanged; {told_of(evidence)}"
         )
         self._journal.say(f"WARNING: {told}")
         return told

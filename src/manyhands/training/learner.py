@@ -216,8 +216,8 @@ class Learner:
         if before in (0, now):
             return []
         return [
-            f"WARNING: updates of the checkpoint had {before} samples, from here on they have "
-            f"{now}; data goes on where it stood, learning rates and steps are as the flags say"
+            f"WARNING: the effective batch changed from {before} to {now} samples; data continues "
+            "at its position, learning rates and steps follow the flags"
         ]
 
 
@@ -230,9 +230,9 @@ def refuse_idle(network: nn.Module) -> None:
     ]
     if idle:
         raise UserError(
-            f"the policy trains parameters that its loss does not depend on: {', '.join(idle)}; "
-            "no process would agree with others about them. Use them in the network's forward "
-            "pass, or call requires_grad_(False) on them"
+            f"the loss does not depend on these trainable parameters: {', '.join(idle)}. Ranks "
+            "cannot keep them in sync. Use them in the network's forward pass, or call "
+            "requires_grad_(False) on them"
         )
 
 

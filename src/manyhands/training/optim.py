@@ -29,7 +29,7 @@ def build_optimizer(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -
             return replayable(optim.Adam(groups, **settings))
         case SgdConfig():
             return replayable(with_momentum(optim.SGD(groups, **settings)))
-    raise ConfigError([f"--optimizer.type={config.type} has no implementation"])
+    raise ConfigError([f"--optimizer.type={config.type} is not implemented"])
 
 
 def can_fuse(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -> bool:
@@ -119,7 +119,7 @@ def check_fits(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
     ]
     if any(names != settings[0] for names in settings):
         raise CheckpointError(
-            "the checkpoint was made with another optimizer; resume with its --optimizer.type"
+            "the checkpoint has the state of another optimizer. Resume with its --optimizer.type"
         )
     parameters = weights_of(optimizer)
     for index, values in saved["state"].items():
@@ -128,6 +128,6 @@ def check_fits(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
         )
         if not fits:
             raise CheckpointError(
-                f"the checkpoint's optimizer state {index} fits no weight of this policy: it was "
-                "saved by a run of another policy"
+                f"the checkpoint's optimizer state {index} matches no parameter of this policy: it "
+                "belongs to another policy"
             )

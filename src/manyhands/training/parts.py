@@ -73,5 +73,5 @@ def _chosen(meta: DatasetMeta, config: DatasetConfig) -> np.ndarray:
         )
     episodes = np.setdiff1d(select_episodes(meta.episodes, config.episodes).episodes, excluded)
     if episodes.size == 0:
-        raise DatasetError("--dataset.exclude_episodes leaves no episode to learn from")
+        raise DatasetError("--dataset.exclude_episodes leaves no episode to train on")
     return episodes

@@ -117,7 +117,7 @@ def places_that_compute(first: Places) -> Places:
     gpus = gpus_that_compute(first.gpus)
     if not gpus:
         raise EnvironmentFault(
-            f"of the GPUs {', '.join(first.gpus)} none computes any more; look at nvidia-smi"
+            f"none of the GPUs {', '.join(first.gpus)} responds. Check nvidia-smi"
         )
     return Places(min(first.num_processes, len(gpus)), gpus)
 
@@ -160,13 +160,13 @@ def refuse_other_processes(config: TrainConfig, launcher: Launcher) -> None:
     if asked.num_processes not in (None, launcher.num_local_ranks):
         raise EnvironmentFault(
             f"--launch.num_processes={asked.num_processes}, but the launcher started "
-            f"{launcher.num_local_ranks} processes; leave one of the two out"
+            f"{launcher.num_local_ranks} processes. Use only one of them"
         )
     for name, default in vars(LaunchConfig()).items():
         if name != "num_processes" and getattr(asked, name) != default:
             raise EnvironmentFault(
-                f"--launch.{name}={getattr(asked, name)}, but a launcher started this process; "
-                "give its own flags instead"
+                f"--launch.{name}={getattr(asked, name)}, but a launcher started this process. "
+                "Use the flags of the launcher instead"
             )
 
 
@@ -174,9 +174,9 @@ def refuse_lost_accumulation(config: TrainConfig, launcher: Launcher) -> None:
     """Refuse restarts with micro-batches that are not part of the config, and would not be kept."""
     if config.launch.max_restarts > 0 and launcher.accumulation is not None:
         raise EnvironmentFault(
-            f"the launcher asks for {launcher.accumulation} micro-batches per update, which "
-            "--launch.max_restarts cannot keep; use --accelerator.gradient_accumulation.steps="
-            f"{launcher.accumulation} instead"
+            f"the launcher asks for {launcher.accumulation} micro-batches per step, which "
+            "--launch.max_restarts does not preserve. Set "
+            f"--accelerator.gradient_accumulation.steps={launcher.accumulation} instead"
         )
 
 
@@ -188,8 +188,8 @@ def refuse_missing_ids(launch: LaunchConfig) -> None:
     missing = [number for number in launch.gpu_ids or [] if number >= num_visible]
     if missing:
         raise EnvironmentFault(
-            f"--launch.gpu_ids={launch.gpu_ids} counts among the {num_visible} GPUs that "
-            f"CUDA_VISIBLE_DEVICES leaves, from 0; there is no {missing[0]}"
+            f"--launch.gpu_ids={launch.gpu_ids}: there is no GPU {missing[0]}. Number of GPUs in "
+            f"CUDA_VISIBLE_DEVICES, counted from 0: {num_visible}"
         )
 
 

@@ -37,8 +37,8 @@ class Remarks:
         if not is_spike(loss, usual):
             return {}
         self._journal.say(
-            f"WARNING: the loss jumped to {loss:.4g} by step {step}; of the last {len(usual)} "
-            f"half were below {median(usual):.4g}"
+            f"WARNING: loss spike at step {step}: {loss:.4g}; median of the last {len(usual)} "
+            f"losses: {median(usual):.4g}"
         )
         return {"loss_spike": True}
 

@@ -93,7 +93,7 @@ class Restarts:
         _, newest_at = self._standing()
         self._num_in_vain = 1 if newest_at > self._started_at else self._num_in_vain + 1
         if self._num_in_vain > self._allowed:
-            tell(f"given up: {self._allowed} restarts in a row brought no new checkpoint")
+            tell(f"giving up: {self._allowed} restarts in a row saved no new checkpoint")
             return False
         tell(f"restart {self._num_in_vain} of {self._allowed} in {self.pause_s:.0f} s")
         return True
@@ -112,7 +112,7 @@ class Restarts:
                 "num_processes": places.num_processes,
             }
         )
-        tell(f"going on from step {step}; number of processes: {places.num_processes}")
+        tell(f"resuming from step {step}; number of processes: {places.num_processes}")
         self._started_at = time.time()
         flags = [f"--output_dir={self._run_dir}", f"--resume={AUTO}", *self._batch_flags]
         return Start(places, flags, self._record)

@@ -28,7 +28,7 @@ def roll_back(run: Run, position: Position) -> Position:
     run.journal.return_to(saved.step)
     run.audit.return_to(saved.step)
     run.journal.say(
-        f"WARNING: back from step {position.step} to the checkpoint of step {saved.step}; data "
-        f"goes on with sample {position.samples}"
+        f"WARNING: rolled back from step {position.step} to the checkpoint of step {saved.step}; "
+        f"data continues at sample {position.samples}"
     )
     return Position(saved.step, position.samples)

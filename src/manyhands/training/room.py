@@ -37,26 +37,26 @@ def shortage(share: Share, world: World, told: str) -> str:
     """What an update needs and has, and the flags that help, the most helpful first."""
     smaller = -(-share.most_per_part // 2)
     remedies = {
-        f"--batch_size={smaller} --global_batch_size={share.samples_per_step}, which takes fewer "
-        "samples at a time and keeps the effective batch": share.most_per_part > 1,
-        "--find_batch_size=true, which finds such a number": share.most_per_part > 1,
+        f"--batch_size={smaller} --global_batch_size={share.samples_per_step} (smaller "
+        "micro-batches, same effective batch)": share.most_per_part > 1,
+        "--find_batch_size=true (finds a size that fits)": share.most_per_part > 1,
         "--accelerator.mixed_precision=bf16": world.precision == "no",
-        "--parallelism.dp_shard=-1, which shares weights and optimizer among processes": (
+        "--parallelism.dp_shard=-1 (shards weights and optimizer state)": (
             world.size > 1 and not world.strategy.is_sharded
         ),
         "--accelerator.fsdp.cpu_offload=true": (
             world.strategy.is_sharded and not world.strategy.fsdp.cpu_offload
         ),
-        "smaller pictures by --dataset.image_size=[HEIGHT,WIDTH], fewer cameras by "
-        "--policy.input_features, or a smaller policy": True,
+        "--dataset.image_size=[HEIGHT,WIDTH] (smaller images), --policy.input_features (fewer "
+        "cameras), or a smaller policy": True,
     }
     helpful = [f"  {remedy}" for remedy, helps in remedies.items() if helps]
     return "\n".join(
         [
-            f"an update does not fit into the memory of {world.device}: {told}",
-            f"a process takes {share.most_per_part} samples at a time, {share.num_parts} "
-            f"micro-batches per update, precision {world.precision}; {memory_told(world.device)}",
-            "what helps, the most helpful first:",
+            f"out of memory in a training step on {world.device}: {told}",
+            f"micro-batches per process and step: {share.num_parts} of {share.most_per_part} "
+            f"samples; precision: {world.precision}; {memory_told(world.device)}",
+            "Remedies, most effective first:",
             *helpful,
         ]
     )
@@ -68,16 +68,16 @@ def memory_told(device: torch.device) -> str:
         memory = psutil.virtual_memory()
         own = psutil.Process().memory_info().rss
         return (
-            f"of {units.num_bytes(memory.total)} this process has {units.num_bytes(own)}, and "
-            f"{units.num_bytes(memory.available)} are free"
+            f"memory: this process uses {units.num_bytes(own)} of "
+            f"{units.num_bytes(memory.total)}, {units.num_bytes(memory.available)} free"
         )
     try:
         free, total = torch.cuda.mem_get_info(device)
     except RuntimeError:
         # Some errors leave a GPU that answers nothing any more.
-        return "how much is free cannot be read"
+        return "free memory unknown"
     peak = torch.cuda.max_memory_allocated(device)
     return (
-        f"of {units.num_bytes(total)} this process had {units.num_bytes(peak)} at most, and "
-        f"{units.num_bytes(free)} are free"
+        f"memory: this process used up to {units.num_bytes(peak)} of {units.num_bytes(total)}, "
+        f"{units.num_bytes(free)} free"
     )

@@ -61,7 +61,7 @@ def schedule_factor(config: SchedulerConfig | None, num_steps: int, lr: float) -
         case CosineDecayWithWarmupConfig():
             return _cosine_decay(config, num_steps)
         case _:
-            raise ConfigError([f"--scheduler.type={config.type} has no implementation"])
+            raise ConfigError([f"--scheduler.type={config.type} is not implemented"])
     return _warmed_up(config.num_warmup_steps or 0, num_steps, curve)
 
 

@@ -88,12 +88,12 @@ def publish_run(run: Run) -> None:
 def farewell(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
     """What to do with the run now."""
     if not config.save_checkpoint:
-        return f"{ending.value}; nothing was saved, as --save_checkpoint=false asks"
+        return f"{ending.value}; nothing was saved (--save_checkpoint=false)"
     if ending is Ending.STOPPED:
         quoted = shlex.quote(str(run_dir))
         return f"stopped on request; continue with: manyhands train --resume={quoted}"
-    averaged = f" and its average in {AVERAGED} beside it" if config.ema.enable else ""
-    return f"finished; the policy is in {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
+    averaged = f" (EMA weights: {AVERAGED})" if config.ema.enable else ""
+    return f"finished; policy: {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
 
 
 def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
@@ -110,14 +110,14 @@ def fault_of_run_dir(run_dir: Path, config: TrainConfig) -> str | None:
     """Why a run cannot live in a directory, which need not exist yet; None if it can."""
     nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        return f"--output_dir={run_dir} cannot be written to because of {nearest}; choose another"
+        return f"--output_dir={run_dir} is not writable because of {nearest}. Choose another"
     # A run that was killed as it began may have left folders and its claim, and no more.
     files = {path for path in run_dir.rglob("*") if path.is_file()} - {run_dir / LOCK}
     if nearest != run_dir or not files or _is_at_home(run_dir, config):
         return None
     return (
-        f"--output_dir={run_dir} exists and holds something else; choose another, or continue the "
-        f"run in it with --resume={run_dir}"
+        f"--output_dir={run_dir} already contains a run or other files. Choose another, or resume "
+        f"the run: --resume={run_dir}"
     )
 
 

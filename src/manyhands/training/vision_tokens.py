@@ -62,7 +62,10 @@ def with_vision_tokens(
         source=joined_again(data.source, read[:num_trained]),
         held_out=data.held_out and joined_again(data.held_out, read[num_trained:]),
         tokens=caches,
-        notes=[*(note for note in data.notes if note not in obsolete), f"Frames: {plan.reason}"],
+        notes=[
+            *(note for note in data.notes if note not in obsolete),
+            f"Frame cache: {plan.reason}",
+        ],
     )
 
 
@@ -173,8 +176,8 @@ def keep(tokens: np.ndarray, frames: np.ndarray, store: FrameStore) -> None:
             store.write(frame, store.encode(own))
     except OSError as error:
         raise EnvironmentFault(
-            f"{store.folder} cannot take vision tokens: {error.strerror}; free some space, choose "
-            f"another --cache.folder, or leave out {FLAG}"
+            f"cannot write vision tokens to {store.folder}: {error.strerror}. Free disk space, set "
+            f"another --cache.folder, or remove {FLAG}"
         ) from None
 
 

@@ -53,7 +53,7 @@ def bench_loader(
 ) -> LoaderResult:
     """Measure one way after the other, in one run on one machine."""
     if config.cache.vision_tokens:
-        raise ConfigError([f"{FLAG}: bench loader reads images; see bench step --with_loader"])
+        raise ConfigError([f"bench loader does not support {FLAG}. Use bench step --with_loader"])
     decoding, _ = open_training_data(config.without_cache(), alone)
     decode_rate = samples_per_s(decoding, config, bench.seconds)
     cached, config = open_training_data(config, alone)
@@ -129,7 +129,7 @@ def request_of(
     """The same samples, in LeRobot's words."""
     assert config.policy is not None
     if not isinstance(data.source, Dataset) or data.source.info.major_version != 3:
-        raise UserError("--against reads one dataset of format v3.0, as LeRobot does")
+        raise UserError("--against needs a single dataset of format v3.0, as LeRobot does")
     fps, own_names = data.source.fps, {new: old for old, new in config.rename_map.items()}
     return ReferenceRequest(
         repo_id=config.dataset.repo_id or "local/dataset",

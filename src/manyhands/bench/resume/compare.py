@@ -39,7 +39,7 @@ def interim_differences(reference: Path, run_dir: Path) -> Iterator[str]:
     """Yield what is wrong with what a run that was killed has left to go on from."""
     link = run_dir / CHECKPOINTS / LAST
     if link.is_symlink() and not link.exists():
-        yield f"{link} points at {link.readlink()}, which is not there"
+        yield f"{link} points at {link.readlink()}, which is missing"
     try:
         newest = newest_whole(run_dir)
     except CheckpointError as error:
@@ -69,7 +69,7 @@ def checkpoint_differences(reference: Path, checkpoint: Path) -> Iterator[str]:
     for file in (path for name in STATE_FILES for path in reference.rglob(name)):
         other = checkpoint / file.relative_to(reference)
         if not other.exists() or json.loads(other.read_text()) != json.loads(file.read_text()):
-            yield f"{other} is not as {file}"
+            yield f"{other} differs from {file}"
 
 
 def tensor_differences(reference: Path, file: Path) -> Iterator[str]:

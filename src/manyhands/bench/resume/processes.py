@@ -61,7 +61,7 @@ class Started:
     def is_over(self) -> bool:
         """Whether the process that was started has ended; raises if it never does."""
         if self.age_s > RUN_S:
-            raise Stuck(f"it has not ended after {RUN_S:.0f} s")
+            raise Stuck(f"still running after {RUN_S:.0f} s")
         return is_gone(self._root)
 
     def members(self) -> list[Member]:
@@ -117,7 +117,7 @@ class Starter:
         while self.left() and time.monotonic() < deadline:
             time.sleep(POLL_S)
         stayed = self.left()
-        told = [f"process {each.pid} was left: {_command_of(each)}" for each in stayed]
+        told = [f"process {each.pid} is still running: {_command_of(each)}" for each in stayed]
         for each in stayed:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
@@ -191,4 +191,4 @@ def _command_of(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())[:200]
     except psutil.Error:
-        return "gone meanwhile"
+        return "already ended"

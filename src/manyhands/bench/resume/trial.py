@@ -155,7 +155,7 @@ class Trial:
         refuse(self._starter.clear())
         if code != 0:
             lines = log_of(run_dir).read_text(errors="replace").splitlines()[-LOG_LINES:]
-            raise Failure("\n".join([f"exit code {code} in {run_dir}; its log ends with", *lines]))
+            raise Failure("\n".join([f"exit code {code} in {run_dir}; end of its log:", *lines]))
 
 
 def log_of(run_dir: Path) -> Path:

@@ -92,8 +92,8 @@ def refuse_more(bench: BenchScalingConfig, host: Host) -> None:
     if not host.is_gpu and bench.threads is not None:
         has += f" and every process has --threads={bench.threads}"
     raise EnvironmentFault(
-        f"--processes={bench.processes} cannot be measured here, as {has}; ask for at most "
-        f"{host.capacity}, or leave out --kind=measured to have {number} modelled"
+        f"--processes={bench.processes} cannot be measured here: {has}. Use at most "
+        f"{host.capacity}, or remove --kind=measured to model {number}"
     )
 
 
@@ -101,13 +101,13 @@ def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
     """Refuse what says in another way how many processes there are, or where a run begins."""
     if launcher.started_ranks:
         raise EnvironmentFault(
-            "bench scaling starts its processes by itself; run it without torchrun, accelerate "
-            "launch or srun"
+            "bench scaling starts its own processes. Run it without torchrun, accelerate launch "
+            "or srun"
         )
     faults = [
-        f"--{name} has no place in bench scaling; {remedy}"
+        f"bench scaling does not support --{name}: {remedy}"
         for name, is_given, remedy in (
-            ("launch.num_processes", config.launch.num_processes is not None, "give --processes"),
+            ("launch.num_processes", config.launch.num_processes is not None, "use --processes"),
             (
                 "launch.num_machines",
                 config.launch.num_machines > 1,
@@ -118,7 +118,7 @@ def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
                 config.parallelism.gpus_per_process > 1,
                 "each process has one GPU",
             ),
-            ("resume", config.resume is not False, "give the flags of a new run"),
+            ("resume", config.resume is not False, "use the flags of a new run"),
         )
         if is_given
     ]

@@ -28,7 +28,7 @@ def link_of(bench: BenchScalingConfig, is_gpu: bool, num_processes: int, capacit
     """What the user says of the link, and else what is usual where that many processes are."""
     link = usual_link(is_gpu, num_processes, capacity)
     if bench.link_gbps is not None:
-        link = replace(link, name="as --link_gbps says", gbps=bench.link_gbps)
+        link = replace(link, name="set by --link_gbps", gbps=bench.link_gbps)
     if bench.link_latency_us is not None:
         link = replace(link, latency_us=bench.link_latency_us)
     return link

@@ -78,8 +78,8 @@ def precisions_of(world: World, dtype: str) -> list[str]:
     if world.precision not in PRECISIONS or dtype != "float32":
         raise ConfigError(
             [
-                "--against measures float32 and bf16, not what this run computes in: "
-                f"--dtype={dtype}, --accelerator.mixed_precision={world.precision}"
+                "--against supports only float32 and bf16, not "
+                f"--dtype={dtype} --accelerator.mixed_precision={world.precision}"
             ]
         )
     others = PRECISIONS if world.device.type == "cuda" else ()

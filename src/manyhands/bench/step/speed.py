@@ -129,7 +129,7 @@ def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
     """Refuse more than one process or device, and runs that exist already."""
     if launcher.started_ranks:
         raise EnvironmentFault(
-            "bench step measures one process; run it without torchrun, accelerate launch or srun"
+            "bench step measures one process. Run it without torchrun, accelerate launch or srun"
         )
     faults = [*_other_starts(config)]
     if faults:
@@ -137,7 +137,7 @@ def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
 
 
 def _other_starts(config: TrainConfig) -> Iterator[str]:
-    remedy = "has no place in bench step, which measures one process on one device"
+    remedy = "is not supported by bench step, which measures one process on one device"
     if (config.launch.num_processes or 1) > 1:
         yield f"--launch.num_processes={config.launch.num_processes} {remedy}; see bench scaling"
     if config.launch.num_machines > 1:
@@ -145,4 +145,4 @@ def _other_starts(config: TrainConfig) -> Iterator[str]:
     if config.parallelism.gpus_per_process > 1:
         yield f"--parallelism.gpus_per_process={config.parallelism.gpus_per_process} {remedy}"
     if config.resume is not False:
-        yield f"--resume={config.resume} has no place in bench step; give the flags of a new run"
+        yield f"--resume={config.resume} is not supported by bench step; use the flags of a new run"
