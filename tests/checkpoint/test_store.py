@@ -167,6 +167,4 @@ def test_another_effective_batch_is_told_on_resume(command, tmp_path, capsys):
     run_dir = tmp_path / "run"
     run_training(read_train_config(command.argv(run_dir, "--steps=1")))
     run_training(read_train_config([f"--resume={run_dir}", "--steps=2", "--batch_size=3"]))
-    assert "effective batch changed from 8 to 3 samples" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    assert "batch changed from 8 to 3 samples" in " ".join(capsys.readouterr().out.split())

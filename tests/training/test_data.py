@@ -138,7 +138,7 @@ def test_renamed_features_train_like_any_others(tmp_path):
     ]
     assert {"action", "observation.state"} <= data.stats.keys()
     assert read_batch(data.source, np.array([1]))["action"].shape == (1, 100, 2)
-    with pytest.raises(DatasetError, match="no dataset has: stat. Features: state"):
+    with pytest.raises(DatasetError, match=r"no dataset has: stat\. Features: state"):
         opened(f"--dataset.root={root}", "--rename_map={stat: observation.state}")
 
 

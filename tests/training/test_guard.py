@@ -154,9 +154,7 @@ def test_where_no_sample_is_to_blame_all_are_listed(command, tiny_dataset, tmp_p
 def test_weights_that_overflow_are_not_saved(command, tiny_dataset, tmp_path):
     flags = ("--optimizer.type=sgd", "--optimizer.lr=1e38", "--optimizer.grad_clip_norm=0")
     flags += ("--save_freq=1", "--dtype=float32", "--on_nonfinite=skip")
-    with pytest.raises(
-        Diverged, match="weights are NaN or Inf, although all gradients were finite"
-    ):
+    with pytest.raises(Diverged, match="weights are NaN or Inf, although all gradients were"):
         train(command, tiny_dataset, tmp_path / "run", *flags)
     assert not (tmp_path / "run" / "checkpoints").exists()
 

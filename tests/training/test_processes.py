@@ -51,7 +51,7 @@ def test_chosen_gpus_each_get_a_process(monkeypatch):
     config = read_train_config([*BASE, "--launch.gpu_ids=[0, 2]"])
     assert num_processes_of(config, Launcher()) == 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
-    with pytest.raises(EnvironmentFault, match="there is no GPU 2.*counted from 0: 2"):
+    with pytest.raises(EnvironmentFault, match=r"there is no GPU 2\..*counted from 0: 2"):
         refuse_missing_ids(config.launch)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6,7")
     refuse_missing_ids(config.launch)

@@ -62,8 +62,8 @@ class Journal:
             yield
         except OSError as error:
             raise EnvironmentFault(
-                f"cannot write to --output_dir={self._run_dir}: {error.strerror}. Free disk space or "
-                "choose another folder"
+                f"cannot write to --output_dir={self._run_dir}: {error.strerror}. Free disk space "
+                "or choose another folder"
             ) from None
 
     def note(self, facts: Facts) -> None:

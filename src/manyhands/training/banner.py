@@ -159,7 +159,8 @@ def rates_told(config: TrainConfig, share: Share) -> list[str]:
     if factor > 1 and share.samples_per_step < SMALL_BATCH:
         lines.append(
             f"NOTE: effective batches below {SMALL_BATCH} may not need a higher learning rate. If "
-            f"training is unstable, try --scaling.lr=none or warm up longer: {longer_warmup(config)}"
+            "training is unstable, try --scaling.lr=none or warm up longer: "
+            f"{longer_warmup(config)}"
         )
     return lines
 
