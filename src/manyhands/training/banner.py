@@ -1,4 +1,4 @@
-"""The proof at start: what runs where, in which precision, and the arithmetic of the batch."""
+"""The banner of a run: devices, strategy, precision and batch arithmetic."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ STEP_MODES = {
 
 
 def banner_of(run: Run, data: TrainingData) -> list[str]:
-    """The lines a run opens with."""
+    """The first lines of the log."""
     share, world, config = run.learner.share, run.world, run.config
     total, trained = num_parameters(run)
     resumed = [f"Resuming from step {run.start.step}"] if run.start.step else []
@@ -57,7 +57,7 @@ def banner_of(run: Run, data: TrainingData) -> list[str]:
 
 
 def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
-    """What `run.json` keeps of a run."""
+    """The facts about a run in `run.json`."""
     share, world, config = run.learner.share, run.world, run.config
     total, trained = num_parameters(run)
     return {
@@ -89,7 +89,7 @@ def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
 
 
 def batch_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str, Any]:
-    """What an update is made of; `per_process` is the largest micro-batch."""
+    """The batch of a step; `per_process` is the largest micro-batch."""
     return {
         "per_process": share.most_per_part,
         "processes": share.num_ranks,
@@ -102,7 +102,7 @@ def batch_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str
 
 
 def budget_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str, Any]:
-    """How long a run is in all units, and which of them was given."""
+    """The length of a run in all units, and the unit that was set."""
     total = config.num_steps * share.samples_per_step
     return {
         "asked": next(name for name in reversed(BUDGETS) if getattr(config, name) is not None),
@@ -118,7 +118,7 @@ def is_even(share: Share) -> bool:
 
 
 def batch_told(share: Share) -> str:
-    """How the samples of an update are spread over ranks and micro-batches."""
+    """How the effective batch is split over ranks and micro-batches."""
     effective = f"{share.samples_per_step} samples per step"
     if is_even(share):
         return (
@@ -133,7 +133,7 @@ def batch_told(share: Share) -> str:
 
 
 def budget_told(config: TrainConfig, share: Share, num_samples: int) -> str:
-    """The same in words."""
+    """The length of a run in words."""
     facts = budget_facts(config, share, num_samples)
     name = facts["asked"]
     asked = "" if name == "steps" else f" (--{name}={getattr(config, name)})"
@@ -145,7 +145,7 @@ def budget_told(config: TrainConfig, share: Share, num_samples: int) -> str:
 
 
 def rates_told(config: TrainConfig, share: Share) -> list[str]:
-    """Whether learning rates follow the effective batch, and when they might not have to."""
+    """How learning rates scale with the effective batch, with a note on small batches."""
     scaling = config.scaling
     if scaling.lr == "none":
         return ["Learning rate and steps: not scaled with the number of processes"]
@@ -166,7 +166,7 @@ def rates_told(config: TrainConfig, share: Share) -> list[str]:
 
 
 def batch_norm_notes(network: nn.Module, share: Share) -> list[str]:
-    """What must be said of batch norm, to which micro-batches of all ranks are not one batch."""
+    """Note that batch norm does not see micro-batches as one batch."""
     trains_norm = any(name.endswith("num_batches_tracked") for name in network.state_dict())
     if share.num_parts == 1 or not trains_norm:
         return []
@@ -178,7 +178,7 @@ def batch_norm_notes(network: nn.Module, share: Share) -> list[str]:
 
 
 def datasets_told(data: TrainingData) -> list[str]:
-    """What is learned from, and what is held out."""
+    """Training and held-out datasets in words."""
     lines = [
         f"Dataset: {part.num_episodes} episodes, {part.num_frames:,} frames, {part.fps:g} fps"
         f" in {part.root}"
@@ -196,14 +196,14 @@ def datasets_told(data: TrainingData) -> list[str]:
 
 
 def num_parameters(run: Run) -> tuple[int, int]:
-    """Weights in all, and those that training changes."""
+    """Numbers of all parameters and of trainable parameters."""
     parameters = list(run.learner.policy.network.parameters())
     trained = [each for each in parameters if each.requires_grad]
     return sum(each.numel() for each in parameters), sum(each.numel() for each in trained)
 
 
 def unasked(config: TrainConfig, world: World) -> str:
-    """How to have another precision than the one that nobody asked for."""
+    """How to override the default precision, if it is in use."""
     asked = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
     if asked or world.precision == "no":
         return ""
@@ -211,7 +211,7 @@ def unasked(config: TrainConfig, world: World) -> str:
 
 
 def precision_in_use(world: World, dtype: torch.dtype) -> str:
-    """The precision matrix products really have, found by making one."""
+    """The actual precision of a matmul, found by running one."""
     probe = torch.ones(8, 8, device=world.device, dtype=dtype)
     with world.accelerator.autocast():
         product = (probe @ probe).dtype

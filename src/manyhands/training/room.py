@@ -1,4 +1,4 @@
-"""Room for an update on its device: what is said when there is none."""
+"""Out-of-memory errors, explained with the flags that reduce memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,18 +12,18 @@ from manyhands.errors import UserError
 from manyhands.parallel.world import World
 
 SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
-"""What allocators and libraries say that do not raise an error of its own for it."""
+"""Messages of allocators and libraries without a dedicated exception."""
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error tells that memory was asked for in vain."""
+    """Whether an error is an out-of-memory error."""
     told = any(sign in str(error) for sign in SIGNS)
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or told
 
 
 @contextmanager
 def told_if_full(share: Share, world: World) -> Iterator[None]:
-    """Tell users what to change when a device has no room for an update."""
+    """Turn out-of-memory errors into a usage error with remedies."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -34,7 +34,7 @@ def told_if_full(share: Share, world: World) -> Iterator[None]:
 
 
 def shortage(share: Share, world: World, told: str) -> str:
-    """What an update needs and has, and the flags that help, the most helpful first."""
+    """The error message: memory of a step, and remedies, most effective first."""
     smaller = -(-share.most_per_part // 2)
     remedies = {
         f"--batch_size={smaller} --global_batch_size={share.samples_per_step} (smaller "
@@ -63,7 +63,7 @@ def shortage(share: Share, world: World, told: str) -> str:
 
 
 def memory_told(device: torch.device) -> str:
-    """How much memory a device has, and how much of it was used."""
+    """Memory of a device and its use, in words."""
     if device.type != "cuda":
         memory = psutil.virtual_memory()
         own = psutil.Process().memory_info().rss
@@ -74,7 +74,7 @@ def memory_told(device: torch.device) -> str:
     try:
         free, total = torch.cuda.mem_get_info(device)
     except RuntimeError:
-        # Some errors leave a GPU that answers nothing any more.
+        # After some errors a GPU no longer responds.
         return "free memory unknown"
     peak = torch.cuda.max_memory_allocated(device)
     return (

@@ -52,7 +52,7 @@ class StateBackup:
 
 
 def total_norm(norms: Mapping[Any, Tensor]) -> Tensor:
-    """The norm of values that are known by the norms of their parts."""
+    """The norm of all values, from the norms of the tensors."""
     norm: Tensor = torch.linalg.vector_norm(torch.stack(list(norms.values())))
     return norm
 

@@ -64,7 +64,7 @@ class TrialRequest:
 
 
 class Trial:
-    """A trial that a run may need, make, and wait for without waiting."""
+    """A trial of the compiled step that does not block the run."""
 
     def __init__(self, config: TrainConfig, work: StepWork) -> None:
         self._config = config
