@@ -1,4 +1,4 @@
-"""What is told of ranks that wait for each other in vain: where each is, and its stacks."""
+"""Reports a hang: the phase and the stacks of every rank."""
 
 import faulthandler
 import sys
@@ -10,7 +10,7 @@ MAX_SHOWN_LINES = 40
 
 
 class Place(NamedTuple):
-    """How far a rank is."""
+    """The phase of a rank."""
 
     num_phases: int
     phase: str
@@ -30,7 +30,7 @@ def read_place(text: bytes) -> Place:
 def hang_told(
     places: list[Place], silent: list[int], timeout_s: float, hang_dir: Path | None
 ) -> str:
-    """Which ranks did not get on, and where the others wait for them."""
+    """The report: ranks without progress, and the phases of the others."""
     first = min(place.num_phases for place in places)
     late = silent or [rank for rank, place in enumerate(places) if place.num_phases == first]
     if not silent and len(late) == len(places):
@@ -67,12 +67,12 @@ def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:
 
 
 def stack_file(hang_dir: Path, rank: int) -> Path:
-    """Where the stacks of a rank go."""
+    """The file with the stacks of a rank."""
     return hang_dir / f"rank-{rank:02d}.txt"
 
 
 def write_stacks(hang_dir: Path | None, rank: int) -> None:
-    """Write what every thread of this process does, to a file or the console."""
+    """Write the stacks of all threads of this process to a file or the console."""
     if hang_dir is None:
         faulthandler.dump_traceback(sys.stderr, all_threads=True)
         return
