@@ -1,4 +1,4 @@
-"""Detects steps with NaN or Inf, explains them, and acts as --on_nonfinite says.
+"""Detects steps with NaN or Inf, explains them, and handles them per --on_nonfinite.
 
 Such a step changes nothing: the device skips it. The flag stays on the device until several steps
 are checked together, so that the host does not synchronize at every step.

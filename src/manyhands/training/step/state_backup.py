@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 Tensors = Mapping[Any, Tensor]
-"""Tensors by whatever tells them apart."""
+"""Tensors by any unique key."""
 
 CPU = torch.device("cpu")
 COPIES_THAT_FIT = 4
