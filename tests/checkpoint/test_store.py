@@ -73,7 +73,7 @@ def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_p
         with pytest.raises(CheckpointError, match="No space left"), store.concluded():
             store.save(Position(3, 24), BrokenLearner())
     news = store.news()
-    assert ["trying again" in line for line in news] == [True, True, False]
+    assert ["retrying" in line for line in news] == [True, True, False]
     assert "training continues" in news[-1]
     assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == ["000002", "last"]
     assert run_training(read_train_config([f"--resume={run_dir}", "--steps=3"]))

@@ -41,7 +41,7 @@ def test_a_port_that_is_taken_is_named(monkeypatch):
 
 
 def test_ranks_that_do_not_come_are_counted(meeting_point):
-    with pytest.raises(EnvironmentFault, match="only 1/2 ranks came"):
+    with pytest.raises(EnvironmentFault, match="only 1/2 ranks joined"):
         open_store(place(meeting_point), SOON)
 
 

@@ -82,7 +82,7 @@ def test_a_detail_by_flag_stands_beside_a_launchers():
 
 
 def test_many_gpus_are_for_a_single_process():
-    with pytest.raises(ConfigError, match=r"gpus_per_process=2 .* but there are 4"):
+    with pytest.raises(ConfigError, match=r"gpus_per_process=2 .* not 4"):
         strategy(4, gpus_per_process=2)
 
 

@@ -64,7 +64,7 @@ def test_a_run_lists_what_it_leaves_out(nan_dataset, tmp_path, tiny_act):
 
 
 def test_no_more_is_left_out_than_is_allowed(nan_dataset):
-    with pytest.raises(DatasetError, match=r"1 samples, 2\.6% .*--dataset\.max_bad=0\.01"):
+    with pytest.raises(DatasetError, match=r"1 samples \(2\.6% of .*--dataset\.max_bad=0\.01"):
         opened(nan_dataset, "--dataset.on_bad=skip", "--dataset.max_bad=0.01")
 
 

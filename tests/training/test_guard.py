@@ -131,7 +131,7 @@ def test_the_command_ends_with_3_and_names_the_sample_once(command, bad_data, tm
     run_dir = tmp_path / "run"
     own = argv_of(command, bad_data, run_dir, "--launch.num_processes=2", *STRATEGIES["fsdp"])
     printed = command.train(run_dir, *own, code=3)
-    assert printed.count("training diverged: update 6 is not finite") == 1
+    assert printed.count("training diverged: step 6: NaN or Inf") == 1
     check_run(run_dir, "stop")
 
 
@@ -161,7 +161,7 @@ def test_weights_that_overflow_are_not_saved(command, tiny_dataset, tmp_path):
 
 def test_skipping_ends_where_nothing_else_comes(command, tiny_dataset, tmp_path):
     flags = ("--optimizer.lr=1e300", "--optimizer.grad_clip_norm=0", "--on_nonfinite=skip")
-    with pytest.raises(Diverged, match=f"update {MAX_IN_A_ROW + 1} is not finite"):
+    with pytest.raises(Diverged, match=f"step {MAX_IN_A_ROW + 1}: NaN or Inf"):
         train(command, tiny_dataset, tmp_path / "run", *flags, "--steps=200", "--save_freq=0")
     assert len(incidents(tmp_path / "run")) == MAX_IN_A_ROW
 

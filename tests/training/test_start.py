@@ -46,7 +46,7 @@ def test_a_run_begins_without_what_only_other_runs_need():
 def test_a_fresh_run_never_writes_into_an_old_one(command, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "precious").write_text("x")
-    with pytest.raises(UserError, match=r"--output_dir=.*exists"):
+    with pytest.raises(UserError, match=r"--output_dir=.*already contains"):
         run_training(read_train_config(command.argv(tmp_path / "run", "--steps=1")))
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
 

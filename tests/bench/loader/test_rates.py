@@ -81,7 +81,7 @@ def test_a_mixture_cannot_be_read_by_the_other_loader(filmed):
         ["--policy=diffusion", f"--dataset.mix={{{filmed}: 1, {filmed}/.: 1}}"]
     )
     data, config = open_training_data(config, alone)
-    with pytest.raises(UserError, match="one dataset"):
+    with pytest.raises(UserError, match="single dataset"):
         request_of(BenchLoaderConfig(), config, data)
 
 
