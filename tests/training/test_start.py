@@ -89,7 +89,7 @@ def test_a_run_ends_with_where_its_policies_are(command, tmp_path, capsys):
         read_train_config(command.argv(tmp_path / "one", "--steps=1", "--ema.enable=true"))
     )
     said = "".join(capsys.readouterr().out.split())
-    assert "checkpoints/last/pretrained_modelanditsaverageinpretrained_model_ema" in said
+    assert "checkpoints/last/pretrained_model(EMAweights:pretrained_model_ema)" in said
     argv = command.argv(tmp_path / "other", "--steps=1", "--save_checkpoint=false")
     run_training(read_train_config(argv))
     assert "nothing was saved" in capsys.readouterr().out

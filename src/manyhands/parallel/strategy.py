@@ -119,9 +119,9 @@ def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
         return replicas, shards
     raise ConfigError(
         [
-            f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} times "
-            f"--parallelism.dp_shard={degrees.dp_shard} is not the number of processes, "
-            f"{num_ranks}. Use null or -1 to derive one of them"
+            f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} and "
+            f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to {num_ranks}, the number "
+            "of processes. Use null or -1 to derive one of them"
         ]
     )
 
