@@ -1,7 +1,7 @@
-"""Files, directories and links that appear whole or not at all.
+"""Atomic writes of files, directories and links.
 
-Everything is written beside its place, flushed to the disk and renamed: whoever looks, at any
-moment and after any crash, finds the old thing or the new one, never a part.
+Everything is written to a scratch path, flushed to the disk and renamed: a reader finds the old
+version or the new one, at any moment and after any crash.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_directory(target: Path) -> Iterator[Path]:
-    """Yield a scratch directory that takes the place of `target` if the block succeeds."""
+    """Yield a scratch directory that replaces `target` if the block succeeds."""
     scratch = target.with_name(f".{target.name}.partial")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -48,12 +48,12 @@ def whole_directory(target: Path) -> Iterator[Path]:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Let two paths swap places at once, so that neither is ever missing."""
+    """Swap two paths atomically, so that neither is ever missing."""
     library = ctypes.CDLL(None, use_errno=True)
     paths = (AT_FDCWD, bytes(one), AT_FDCWD, bytes(other))
     if hasattr(library, "renameat2") and library.renameat2(*paths, RENAME_EXCHANGE) == 0:
         return
-    # Elsewhere than on Linux there is a moment without `other`.
+    # Outside Linux `other` is missing for a moment.
     aside = other.with_name(f".{other.name}.aside")
     other.rename(aside)
     one.rename(other)
@@ -61,7 +61,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def point_link(link: Path, target: str) -> None:
-    """Make a relative symbolic link point at `target`, without a moment in which it is missing."""
+    """Point a relative symbolic link at `target` atomically."""
     scratch = link.with_name(f".{link.name}.partial")
     scratch.unlink(missing_ok=True)
     scratch.symlink_to(target)
@@ -70,7 +70,7 @@ def point_link(link: Path, target: str) -> None:
 
 
 def flush(path: Path) -> None:
-    """Bring what was written to a file or directory onto the disk."""
+    """Flush a file or directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -25,7 +25,7 @@ def cgroup_cores(root: Path, own: Path) -> int:
 
 
 def _cpu_folders(root: Path, own: Path) -> Iterator[Path]:
-    """The groups that this process is in, with all that they are in themselves."""
+    """The cgroups of this process, with all their parents."""
     lines = []
     with suppress(OSError):
         lines = own.read_text(encoding="utf-8").splitlines()
@@ -41,7 +41,7 @@ def _cpu_folders(root: Path, own: Path) -> Iterator[Path]:
 
 
 def _quota(folder: Path) -> float | None:
-    """Cores that one group allows; None where it sets no limit."""
+    """Cores that one cgroup allows; None if it sets no limit."""
     with suppress(OSError, ValueError):
         quota, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
         return _ratio(quota, period)
@@ -52,7 +52,7 @@ def _quota(folder: Path) -> float | None:
 
 
 def _ratio(quota: str, period: str) -> float | None:
-    """CPU time per time, as version 2 says it (max 100000) or version 1 (-1 and 100000)."""
+    """CPU quota per period, in the format of version 2 (max 100000) or 1 (-1 and 100000)."""
     if quota == "max" or int(quota) <= 0:
         return None
     return int(quota) / int(period)

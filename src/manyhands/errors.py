@@ -1,18 +1,18 @@
-"""Every way a run can end badly through no bug of ours, with the exit code the shell sees."""
+"""Expected failures of a run, with their exit codes."""
 
 
 class UserError(Exception):
-    """A mistake the user can mend: the fault, the value seen, the flag or file to change."""
+    """A usage error: the fault, the value seen, the flag or file to change."""
 
     exit_code = 2
     rank: int | None = None
-    """The rank that speaks for all; None where all may have met the same mistake."""
+    """The rank that reports for all; None if all ranks may have the same error."""
     is_reported = False
     """Whether the user has seen it."""
 
 
 class ConfigError(UserError):
-    """Faults of a configuration, gathered so that one run of the command shows them all."""
+    """All faults of a configuration, reported together."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
@@ -23,7 +23,7 @@ class ConfigError(UserError):
 
 
 class DatasetError(UserError):
-    """A dataset that is missing, damaged or unlike what its metadata says."""
+    """A dataset that is missing, damaged or inconsistent with its metadata."""
 
 
 class CheckpointError(UserError):
@@ -31,39 +31,39 @@ class CheckpointError(UserError):
 
 
 class WeightsUnavailable(UserError):
-    """Published weights that are neither cached nor to be fetched."""
+    """Published weights that are neither cached nor downloadable."""
 
 
 class EnvironmentFault(UserError):
-    """The machine or the launcher's variables do not allow what was asked."""
+    """The machine or the launcher's variables do not allow the configuration."""
 
 
 class RankLost(Exception):
-    """Another rank ended the run; whatever it was, it is told there."""
+    """Another rank ended the run, and reports the reason."""
 
     exit_code = 76
 
 
 class Diverged(Exception):
-    """Training produced a number that is not finite."""
+    """Training produced NaN or Inf."""
 
     exit_code = 3
     rank: int | None = None
-    """The rank that speaks for all."""
+    """The rank that reports for all."""
     is_reported = False
     """Whether the user has seen it."""
 
 
 class Answered(Exception):
-    """The user asked a question instead of for work, and has the answer."""
+    """The command only printed an answer, such as help."""
 
     exit_code = 0
 
 
 class Stopped(BaseException):
-    """Somebody asked to stop where there is nothing to save; no library may take it for a fault."""
+    """A stop request with nothing to save; a BaseException, so that no library handles it."""
 
     exit_code = 75
 
     def __init__(self) -> None:
-        super().__init__("stopped on request; there was nothing to save")
+        super().__init__("stopped on request; nothing to save")

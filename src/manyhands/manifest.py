@@ -1,4 +1,4 @@
-"""What a folder holds, file by file: enough to tell later whether it is whole and unchanged."""
+"""Manifest of a folder: size and checksum of every file, to verify it later."""
 
 import hashlib
 import json
@@ -11,18 +11,18 @@ CHUNK_BYTES = 1 << 20
 
 
 class ManifestFault(Exception):
-    """A manifest that is missing, damaged, or of something else."""
+    """A manifest that is missing, damaged, or of another format."""
 
 
 class Entry(NamedTuple):
-    """A file as it was written."""
+    """Size and checksum of a file."""
 
     num_bytes: int
     sha256: str
 
 
 def entry_of(file: Path) -> Entry:
-    """A file as it is."""
+    """The entry of a file."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while chunk := stream.read(CHUNK_BYTES):
@@ -31,19 +31,19 @@ def entry_of(file: Path) -> Entry:
 
 
 def entries_of(folder: Path) -> dict[str, Entry]:
-    """All files of a folder by their paths in it."""
+    """The entries of all files of a folder, by relative path."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
     return {path.relative_to(folder).as_posix(): entry_of(path) for path in files}
 
 
 def manifest_text(facts: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
-    """The text of a manifest: facts about a folder and its files, sealed by a checksum."""
+    """The text of a manifest: facts and file entries, with a checksum."""
     content = {**facts, "files": {name: entry._asdict() for name, entry in entries.items()}}
     return json.dumps({**content, "sha256": _seal(content)}, indent=2)
 
 
 def read_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, Entry]]:
-    """The facts and files of a folder; raises ManifestFault if they cannot be trusted."""
+    """The facts and file entries of a folder; raises ManifestFault if invalid."""
     try:
         text = (folder / MANIFEST).read_text(encoding="utf-8")
         facts = json.loads(text)
@@ -53,11 +53,11 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, Entry]]:
             raise ValueError("its checksum does not match")
         return facts, entries
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise ManifestFault(f"{folder / MANIFEST} cannot be trusted: {error}") from None
+        raise ManifestFault(f"{folder / MANIFEST} is invalid: {error}") from None
 
 
 def damage_of(folder: Path) -> str | None:
-    """The first file of a folder that is not what its manifest says; None if all are."""
+    """The first file of a folder that does not match its manifest; None if all match."""
     try:
         _, entries = read_manifest(folder)
     except ManifestFault as error:
@@ -73,8 +73,8 @@ def _fault_of(file: Path, known: Entry) -> str | None:
     try:
         num_bytes = file.stat().st_size
         if num_bytes != known.num_bytes:
-            return f"has {num_bytes} bytes of {known.num_bytes}"
-        return None if entry_of(file) == known else "was changed after it was written"
+            return f"has {num_bytes} of {known.num_bytes} bytes"
+        return None if entry_of(file) == known else "does not match its SHA-256 checksum"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
 

@@ -1,7 +1,7 @@
-"""Seeds as a pure function of what they are for.
+"""Seeds as a pure function of their purpose.
 
-Nothing here remembers anything: a run that resumes at step N derives the same numbers as one that
-never stopped, and two ranks or two purposes never share a stream.
+There is no state: a run that resumes at step N derives the same numbers as an uninterrupted one,
+and two ranks or two purposes never use the same stream.
 """
 
 from hashlib import blake2b

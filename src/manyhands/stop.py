@@ -1,7 +1,7 @@
-"""Requests to stop: from the terminal, a scheduler, or another rank.
+"""Stop requests from the terminal, a scheduler, or another rank.
 
-Where nothing could be lost a request is obeyed at once: it interrupts the main thread. Whoever
-trains defers that, and asks between updates.
+A request interrupts the main thread at once while nothing could be lost. The training loop defers
+requests, and checks for them between steps.
 """
 
 import os
@@ -14,18 +14,18 @@ from manyhands.errors import Stopped
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 _IMPORTING = "<frozen importlib._bootstrap>"
-"""The file of Python's own functions that import modules."""
+"""The file name of Python's import system."""
 LEAVE_S = 5.0
-"""How long a main thread may take to leave when it should at once."""
+"""How long the main thread may take to exit after a request."""
 
 
 class StopSignal:
-    """Takes signals as requests instead of dying of them; a second Ctrl-C stops at once."""
+    """Turns signals into stop requests; a second Ctrl-C stops at once."""
 
     def __init__(self, insists: bool = False) -> None:
-        """With `insists` the process ends even if its main thread waits for others and hears none.
+        """With `insists` the process ends even if its main thread hangs in a call.
 
-        That is for programs of our own: it takes along whatever else the process does.
+        Only for our own programs: it also ends all else that the process does.
         """
         self.requested = False
         self._is_deferred = False
@@ -36,7 +36,7 @@ class StopSignal:
         self._left = threading.Event()
 
     def __enter__(self) -> "StopSignal":
-        # Python allows handlers in the main thread only; elsewhere the caller's handling stands.
+        # Python allows handlers in the main thread only; elsewhere the handlers of the caller stay.
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
             if self._insists:
@@ -53,7 +53,7 @@ class StopSignal:
 
     @property
     def is_obeyed(self) -> bool:
-        """Whether this process leaves now because of a request."""
+        """Whether this process exits now because of a request."""
         return self.requested and not self._is_deferred
 
     def request(self) -> None:
@@ -61,17 +61,17 @@ class StopSignal:
         if self.requested:
             return
         if self._before:
-            # The main thread may sleep: only a signal of its own wakes it.
+            # The main thread may sleep: only a signal interrupts it.
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         else:
             self.requested = True
 
     def defer(self) -> None:
-        """From here on only note requests."""
+        """Only record requests from now on."""
         self._is_deferred = True
 
     def obey(self) -> None:
-        """From here on obey at once; raises if a request was deferred."""
+        """Obey requests at once from now on; raises if one was deferred."""
         self._is_deferred = False
         if self.requested:
             raise Stopped
@@ -81,12 +81,12 @@ class StopSignal:
         if self._num_interrupts > 1:
             raise KeyboardInterrupt
         is_first, self.requested = not self.requested, True
-        # Libraries that initialize themselves would abort: who imports them obeys afterwards.
+        # An interrupted import could abort in a library: obey after the import.
         if is_first and not self._is_deferred and not _is_importing(frame):
             raise Stopped
 
     def _listen(self) -> None:
-        """Hear of signals while the main thread is in a call that does not return."""
+        """Receive signals while the main thread is in a call that does not return."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         self._fd_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -95,14 +95,14 @@ class StopSignal:
     def _insist(self, reader: int) -> None:
         while heard := os.read(reader, 64):
             is_request = not set(heard).isdisjoint(SIGNALS)
-            # Deferred meanwhile, it is up to whoever did that.
+            # If deferred meanwhile, the training loop handles it.
             if is_request and not self._left.wait(LEAVE_S) and not self._is_deferred:
                 os._exit(Stopped.exit_code)
         os.close(reader)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported where a signal came."""
+    """Whether a signal interrupted an import."""
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTING:
             return True

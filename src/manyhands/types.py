@@ -1,4 +1,4 @@
-"""The words packages use to talk to each other: batches, draws, loss terms, and who offers what."""
+"""Types and protocols between packages: batches, draws, loss terms, networks, engines."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ Batch = dict[str, Any]
 """Tensors by LeRobot key with a leading sample axis; `task` is a list of strings."""
 
 VISION_TOKENS = ".tokens"
-"""Ending of the key under which a batch has the tokens of a camera's images instead of them."""
+"""Suffix of the key of cached vision tokens, which replace the images of a camera."""
 
 Draws = Mapping[str, Tensor]
 """Random numbers by name, made outside the network so that its forward is a pure function."""
@@ -22,7 +22,7 @@ Stats = dict[str, dict[str, np.ndarray]]
 
 
 class LossTerm(NamedTuple):
-    """One summand of the loss: `weight` times the mean over entries that `total` is the sum of."""
+    """One term of the loss: `weight` times the mean over the entries summed in `total`."""
 
     total: Tensor
     weight: float
@@ -56,12 +56,12 @@ class DrawSource(Protocol):
 
 
 class Network(Protocol):
-    """What a policy's `nn.Module` offers; inputs are normalized, tensor names are LeRobot's."""
+    """The interface of a policy's `nn.Module`; inputs are normalized, names are LeRobot's."""
 
     def __call__(self, batch: Batch, draws: Draws) -> LossTerms: ...
 
     def entry_counts(self, batch: Batch) -> dict[str, Tensor]:
-        """How many entries each term of the loss sums; depends on the batch alone."""
+        """The number of entries of each loss term; depends on the batch alone."""
 
     def draw(self, source: DrawSource) -> dict[str, Tensor]:
         """The random numbers of one training forward, one row per sample, in LeRobot's order."""
@@ -70,12 +70,12 @@ class Network(Protocol):
         """A normalized action chunk (samples, steps, action)."""
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Parameters with what differs from the optimizer's own settings."""
+        """Parameter groups with their optimizer settings."""
 
 
 @runtime_checkable
 class VisionEncoder(Protocol):
-    """A network that makes tokens of each image by itself; they may be made once and kept."""
+    """A network that encodes each image separately, so that its tokens can be cached."""
 
     def vision_tokens(self, images: Tensor) -> Tensor:
         """Tokens (images, tokens, width) of normalized images of one camera."""
@@ -84,7 +84,7 @@ class VisionEncoder(Protocol):
         """All parameters that those tokens depend on, by name."""
 
     def vision_settings(self) -> dict[str, Any]:
-        """All else that they depend on, in words and numbers."""
+        """All other settings that those tokens depend on."""
 
 
 class Policy(Protocol):
@@ -106,28 +106,27 @@ class Policy(Protocol):
 
 
 class Engine(Protocol):
-    """How an update is spread over devices."""
+    """Runs a training step on devices."""
 
     scales_losses: bool
-    """Whether losses are scaled until gradients overflow now and then, which is no fault."""
+    """Whether a loss scaler is used, with which an occasional overflow is no fault."""
 
     @property
     def changed(self) -> Sequence[Tensor]:
-        """What an update changes on the device besides weights and the optimizer."""
+        """Tensors that a step changes besides weights and optimizer state."""
 
     def prepare(self, network: nn.Module) -> nn.Module:
-        """The network to train with; the one given keeps the weights, which may be replaced."""
+        """The wrapped network; the given one keeps the weights, which may be replaced."""
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
-        """The parts of this rank's batch; gradients are shared when the last one is done."""
+        """The micro-batches of this rank; the last one synchronizes gradients."""
 
     def backward(self, loss: Tensor) -> None: ...
 
     def step(self, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Update the weights by gradients whose global norm is limited, and return that norm.
+        """Clip gradients to a global norm and update the weights; return the norm before clipping.
 
-        It is the norm without the limit, for which zero means none. If it is not finite, nothing is
-        changed.
+        A `max_norm` of zero does not clip. A non-finite norm changes nothing.
         """
 
     def scaler_state(self) -> dict[str, float]:

@@ -23,10 +23,10 @@ def num_bytes(number: float) -> str:
 
 
 def parse_bytes(text: str) -> int:
-    """The size that a text like 16GiB, 500MB or 0 tells; a bare K, M, G or T is binary."""
+    """The size in a text like 16GiB, 500MB or 0; a bare K, M, G or T is binary."""
     match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([KMGT]?)(I?)(B?)\s*", text.upper())
     if match is None or (match[3] and not match[2]):
-        raise ValueError(f"{text!r} is not a size; write it like 16GiB, 500MB or 0")
+        raise ValueError(f"{text!r} is not a size. Write it like 16GiB, 500MB or 0")
     number, prefix, binary, unit = match.groups()
     base = 1000 if unit and not binary else 1024
     return int(Fraction(number) * base ** _PREFIXES.index(prefix or " "))

@@ -1,6 +1,6 @@
 """The version of this package: the one place that states it, also for the build.
 
-The metadata of an installation is not asked: a source tree on the path has none.
+It does not read installed metadata, which a source tree on the path lacks.
 """
 
 VERSION = "0.1.0"

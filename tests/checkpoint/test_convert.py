@@ -48,7 +48,7 @@ def test_shards_become_a_policy(command, tmp_path):
 def test_a_checkpoint_without_shards_needs_none(command, tmp_path):
     run_dir = tmp_path / "run"
     run_training(read_train_config(command.argv(run_dir, "--steps=1")))
-    with pytest.raises(CheckpointError, match="only checkpoints of sharded runs"):
+    with pytest.raises(CheckpointError, match="Only sharded checkpoints need converting"):
         gather_checkpoint(run_dir)
 
 

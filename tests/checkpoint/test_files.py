@@ -59,5 +59,5 @@ def test_a_checkpoint_that_would_not_fit_is_not_begun(tmp_path, world):
     state = TrainingState(1, 8, 1, 8, 1, optimizer={"state": {}, "param_groups": []})
     huge = {"weight": torch.zeros(1).expand(10**15)}
     files = CheckpointFiles(tmp_path, CONFIG, world, Snapshot({"p": huge}, state), {})
-    with pytest.raises(OSError, match=r"it needs .* of disk space and .* are free"):
+    with pytest.raises(OSError, match=r"it needs .* of disk space, .* are free"):
         files.make_room(TinyLearner())

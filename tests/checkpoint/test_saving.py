@@ -72,7 +72,7 @@ def test_a_failure_is_told_and_tried_again(tmp_path, world, monkeypatch):
     saving.finish()
     assert saving.fault is None
     assert newest_whole(tmp_path) is not None
-    assert "Input/output error; trying again" in said[0]
+    assert "Input/output error; retrying" in said[0]
     assert "saved" in said[1]
 
 
@@ -128,7 +128,7 @@ def test_a_full_disk_does_not_end_a_run(tmp_path, world, monkeypatch, small_file
         saving.finish()
     assert saving.fault is not None
     assert "File too large" in saving.fault
-    assert "training goes on" in said[-1]
+    assert "training continues" in said[-1]
     assert [*(tmp_path / "checkpoints").iterdir()] == []
 
 

@@ -73,8 +73,8 @@ def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_p
         with pytest.raises(CheckpointError, match="No space left"), store.concluded():
             store.save(Position(3, 24), BrokenLearner())
     news = store.news()
-    assert ["trying again" in line for line in news] == [True, True, False]
-    assert "training goes on" in news[-1]
+    assert ["retrying" in line for line in news] == [True, True, False]
+    assert "training continues" in news[-1]
     assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == ["000002", "last"]
     assert run_training(read_train_config([f"--resume={run_dir}", "--steps=3"]))
 
@@ -141,7 +141,7 @@ def test_an_average_begun_late_starts_from_the_weights_and_says_so(command, tmp_
     run_training(read_train_config(command.argv(run_dir, "--steps=2")))
     flags = ("--steps=3", "--ema.enable=true", "--ema.decay=1")
     run_training(read_train_config([f"--resume={run_dir}", *flags]))
-    assert "starts from those of step 2" in " ".join(capsys.readouterr().out.split())
+    assert "starts from the weights of step 2" in " ".join(capsys.readouterr().out.split())
     begun, averaged = (
         load_file(run_dir / "checkpoints" / folder / "model.safetensors")
         for folder in ("000002/pretrained_model", "000003/pretrained_model_ema")
@@ -167,4 +167,4 @@ def test_another_effective_batch_is_told_on_resume(command, tmp_path, capsys):
     run_dir = tmp_path / "run"
     run_training(read_train_config(command.argv(run_dir, "--steps=1")))
     run_training(read_train_config([f"--resume={run_dir}", "--steps=2", "--batch_size=3"]))
-    assert "had 8 samples, from here on they have 3" in " ".join(capsys.readouterr().out.split())
+    assert "batch changed from 8 to 3 samples" in " ".join(capsys.readouterr().out.split())

@@ -74,7 +74,7 @@ EXPECTED = {
     "S0.14 and S0.15 with scaled rate and steps": ("lr 0.0002", "Effective batch: 8 per process x"),
     "S1.2 without dashes, from a policy": ("Number of processes: 1", "Effective batch: 16 per"),
     "S1.5 in bf16": ("Precision: bfloat16",),
-    "S2.23 sharded": ("FSDP2: 2 processes share one copy", "Precision: bfloat16"),
+    "S2.23 sharded": ("FSDP2, weights sharded over 2 processes", "Precision: bfloat16"),
     "S3.6 with both configs": ("Precision: bfloat16", "Effective batch: 2 per process"),
 }
 
@@ -230,7 +230,7 @@ def test_a_port_that_is_taken_is_named_with_exit_code_2(command, tmp_path):
         place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": LOOPBACK}
         words = [PROGRAM, *command.argv(tmp_path / "run")]
         printed = command.run(words, code=2, changes=place | {"MASTER_PORT": port})
-        assert f"another program uses port {port}" in printed
+        assert f"another program uses the rendezvous port {port}" in printed
         assert "Traceback" not in printed
 
 
@@ -251,5 +251,5 @@ def test_the_example_script_trains(command, tiny_dataset, tiny_act, tmp_path):
     settings = {"DATASET": str(tiny_dataset), "OUTPUT": str(tmp_path / "run"), "PATH": path}
     settings |= {"STEPS": "1", "GLOBAL_BATCH": "4"}
     printed = command.run(["bash", script, *flags, "--launch.num_processes=2"], changes=settings)
-    assert "= 4 samples per update" in printed
+    assert "= 4 samples per step" in printed
     assert "name the folder" in command.run(["bash", script], code=1)

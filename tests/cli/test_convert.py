@@ -136,7 +136,7 @@ def test_a_checkpoint_without_shards_is_told(tmp_path, capsys):
     for name in ("pretrained_model", "training_state"):
         (tmp_path / name).mkdir()
     assert run(f"--checkpoint={tmp_path}") == 2
-    assert "only checkpoints of sharded runs" in capsys.readouterr().err
+    assert "Only sharded checkpoints need converting" in capsys.readouterr().err
 
 
 def test_a_policy_without_adapters_has_none_to_merge(tmp_path, capsys):

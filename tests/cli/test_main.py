@@ -108,7 +108,7 @@ def test_a_request_to_stop_has_an_exit_code_of_its_own_and_is_told_once(monkeypa
     def stopped(_):
         raise Stopped
 
-    told = "manyhands: stopped on request; there was nothing to save\n"
+    told = "manyhands: stopped on request; nothing to save\n"
     for rank, said in (("1", ""), ("0", told)):
         monkeypatch.setenv("RANK", rank)
         assert guarded(stopped, []) == 75

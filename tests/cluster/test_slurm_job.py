@@ -95,7 +95,7 @@ def test_a_job_preempted_and_out_of_time_ends_as_if_nothing_had_happened(
     assert last_checkpoint(job.run_dir) == NUM_STEPS
     output = job.log("out")
     assert output.count("stopped on request; requeued") == 2
-    assert f"Resuming after step {first}" in output
+    assert f"Resuming from step {first}" in output
     assert all(f"rank {rank} -> node{rank + 1} cpu" in output for rank in range(2))
     assert Path("logs", f"train_{job.number}.err").exists()
 

@@ -133,9 +133,9 @@ class Runs:
         (plugin / "full_memory.py").write_text(FULL)
         (plugin / "sitecustomize.py").write_text(CUSTOMIZE)
         job = Job(self.argv(case, run_dir, ENDLESS), run_dir, case.deadline_s, plugin)
-        job.end(2, case.deadline_s, "does not fit")
+        job.end(2, case.deadline_s, "out of memory in a training step")
         printed = job.printed()
-        assert printed.count("does not fit into the memory") == 1, printed
+        assert printed.count("out of memory in a training step") == 1, printed
         assert "rank 1: " in printed and "Traceback" not in printed, printed
         return "passed", False
 

@@ -85,10 +85,10 @@ def test_ranks_train_alike(backend, num_ranks):
 def test_a_rank_out_of_gpu_memory_ends_the_one_that_waits_for_it(capfd):
     assert run_workers(2, [sys.executable, "-c", STEPS, "gloo", "1"]).code == 2
     printed = capfd.readouterr().err
-    assert printed.count("manyhands rank 1: an update does not fit into the memory") == 1
+    assert printed.count("manyhands rank 1: out of memory in a training step") == 1
     assert "Traceback" not in printed
 
 
 def test_a_single_rank_over_nccl_out_of_gpu_memory_says_so(capfd):
     assert run_workers(1, [sys.executable, "-c", STEPS, "nccl", "0"]).code == 2
-    assert "an update does not fit into the memory of cuda" in capfd.readouterr().err
+    assert "out of memory in a training step on cuda" in capfd.readouterr().err

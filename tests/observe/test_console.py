@@ -46,7 +46,7 @@ def test_a_terminal_sees_a_bar_with_the_measures():
 
 def test_the_held_out_loss_is_told_where_it_was_measured():
     assert "held out" not in measures_of(METRICS)
-    assert "held out 0.25  " in measures_of(METRICS | {"held_out_loss": 0.25})
+    assert "held-out loss 0.25  " in measures_of(METRICS | {"held_out_loss": 0.25})
 
 
 TELLING = """

@@ -34,7 +34,7 @@ def test_a_static_graph_cannot_have_micro_batches():
     with joined_world(CPU) as world:
         engine_of(world, 1, DdpConfig(static_graph=True))
         with pytest.raises(
-            ConfigError, match=r"static_graph=true cannot hold with 3 micro-batches"
+            ConfigError, match=r"static_graph=true needs one micro-batch per step, not 3"
         ):
             engine_of(world, 3, DdpConfig(static_graph=True))
 

@@ -65,7 +65,7 @@ COLLECTIVES: dict[str, Callable[[World], object]] = {
 def test_a_collective_belongs_to_the_thread_that_joined(name):
     with (
         joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world,
-        pytest.raises(RuntimeError, match="thread 'saving_0' called a collective, which belongs"),
+        pytest.raises(RuntimeError, match="thread 'saving_0' called a collective, which only"),
     ):
         in_thread(lambda: COLLECTIVES[name](world))
 
@@ -73,7 +73,7 @@ def test_a_collective_belongs_to_the_thread_that_joined(name):
 def test_a_run_may_live_in_any_thread():
     def run() -> list[int]:
         with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
-            with pytest.raises(RuntimeError, match="belongs to 'saving_0'"):
+            with pytest.raises(RuntimeError, match="which only 'saving_0' may"):
                 in_thread(lambda: world.gather(1))
             return world.gather(1)
 

@@ -36,12 +36,12 @@ def test_a_port_that_is_taken_is_named(monkeypatch):
         port = taken.getsockname()[1]
         monkeypatch.setenv("MASTER_ADDR", LOOPBACK)
         monkeypatch.setenv("MASTER_PORT", str(port))
-        with pytest.raises(EnvironmentFault, match=f"another program uses port {port}"):
+        with pytest.raises(EnvironmentFault, match=f"program uses the rendezvous port {port}"):
             open_store(place(port), SOON)
 
 
 def test_ranks_that_do_not_come_are_counted(meeting_point):
-    with pytest.raises(EnvironmentFault, match="only 1/2 ranks came"):
+    with pytest.raises(EnvironmentFault, match="only 1/2 ranks joined"):
         open_store(place(meeting_point), SOON)
 
 

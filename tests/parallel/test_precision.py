@@ -48,7 +48,7 @@ def test_a_cpu_and_double_precision_are_not_asked_too_much():
     config = TrainConfig(policy=ActConfig())
     with pytest.raises(EnvironmentFault, match="fp16 needs a GPU"):
         refuse_unfit("fp16", config, CPU)
-    with pytest.raises(EnvironmentFault, match="keeps exact"):
+    with pytest.raises(EnvironmentFault, match="contradicts --dtype=float64"):
         refuse_unfit("bf16", replace(config, dtype="float64"), CPU)
     refuse_unfit("bf16", config, CPU)
 

@@ -9,7 +9,7 @@ from manyhands.parallel.seats import Seat, refuse_shared_gpus, seat_of
 
 def test_two_ranks_on_one_gpu_are_refused_by_name():
     seats = [Seat(rank, "host", "cuda:0 uuid", "H200") for rank in range(2)]
-    with pytest.raises(EnvironmentFault, match="ranks 0 and 1 share GPU"):
+    with pytest.raises(EnvironmentFault, match="ranks 0 and 1 use the same GPU"):
         refuse_shared_gpus(seats)
 
 

@@ -38,7 +38,7 @@ def test_degrees_name_a_strategy(num_ranks, degrees, kind, copies, shards):
     found = strategy(num_ranks, **degrees)
     assert (found.kind, found.num_replicas, found.num_shards) == (kind, copies, shards)
     assert found.is_sharded == (kind in (Kind.FSDP, Kind.HSDP))
-    assert str(found).startswith(f"{kind.value}: ")
+    assert str(found).startswith(kind.value)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_degrees_that_do_not_multiply_to_the_processes_are_echoed(num_ranks, deg
     (fault,) = caught.value.faults
     for name, value in degrees.items():
         assert f"--parallelism.{name}={value}" in fault
-    assert f"which is {num_ranks}" in fault
+    assert f"multiply to {num_ranks}, the number" in fault
 
 
 def test_a_launchers_sharding_stands_where_no_flag_says_otherwise():
@@ -82,7 +82,7 @@ def test_a_detail_by_flag_stands_beside_a_launchers():
 
 
 def test_many_gpus_are_for_a_single_process():
-    with pytest.raises(ConfigError, match=r"gpus_per_process=2 .* but there are 4"):
+    with pytest.raises(ConfigError, match=r"gpus_per_process=2 .* not 4"):
         strategy(4, gpus_per_process=2)
 
 

@@ -116,7 +116,7 @@ def test_all_groups_are_scaled_at_every_update_and_it_is_told(command, tmp_path,
     assert json.loads(state.read_text())["base_lrs"] == [2e-3, 2e-5]
     printed = capsys.readouterr().out
     assert "0.001 for a batch of 3, linear scaling to 6: x 2 = 0.002" in printed
-    assert "below 256 may need no larger rate" in printed
+    assert "below 256 may not need a higher learning rate" in printed
 
 
 def test_a_budget_is_settled_once_and_kept_over_resuming(command, tmp_path, capsys):
@@ -264,7 +264,7 @@ def test_facts_tell_how_a_batch_is_spread(runs):
     told = {"per_process": 2, "processes": 3, "accumulation": 2, "effective": 7, "is_even": False}
     assert told.items() <= batch.items()
     printed = (runs["three"] / "log.txt").read_text()
-    assert "7 samples per update = 2 or 3 per process over 3 processes, in 2 micro-b" in printed
+    assert "7 samples per step = 2 or 3 per process over 3 processes, in 2 micro-b" in printed
 
 
 def test_the_held_out_loss_does_not_depend_on_the_batch(command, tmp_path, metrics):

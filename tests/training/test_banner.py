@@ -18,9 +18,9 @@ def test_the_banner_proves_what_runs(command, tmp_path, capsys):
         "Distributed environment: NO",
         "Number of processes: 1",
         "Number of GPUs: 0",
-        "Effective batch: 3 per process x 1 processes x 2 accumulation = 6 samples per update",
+        "Effective batch: 3 per process x 1 processes x 2 accumulation = 6 samples per step",
         "Dataset: 4 episodes, 39 frames, 10 fps",
-        "Steps: 2 updates = 12 samples = 0.31 epochs; 6.5 steps per epoch",
+        "Steps: 2 steps = 12 samples = 0.31 epochs; 6.5 steps per epoch",
         "Precision: float32",
         "rank 0 -> ",
     ):
@@ -49,6 +49,6 @@ def test_batch_norm_under_accumulation_is_told():
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
     (note,) = batch_norm_notes(network, Share(0, 2, 32, num_parts=4))
     assert "each micro-batch of 8 samples" in note
-    assert "take 32 samples at once" in note
+    assert "one batch of 32" in note
     assert batch_norm_notes(network, Share(0, 2, 32)) == []
     assert batch_norm_notes(nn.GroupNorm(2, 4), Share(0, 2, 32, num_parts=4)) == []

@@ -51,7 +51,7 @@ def test_bad_samples_are_left_out_and_listed(nan_dataset):
     assert data.order.num_samples == 38
     drawn = data.order.indices(0, 38)
     assert sorted(drawn) == [row for row in range(39) if row != 13]
-    assert "WARNING: 1 samples are left out, of episodes 1" in data.notes
+    assert "WARNING: 1 samples excluded, in episodes 1" in data.notes
     (fault,) = data.left_out
     assert fault.startswith(f"episode 1, {DATA}: frame 4: observation.state")
 
@@ -64,7 +64,7 @@ def test_a_run_lists_what_it_leaves_out(nan_dataset, tmp_path, tiny_act):
 
 
 def test_no_more_is_left_out_than_is_allowed(nan_dataset):
-    with pytest.raises(DatasetError, match=r"1 samples, 2\.6% .*--dataset\.max_bad=0\.01"):
+    with pytest.raises(DatasetError, match=r"1 samples \(2\.6% of .*--dataset\.max_bad=0\.01"):
         opened(nan_dataset, "--dataset.on_bad=skip", "--dataset.max_bad=0.01")
 
 

@@ -56,7 +56,7 @@ def test_a_run_is_refused_where_another_goes_on_and_starts_where_that_was_killed
 ):
     holder = hold()
     config = read_train_config(command.argv(tmp_path / "run", "--steps=1"))
-    with pytest.raises(UserError, match=f"in use by a run that goes on, process {holder.pid} on"):
+    with pytest.raises(UserError, match=rf"in use by a running job \(process {holder.pid} on"):
         run_training(config)
     holder.send_signal(signal.SIGKILL)
     holder.wait()
@@ -68,7 +68,7 @@ def test_a_run_is_refused_where_another_goes_on_and_starts_where_that_was_killed
 def test_another_machine_may_be_gone_and_is_given_time_to_be_found_out(hold, tmp_path, monkeypatch):
     holder = hold("elsewhere")
     monkeypatch.setattr(claim, "LEASE_S", 1.0)
-    with pytest.raises(UserError, match=r"on elsewhere; .* If it is gone, remove \.lock"):
+    with pytest.raises(UserError, match=r"on elsewhere\). .* no longer runs, remove \.lock"):
         Claim(tmp_path / "run").take()
     monkeypatch.setattr(claim, "LEASE_S", 60.0)
     threading.Timer(1.0, holder.kill).start()

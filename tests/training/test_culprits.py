@@ -67,18 +67,16 @@ def test_of_several_datasets_the_one_is_named():
     batch = batch_of(1) | {"dataset_index": torch.tensor([1])}
     batch["observation.state"][0, 0] = NAN
     (culprit,) = culprits_in(batch, WINDOWS)
-    assert (
-        str(culprit) == "observation.state of episode 7, frame 5 of dataset 1 (seen from row 100)"
-    )
+    assert str(culprit) == "observation.state of episode 7, frame 5 of dataset 1 (sample row 100)"
 
 
 def test_a_value_that_many_samples_see_is_told_once():
     culprits = [Culprit(row, 1, 4, "action") for row in (9, 10)]
     told = told_of(Evidence([9, 10], culprits))
-    assert told == "the cause is action of episode 1, frame 4 (seen from row 9)"
+    assert told == "non-finite input: action of episode 1, frame 4 (sample row 9)"
     many = [Culprit(row, 1, row, "action") for row in range(5)]
-    assert told_of(Evidence([], many)).endswith("frame 2 (seen from row 2) and 2 more")
-    assert told_of(Evidence([1, 2], [])) == "no value of its 2 samples is the cause"
+    assert told_of(Evidence([], many)).endswith("frame 2 (sample row 2) and 2 more")
+    assert told_of(Evidence([1, 2], [])) == "all values of its 2 samples are finite"
 
 
 @pytest.mark.parametrize("num_ranks", [1, 3])

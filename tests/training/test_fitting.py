@@ -64,7 +64,7 @@ def test_a_run_that_searched_is_that_which_knew(in_ranks, greedy, tmp_path, monk
         searched = tmp_path / f"{name} searched"
         assert_same_run(searched, tmp_path / f"{name} knew")
         log = (searched / "log.txt").read_text()
-        assert "Batch size search: 2 samples at a time fit, after 8, 4 did not" in log
+        assert "Batch size search: micro-batches of 2 samples fit (8, 4 did not)" in log
         batch = json.loads((searched / "run.json").read_text())["batch"]
         assert (batch["accumulation"], batch["effective"]) == (4, 8 * num_ranks)
 
@@ -100,7 +100,7 @@ def test_what_fits_at_once_is_left_as_it_is(make_learner):
     make, tried = making(7)
     share, notes = fitting_share(Share(0, 1, 7), make, batches, world)
     assert (share, tried) == (Share(0, 1, 7), [7, 7])
-    assert notes == ["Batch size search: 7 samples at a time fit"]
+    assert notes == ["Batch size search: micro-batches of 7 samples fit"]
     assert not is_apart()
 
 
@@ -110,13 +110,13 @@ def test_halves_are_tried_until_one_fits(make_learner):
     share, notes = fitting_share(Share(0, 1, 7), make, batches, world)
     assert (share.num_parts, share.samples_per_step) == (4, 7)
     assert tried == [7, 4, *([2, 2, 2, 1] * 2)]
-    assert notes == ["Batch size search: 2 samples at a time fit, after 7, 4 did not"]
+    assert notes == ["Batch size search: micro-batches of 2 samples fit (7, 4 did not)"]
 
 
 def test_where_nothing_fits_the_user_is_told(make_learner):
     making, batches, world = make_learner
     make, tried = making(0)
-    with pytest.raises(UserError, match="--find_batch_size found nothing that fits"):
+    with pytest.raises(UserError, match="--find_batch_size found no batch size that fits"):
         fitting_share(Share(0, 1, 7), make, batches, world)
     assert tried == [7, 4, 2, 1]
 

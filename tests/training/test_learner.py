@@ -114,8 +114,8 @@ def test_another_effective_batch_than_the_checkpoints_is_told(command, tmp_path)
         state = learner.snapshot(Position(0, 0)).state
         assert learner.load_training_state(state) == []
         (told,) = learner.load_training_state(replace(state, samples_per_step=12))
-        assert "12 samples" in told
-        assert "have 4" in told
+        assert "from 12 " in told
+        assert "to 4 samples" in told
         assert learner.load_training_state(replace(state, samples_per_step=0)) == []
 
 
@@ -123,7 +123,7 @@ def test_parameters_without_a_part_in_the_loss_are_refused_by_name(command, tmp_
     with learner_of(command, tmp_path) as (learner, data):
         learner.policy.network.idle = nn.Linear(2, 1)
         learner.policy.network.idle.bias.requires_grad_(False)
-        with pytest.raises(UserError, match=r"does not depend on: idle.weight;"):
+        with pytest.raises(UserError, match=r"does not depend on .*: idle.weight\."):
             learner.update(data.batch([1, 5, 9, 20]), 0)
 
 

@@ -58,7 +58,7 @@ def test_other_numbers_of_joints_and_actions_are_told_with_both_sizes():
     assert "the dataset has it as STATE of shape [3]" in state
     assert "predicts action, ACTION of shape [9] (--policy.path=base)" in action
     assert "the dataset has it as ACTION of shape [2]" in action
-    assert "--policy.type=act anew" in remedy
+    assert "Train from scratch: --policy.type=act" in remedy
 
 
 def test_all_cameras_that_are_missing_are_told_with_one_flag():

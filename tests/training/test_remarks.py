@@ -67,7 +67,7 @@ def test_a_spike_is_marked_and_told(tmp_path):
     assert marks == [{}] * 20
     assert remarks.on(20, {"loss": 30.0}) == {"loss_spike": True}
     assert remarks.on(21, {"loss": 1.0}) == {}
-    assert "the loss jumped to 30 by step 20" in (tmp_path / "log.txt").read_text()
+    assert "loss spike at step 20: 30;" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_held_out_loss_that_is_not_finite_is_told_and_ends_nothing(tmp_path):

@@ -70,8 +70,8 @@ def test_a_fault_that_comes_back_ends_the_run(tmp_path, capsys):
     ]
     said = capsys.readouterr().err
     assert "restart 1 of 1 in 1 s" in said
-    assert "going on from step 0; number of processes: 2" in said
-    assert "given up: 1 restarts in a row brought no new checkpoint" in said
+    assert "resuming from step 0; number of processes: 2" in said
+    assert "giving up: 1 restarts in a row saved no new checkpoint" in said
 
 
 def test_progress_begins_the_count_anew_and_pauses_grow_without_it(command, tmp_path):

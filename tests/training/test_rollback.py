@@ -76,7 +76,7 @@ def test_records_hold_every_update_once_as_it_was_made_last(command, bad_data, t
     rows = list(read_rows(tmp_path / "run" / "metrics.jsonl"))
     assert [row["step"] for row in rows] == list(range(1, 9))
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert "back from step 6 to the checkpoint of step 4; data goes on with sample 24" in log
+    assert "rolled back from step 6 to the checkpoint of step 4; data continues at sample 24" in log
 
 
 def test_a_run_without_a_checkpoint_goes_back_to_its_start(command, bad_data, tmp_path):

@@ -26,13 +26,13 @@ def test_a_failed_allocation_becomes_a_mistake_with_numbers_and_flags(world):
     with pytest.raises(UserError) as raised, told_if_full(Share(0, 1, 16, 2), world):
         torch.empty(HUGE)
     first, numbers, _, *remedies = str(raised.value).splitlines()
-    assert first.startswith("an update does not fit into the memory of cpu: ")
+    assert first.startswith("out of memory in a training step on cpu: ")
     assert str(4 * HUGE) in first
-    assert "8 samples at a time, 2 micro-batches per update, precision no" in numbers
+    assert "micro-batches per process and step: 2 of 8 samples; precision: no" in numbers
     assert numbers.count("GiB") >= 2
     assert [line.split()[0] for line in remedies[:3]] == [
         "--batch_size=4",
-        "--find_batch_size=true,",
+        "--find_batch_size=true",
         "--accelerator.mixed_precision=bf16",
     ]
     assert "--global_batch_size=16" in remedies[0]
@@ -72,6 +72,6 @@ def test_only_the_rank_without_room_speaks_and_all_leave(command, greedy, tmp_pa
     monkeypatch.setenv("ROOM_0", "8")
     flags = [*greedy, f"--output_dir={tmp_path / 'run'}", "--launch.num_processes=2"]
     printed = command.run([sys.executable, "-m", "manyhands", "train", *flags], code=2)
-    assert printed.count("manyhands rank 1: an update does not fit into the memory") == 1
+    assert printed.count("manyhands rank 1: out of memory in a training step") == 1
     assert printed.count("--batch_size=4 --global_batch_size=16") == 1
     assert "Traceback" not in printed

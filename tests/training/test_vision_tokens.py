@@ -241,7 +241,7 @@ def test_a_policy_without_tokens_is_refused(tiny_act, camera_dataset, tmp_path):
 def test_a_full_disk_is_told_with_a_remedy(tmp_path):
     spec = StoreSpec("key", (2, 3), np.dtype(np.float32), num_frames=4)
     store = FrameStore(tmp_path, spec, max_bytes=1000)
-    with pytest.raises(EnvironmentFault, match="No space left on device; free some space"):
+    with pytest.raises(EnvironmentFault, match=r"No space left on device\. Free disk space"):
         keep(np.zeros((1, 2, 3), np.float32), np.array([3]), FullStore(store))
 
 

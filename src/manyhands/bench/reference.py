@@ -1,4 +1,4 @@
-"""LeRobot, measured by a Python of another environment that has it."""
+"""Measures LeRobot in another Python environment."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from manyhands.errors import UserError
 def ask_lerobot(
     python: Path, package: str, name: str, question: Mapping[str, Any], timeout_s: float
 ) -> dict[str, Any]:
-    """What a script of a package, `reference_NAME.py`, answers; the other Python runs it."""
+    """Run `reference_NAME.py` of a package with the other Python; return its answer."""
     with as_file(files(package) / f"reference_{name}.py") as script:
         try:
             done = subprocess.run(
@@ -25,7 +25,7 @@ def ask_lerobot(
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise UserError(f"--against={python} cannot be measured: {error}") from None
+            raise UserError(f"cannot run --against={python}: {error}") from None
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
         reason = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]

@@ -1,4 +1,4 @@
-"""How long updates take."""
+"""Step times."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch
 
 
 def step_times(update: Callable[[int], None], steps: range, device: torch.device) -> list[float]:
-    """Seconds of each of some updates; on a GPU as it counts them, since it is never waited for."""
+    """Seconds of each step; on a GPU by CUDA events, without synchronization between steps."""
     if device.type != "cuda":
         marks = [time.perf_counter()]
         for step in steps:

@@ -1,4 +1,4 @@
-"""Policies whose weights lie in several places, made whole: in shards, or in adapters."""
+"""Converts policies to a single weights file: gathers shards, merges adapters."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from manyhands.policies.load import find_policy, load_policy
 
 
 def gather_checkpoint(path: Path) -> list[Path]:
-    """Put the weights of a run's or a checkpoint's shards into its policies; return their files."""
+    """Gather the shards of a checkpoint into the weights files of its policies; return them."""
     checkpoint = find_checkpoint(path)
     folder = checkpoint / TRAINING_STATE / SHARDS
     if not folder.is_dir():
         raise CheckpointError(
-            f"--checkpoint={path}: {folder} is missing; only checkpoints of sharded runs need "
-            f"converting, all others hold {WEIGHTS_FILE}; adapters are merged by --output=FOLDER"
+            f"--checkpoint={path}: {folder} is missing. Only sharded checkpoints need converting; "
+            f"all others have {WEIGHTS_FILE} already. To merge adapters, set --output=FOLDER"
         )
     shards = Shards(folder)
     facts, entries = read_manifest(checkpoint)
@@ -39,13 +39,13 @@ def gather_checkpoint(path: Path) -> list[Path]:
 
 
 def merge_adapters(path: Path, output: Path) -> Path:
-    """Write a policy with adapters as one without, anew; return the file of its weights."""
+    """Write a copy of a policy with merged adapters; return its weights file."""
     folder = find_policy(path)
     if read_settings(folder) is None:
         raise CheckpointError(f"--checkpoint={path}: {folder} has no adapters to merge")
     policy = load_policy(folder, device="cpu")
     merge(policy)
     with whole_directory(output) as scratch:
-        # Where the policy was merged does not tell where it is to run.
+        # The device of the merge is not the device of the policy.
         write_policy(scratch, policy.config, policy.processors, policy.network.state_dict())
     return weights_file(output)

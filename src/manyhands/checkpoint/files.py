@@ -1,4 +1,4 @@
-"""The files of one checkpoint: written aside, described by a manifest, and renamed whole."""
+"""The files of one checkpoint: written to a scratch folder with a manifest, then renamed."""
 
 import os
 import platform
@@ -29,11 +29,11 @@ from manyhands.parallel.world import World
 from manyhands.version import VERSION
 
 PLENTY_BYTES = 64 << 20
-"""Free space beside the tensors that is enough for all other files, without counting them."""
+"""Disk space that is enough for all files without tensors."""
 
 
 class CheckpointFiles:
-    """The checkpoint of one snapshot on its way to the disk."""
+    """Writes the checkpoint of one snapshot."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class CheckpointFiles:
 
     @property
     def _incoming(self) -> Path:
-        """Where ranks leave their shards until the main rank takes them into the checkpoint."""
+        """Folder for shards until the main rank moves them into the checkpoint."""
         return self.target.with_name(f".{self.target.name}.shards")
 
     def make_room(self, learner: Learner) -> None:
-        """Prepare for the files of all ranks; raises OSError where they would not fit."""
-        # The run directory itself is not made again: whoever removed it may not want it back.
+        """Prepare folders for all ranks; raises OSError if disk space is missing."""
+        # A removed run directory is not created again: the user may not want it back.
         self.target.parent.mkdir(exist_ok=True)
         shutil.rmtree(self._incoming, ignore_errors=True)
         if self.is_sharded:
@@ -71,15 +71,15 @@ class CheckpointFiles:
         needed = self.needed_bytes(learner)
         if free < needed:
             raise OSError(
-                f"it needs {units.num_bytes(needed)} of disk space and "
+                f"it needs {units.num_bytes(needed)} of disk space, "
                 f"{units.num_bytes(free)} are free"
             )
 
     def needed_bytes(self, learner: Learner) -> int:
-        """Disk space of the whole checkpoint; a few percent more than it takes, never less."""
+        """Disk space of the checkpoint; overestimates by a few percent, never too low."""
         parent, name = self.target.parent, self.target.name
         with tempfile.TemporaryDirectory(".partial", f".{name}.", parent) as folder:
-            # How large the small files are is found out by writing them.
+            # Writes the small files to find their size.
             scratch = Path(folder)
             self._write_policies(scratch, learner, with_weights=False)
             self._write_state(scratch / TRAINING_STATE, replace(self._state, is_sharded=True))
@@ -91,13 +91,13 @@ class CheckpointFiles:
         return tensor_files_bytes(self._snapshot, num_shards, block_bytes(self.target.parent))
 
     def write_shard(self) -> tuple[str, Entry]:
-        """Write what this rank has to save; its name in the checkpoint, and what it is."""
+        """Write the shard of this rank; returns its name in the checkpoint and its entry."""
         file = shard_file(self._incoming, self._world.rank, self._world.size)
         write_shard(file, self._snapshot.parts)
         return f"{TRAINING_STATE}/{SHARDS}/{file.name}", entry_of(file)
 
     def write(self, learner: Learner, shards: Mapping[str, Entry]) -> None:
-        """Write everything else and let the checkpoint appear, with the shards of all ranks."""
+        """Write all other files and publish the checkpoint atomically, with all shards."""
         with whole_directory(self.target) as scratch:
             self._write_policies(scratch, learner)
             self._write_state(scratch / TRAINING_STATE, self._state)
@@ -108,7 +108,7 @@ class CheckpointFiles:
         tidy(self._run_dir, self._config)
 
     def _write_policies(self, scratch: Path, learner: Learner, with_weights: bool = True) -> None:
-        # The size of a batch that follows from others is told to LeRobot, which derives none.
+        # LeRobot derives no batch size, so its config gets the derived one.
         plain = replace(self._config, batch_size=self._state.batch_size)
         theirs = to_json(to_lerobot(plain, self._run_dir))
         for name, weights in self._snapshot.policies.items():
@@ -147,11 +147,11 @@ class CheckpointFiles:
         }
 
     def give_up(self) -> None:
-        """Leave nothing behind of what could not be finished."""
+        """Remove unfinished files."""
         shutil.rmtree(self._incoming, ignore_errors=True)
 
 
 def told(error: OSError, target: Path) -> str:
     """Why a checkpoint cannot be written."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"the checkpoint {target} cannot be written: {reason}"
+    return f"cannot write the checkpoint {target}: {reason}"

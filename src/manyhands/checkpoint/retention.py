@@ -1,4 +1,4 @@
-"""Which checkpoints stay."""
+"""Retention of checkpoints."""
 
 import shutil
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LOWER_IS_BETTER = ("held_out_loss", "held_out_loss_ema")
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint as its manifest tells of it."""
+    """A checkpoint, from its manifest."""
 
     folder: Path
     step: int
@@ -25,10 +25,10 @@ class Saved:
 
 
 def saved_of(run_dir: Path) -> list[Saved]:
-    """The checkpoints of a run whose manifests can be trusted, the one saved last first."""
+    """The checkpoints of a run with a valid manifest, newest first."""
     saved = []
     for folder in checkpoints_of(run_dir):
-        # Whatever it is, without a manifest it is not ours to remove.
+        # A folder without a manifest is not ours to remove.
         with suppress(ManifestFault):
             facts, _ = read_manifest(folder)
             saved.append(Saved(folder, facts["step"], facts["scores"]))
@@ -36,7 +36,7 @@ def saved_of(run_dir: Path) -> list[Saved]:
 
 
 def expired(saved: Sequence[Saved], config: TrainConfig) -> list[Saved]:
-    """Checkpoints that nothing asks to keep; never the one saved last."""
+    """Checkpoints that no retention rule keeps; never the newest."""
     if config.keep_last is None:
         return []
     best = best_of(saved, config.keep_best)
@@ -50,14 +50,14 @@ def expired(saved: Sequence[Saved], config: TrainConfig) -> list[Saved]:
 
 
 def best_of(saved: Sequence[Saved], score: str | None) -> Saved | None:
-    """The checkpoint of the best score; of equal ones the first that was saved."""
+    """The checkpoint with the best score; the oldest of equal ones."""
     scored = [each for each in reversed(saved) if score in each.scores]
     sign = 1.0 if score in LOWER_IS_BETTER else -1.0
     return min(scored, key=lambda each: sign * each.scores[str(score)], default=None)
 
 
 def tidy(run_dir: Path, config: TrainConfig) -> None:
-    """Point out the best checkpoint, and remove those that have expired."""
+    """Link the best checkpoint, and remove expired ones."""
     saved = saved_of(run_dir)
     best = best_of(saved, config.keep_best)
     if best is not None:
@@ -69,7 +69,7 @@ def tidy(run_dir: Path, config: TrainConfig) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder; whoever looks finds it whole or not at all."""
+    """Remove a folder atomically."""
     aside = folder.with_name(f".{folder.name}.removed")
     shutil.rmtree(aside, ignore_errors=True)
     folder.rename(aside)
@@ -77,7 +77,7 @@ def remove(folder: Path) -> None:
 
 
 def sweep(run_dir: Path) -> None:
-    """Remove what saves and removals that a crash interrupted have left."""
+    """Remove leftovers of interrupted saves and removals."""
     for ending in ("partial", "shards", "removed"):
         for path in (run_dir / CHECKPOINTS).glob(f".[0-9]*.{ending}"):
             shutil.rmtree(path, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""A save behind the back of training: every rank's thread writes its part, the main one ends it.
+"""Asynchronous save: a thread of every rank writes its shards, the main rank publishes them.
 
-Ranks agree by messages, never by a collective: training may make one at any moment.
+Ranks agree by messages, never by a collective: training may run one at any moment.
 """
 
 import json
@@ -18,15 +18,15 @@ from manyhands.parallel.channel import Channel, OwnChannel
 from manyhands.parallel.world import World
 
 PAUSES_S = (2.0, 10.0)
-"""How long to wait before a save that failed is tried again."""
+"""Delays before a failed save is retried."""
 DAMAGE = "!"
-"""How a message begins that tells of a failure."""
+"""Prefix of a message that reports a failure."""
 
 Say = Callable[[str], None]
 
 
 class Saving:
-    """One save under way."""
+    """One save in progress."""
 
     def __init__(
         self,
@@ -43,35 +43,35 @@ class Saving:
         self._channel = channel
         self._say: Say = print
         self.fault: str | None = None
-        """Why nothing was saved."""
+        """Why the save failed."""
         self._error: BaseException | None = None
         self._is_hurried = threading.Event()
         self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
 
     def start(self, say: Say) -> None:
-        """Begin; what happens is told as it happens, by the main rank."""
+        """Start the save; the main rank logs its progress."""
         self._say = say
         self._thread.start()
 
     def finish(self) -> None:
-        """Wait for the end; an error that is nobody's mistake but ours is raised here."""
+        """Wait for the end; raises unexpected errors."""
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def hurry(self) -> None:
-        """Do not pause between attempts: training waits to save what is newer."""
+        """Skip delays between attempts: training waits for the next save."""
         self._is_hurried.set()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end, but not longer than some seconds, and whatever it is."""
+        """Wait for the end with a timeout; raises nothing."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
         try:
             self._try_often()
         except (RankLost, dist.DistError) as error:
-            # The main thread finds out by itself; a thread's traceback would only hide its words.
+            # The main thread notices too; the traceback of this thread would hide its message.
             self._error = error
         except BaseException as error:
             self._error = error
@@ -89,17 +89,17 @@ class Saving:
                 return
             if pause_s is None:
                 break
-            self._tell(f"WARNING: {self.fault}; trying again in {pause_s:.0f} s")
+            self._tell(f"WARNING: {self.fault}; retrying in {pause_s:.0f} s")
             self._is_hurried.wait(pause_s if self._world.is_main else 0.0)
         self._files.give_up()
-        self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training goes on")
+        self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training continues")
 
     def _tell(self, text: str) -> None:
         if self._world.is_main:
             self._say(text)
 
     def _lead(self, key: str) -> str | None:
-        """Let all ranks write, end it, and say how it went."""
+        """Let all ranks write, publish the checkpoint, and send the result."""
         verdict = f"{DAMAGE}the main rank failed"
         try:
             fault = self._guarded(lambda: self._files.make_room(self._learner))
@@ -124,7 +124,7 @@ class Saving:
         return self._guarded(lambda: self._files.write(self._learner, shards))
 
     def _follow(self, key: str) -> str | None:
-        """Write what the main rank waits for; how it went in the end."""
+        """Write the shard of this rank; returns the fault of the save, if any."""
         can_write = self._fault_in(self._channel.hear(f"{key}/open")) is None
         if can_write and self._files.is_sharded:
             self._channel.say(f"{key}/{self._world.rank}", self._written())

@@ -1,7 +1,7 @@
-"""Parts of tensors that ranks saved, each in a file of its own, read back however they are cut.
+"""Shard files, one per rank, which any number of ranks can read.
 
-The files are those of torch's distributed checkpoint in its safetensors form: what a rank needs is
-found and put together by torch, whatever the number of ranks that saved it was.
+The files have the safetensors format of torch's distributed checkpoint: torch finds and assembles
+the slices that a rank needs, whatever number of ranks saved them.
 """
 
 import json
@@ -19,22 +19,22 @@ from manyhands.lerobot_format.files import save_tensors, tensors_num_bytes
 from manyhands.parallel.shards import Part
 
 OFFSETS_KEY, OFFSETS = "DCP_SHARDING_INFO", "saved_offsets"
-"""Where torch's reader looks for the place of a part in its tensor."""
+"""Keys of torch's reader for the offsets of a shard."""
 
 
 def shard_file(folder: Path, rank: int, num_ranks: int) -> Path:
-    """The file of one rank, which tells how many others there must be."""
+    """The file of one rank, with the number of ranks in its name."""
     return folder / f"shard-{rank + 1:05d}-of-{num_ranks:05d}.safetensors"
 
 
 def write_shard(file: Path, parts: Mapping[str, Part]) -> None:
-    """Write the parts that one rank has to save."""
+    """Write the shards of one rank."""
     save_tensors(file, {name: part.values for name, part in parts.items()}, _metadata(parts))
     flush(file)
 
 
 def shard_num_bytes(parts: Mapping[str, Part]) -> int:
-    """The size of the file of one rank's parts."""
+    """The file size of the shards of one rank."""
     return tensors_num_bytes({name: part.values for name, part in parts.items()}, _metadata(parts))
 
 
@@ -44,7 +44,7 @@ def _metadata(parts: Mapping[str, Part]) -> dict[str, str]:
 
 
 class Shards:
-    """All parts that the ranks of a run saved."""
+    """The shards of all ranks of a checkpoint."""
 
     def __init__(self, folder: Path) -> None:
         # Torch's reader takes a second to import, and most runs have no shards to read.
@@ -65,7 +65,7 @@ class Shards:
         self.shapes = {name: found.size for name, found in self._tensors.items()}
 
     def read_folder(self, name: str) -> dict[str, Tensor]:
-        """Whole tensors of one folder, by their names in it."""
+        """Full tensors of one folder, by their names in it."""
         found = {
             key: torch.empty(tensor.size, dtype=tensor.properties.dtype)
             for key, tensor in self._tensors.items()
@@ -75,7 +75,7 @@ class Shards:
         return {key.removeprefix(f"{name}/"): value for key, value in found.items()}
 
     def read_into(self, targets: Mapping[str, Tensor]) -> None:
-        """Fill tensors, or this rank's parts of them, with what was saved under their names."""
+        """Fill full tensors, or this rank's shards, with the saved values of their names."""
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
         from torch.distributed.checkpoint.state_dict_loader import load
@@ -83,13 +83,13 @@ class Shards:
         for name, value in targets.items():
             if self.shapes.get(name) != value.shape:
                 raise CheckpointError(
-                    f"{self.folder} holds {name} as {_told(self.shapes.get(name))}, but this "
-                    f"run has it as {_told(value.shape)}: it was saved by a run of another policy"
+                    f"{self.folder} has {name} as {_told(self.shapes.get(name))}, but this run "
+                    f"needs {_told(value.shape)}: the checkpoint belongs to another policy"
                 )
         try:
             reader = HuggingFaceStorageReader(str(self.folder))
             with warnings.catch_warnings():
-                # Every rank reads by itself, on purpose.
+                # Every rank reads on its own, on purpose.
                 warnings.simplefilter("ignore", UserWarning)
                 load(dict(targets), storage_reader=reader, no_dist=True)
         except (CheckpointException, SafetensorError, OSError, ValueError) as error:
@@ -97,14 +97,14 @@ class Shards:
 
 
 def check_complete(folder: Path) -> None:
-    """Refuse a folder that lacks the file of some rank, by its name."""
+    """Reject a folder without the file of some rank; the error names the file."""
     found = sorted(folder.glob("shard-*-of-*.safetensors"))
     num_ranks = int(found[0].stem.rpartition("-")[2]) if found else 1
     for rank in range(num_ranks):
         file = shard_file(folder, rank, num_ranks)
         if file not in found:
-            raise CheckpointError(f"{file} is missing; copy the checkpoint again, or use another")
+            raise CheckpointError(f"{file} is missing. Copy the checkpoint again, or use another")
 
 
 def _told(shape: torch.Size | None) -> str:
-    return "nothing" if shape is None else "x".join(map(str, shape)) or "a number"
+    return "nothing" if shape is None else "x".join(map(str, shape)) or "a scalar"

@@ -1,4 +1,4 @@
-"""Disk space that a checkpoint needs, in whole blocks, as a filesystem hands it out."""
+"""Disk space of a checkpoint, in blocks of the filesystem."""
 
 import os
 from pathlib import Path
@@ -9,11 +9,11 @@ from manyhands.lerobot_format.checkpoint import flat_state
 from manyhands.lerobot_format.files import tensors_num_bytes
 
 ENTRY_BYTES = 512
-"""What a file adds to the manifest, at most."""
+"""Maximal size of a file's manifest entry."""
 
 
 def tensor_files_bytes(snapshot: Snapshot, num_shards: int, block: int) -> int:
-    """Space of the files with weights and moments, and their place in the manifest.
+    """Disk space of the files with weights and optimizer state, and their manifest entries.
 
     The main rank's shard is the largest.
     """
@@ -27,13 +27,13 @@ def tensor_files_bytes(snapshot: Snapshot, num_shards: int, block: int) -> int:
 
 
 def allocated_bytes(folder: Path) -> int:
-    """Space of a folder and everything in it."""
+    """Disk space of a folder and everything in it."""
     block = block_bytes(folder)
     return sum(_in_blocks(path.stat().st_size, block) for path in (folder, *folder.rglob("*")))
 
 
 def block_bytes(folder: Path) -> int:
-    """The unit in which a filesystem hands out space."""
+    """The block size of a filesystem."""
     return os.statvfs(folder).f_frsize
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: saved whole behind the back of training, restored exactly."""
+"""Checkpoints of a run: saved asynchronously and atomically, restored exactly."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,11 +32,11 @@ from manyhands.manifest import ManifestFault, read_manifest
 from manyhands.parallel.world import World
 
 GRACE_S = 60.0
-"""How long a run that failed still waits for a save that is under way."""
+"""How long a failed run still waits for a save in progress."""
 
 
 def resumed_position(config: TrainConfig) -> Position:
-    """Where --resume says that a run stands; zero for a fresh one."""
+    """The position of the checkpoint of --resume; zero for a new run."""
     if not config.resumes:
         return Position()
     state = read_progress(Path(str(config.resume)) / TRAINING_STATE)
@@ -44,7 +44,7 @@ def resumed_position(config: TrainConfig) -> Position:
 
 
 def resumed_lap(config: TrainConfig) -> Mapping[str, Any] | None:
-    """Measures that the resumed run had not logged when it was stopped; None where all were."""
+    """Metrics that the resumed run had not logged before it stopped; None if all were."""
     if not config.resumes:
         return None
     try:
@@ -67,17 +67,17 @@ class CheckpointStore:
         self._saving: Saving | None = None
         self._num_saves = 0
         self.unfinished_lap: Callable[[], Mapping[str, Any] | None] = lambda: None
-        """Asked at every save for measures that are not logged yet."""
+        """Called at every save for metrics that are not logged yet."""
         self._said: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
-            # Saves do not make it again once it is removed.
+            # Saves do not create it again once it is removed.
             run_dir.mkdir(parents=True, exist_ok=True)
             sweep(run_dir)
 
     def restore(self, learner: Learner) -> tuple[Position, list[str]]:
-        """Collective. Bring the learner to where --resume says, and what must be said of it.
+        """Collective. Restore the learner from --resume; return its position and notes to log.
 
-        A fresh run starts at zero.
+        A new run starts at zero.
         """
         if not self._config.resumes:
             return Position(), []
@@ -91,7 +91,7 @@ class CheckpointStore:
         return position, [*warnings, *told_changes(changes_since(folder, self._config)), *notes]
 
     def load(self, folder: Path, learner: Learner) -> tuple[Position, list[str]]:
-        """Collective. Bring the learner to a checkpoint, and what must be said of it."""
+        """Collective. Load a checkpoint into the learner; return its position and notes to log."""
         state = read_training_state(folder / TRAINING_STATE)
         shards = Shards(folder / TRAINING_STATE / SHARDS) if state.is_sharded else None
         learner.memory.load_policy(folder / PRETRAINED, shards)
@@ -105,9 +105,9 @@ class CheckpointStore:
     def save(
         self, position: Position, learner: Learner, scores: Mapping[str, float] | None = None
     ) -> None:
-        """Collective. Begin to write the checkpoint of a position, once the one before is written.
+        """Collective. Start to write the checkpoint of a position, after the previous one.
 
-        Training may go on at once; scores are what was measured there.
+        Training continues at once; scores are the metrics of the position.
         """
         if self._saving is not None:
             self._saving.hurry()
@@ -119,18 +119,18 @@ class CheckpointStore:
         self._saving.start(self._said.put)
 
     def finish(self) -> None:
-        """Wait until what is being saved is written, or given up."""
+        """Wait until the current save is written or has failed."""
         if self._saving is None:
             return
-        # Whoever waits here waits for the disk of the main rank, not for ranks that hang.
+        # Ranks wait here for the disk of the main rank, which is not a hang.
         with self._world.watch.patiently("writing a checkpoint"):
             self._saving.finish()
 
     @contextmanager
     def concluded(self) -> Iterator[None]:
-        """Do not leave before the last save is written, whatever else ends a run.
+        """Wait for the last save at the end of a run, also after a failure.
 
-        Where a rank was lost, its watchdog and its launcher may end this process before.
+        After the loss of a rank, the watchdog or the launcher may end this process earlier.
         """
         try:
             yield
@@ -141,17 +141,17 @@ class CheckpointStore:
         self._conclude()
 
     def _conclude(self) -> None:
-        """Wait for the last save, without which a run has not ended well."""
+        """Wait for the last save; raises if it failed."""
         self.finish()
         if self._saving is not None and self._saving.fault is not None:
-            advice = "Free some space or choose another --output_dir, then --resume"
+            advice = "Free disk space or set another --output_dir, then --resume"
             raise CheckpointError(
                 removal_of(self._run_dir)
                 or f"{self._saving.fault}; older ones are intact. {advice}"
             )
 
     def news(self) -> list[str]:
-        """What became of saves since this was asked last."""
+        """Messages about saves since the last call."""
         lines = []
         while True:
             try:
@@ -161,17 +161,17 @@ class CheckpointStore:
 
 
 def note_on_average(folder: Path, step: int) -> str:
-    """What must be said of an average that a checkpoint does not have.
+    """A note on a checkpoint without EMA; raises if the EMA of its run is missing.
 
-    One that its run never had starts from the weights; one that is lost cannot be made up for.
+    A run that had none starts it from the weights; a lost one cannot be restored.
     """
     stored = read_config_file(str(folder / PRETRAINED / TRAIN_CONFIG)).get("ema") or {}
     if stored.get("enable"):
         raise CheckpointError(
-            f"{folder / AVERAGED} is missing, but this run averaged its weights; copy the "
-            "checkpoint again, or go on without an average by --ema.enable=false"
+            f"{folder / AVERAGED} is missing, but this run uses EMA. Copy the checkpoint again, "
+            "or continue without EMA: --ema.enable=false"
         )
     return (
-        f"NOTE: the average of the weights starts from those of step {step}, as the checkpoint "
-        f"has none; to let its decay rise from there add --ema.update_after_step={step}"
+        f"NOTE: the checkpoint has no EMA; it starts from the weights of step {step}. To restart "
+        f"its decay schedule there, set --ema.update_after_step={step}"
     )

@@ -1,4 +1,4 @@
-"""Proof of which samples every update used: `audit/rank-NN.jsonl`."""
+"""Records the samples of every step: `audit/rank-NN.jsonl`."""
 
 from pathlib import Path
 
@@ -7,23 +7,23 @@ from manyhands.types import Batch
 
 
 class Audit:
-    """Writes the dataset rows of this rank's part of every update."""
+    """Writes the dataset rows of this rank's local batch at every step."""
 
     def __init__(self, run_dir: Path, rank: int, num_ranks: int, step: int) -> None:
         folder = run_dir / "audit"
         self._rows = RowFile(folder / audit_file(rank), step)
-        # A run resumed with fewer ranks also takes back what the ranks that are gone wrote last.
+        # A run resumed with fewer ranks also trims the files of the missing ranks.
         gone = rank + num_ranks
         while (folder / audit_file(gone)).exists():
             RowFile(folder / audit_file(gone), step)
             gone += num_ranks
 
     def note(self, step: int, batch: Batch) -> None:
-        """Record what an update used."""
+        """Record the samples of a step."""
         self._rows.append({"step": step, "indices": batch["index"].tolist()})
 
     def return_to(self, step: int) -> None:
-        """Forget updates after a step, which are made again."""
+        """Drop rows after a step, whose steps run again."""
         self._rows.keep_until(step)
 
 
@@ -36,7 +36,7 @@ class NoAudit:
     """Records nothing."""
 
     def note(self, step: int, batch: Batch) -> None:
-        """Nobody asked."""
+        """Do nothing."""
 
     def return_to(self, step: int) -> None:
-        """There is nothing to forget."""
+        """Do nothing."""

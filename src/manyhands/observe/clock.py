@@ -1,4 +1,4 @@
-"""Where the time of a run goes, by phase."""
+"""Time of a run by phase."""
 
 import time
 from collections import defaultdict
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 
 class Clock:
-    """Adds up the time of named phases between two laps."""
+    """Sums the time of named phases between two laps."""
 
     def __init__(self, on_phase: Callable[[str], None] = lambda _: None) -> None:
         self._on_phase = on_phase
-        """Told of every phase that begins."""
+        """Called at the start of every phase."""
         self._phases: defaultdict[str, float] = defaultdict(float)
         self._lap_start = time.perf_counter()
 

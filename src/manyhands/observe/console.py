@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
+"""Console output of a run: a progress bar on a terminal, plain lines elsewhere."""
 
 import os
 import sys
@@ -13,13 +13,13 @@ Metrics = dict[str, float]
 
 
 class Outlet:
-    """Standard output, or nothing once that is gone: a closed window must not end a run."""
+    """Standard output that ignores a closed terminal, which must not end a run."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
     def write(self, text: str) -> int:
-        """Write if anybody reads it."""
+        """Write; ignore a closed terminal."""
         try:
             return self._file.write(text)
         except OSError:
@@ -27,7 +27,7 @@ class Outlet:
             return len(text)
 
     def flush(self) -> None:
-        """Show what is written if anybody reads it."""
+        """Flush; ignore a closed terminal."""
         try:
             self._file.flush()
         except OSError:
@@ -37,14 +37,14 @@ class Outlet:
         return getattr(self._file, name)
 
     def _give_up(self) -> None:
-        """Let all that is still to come, from whomever, go nowhere."""
+        """Redirect all further output to the null device."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._file.fileno())
         os.close(nowhere)
 
 
 class Display:
-    """Shows progress towards a number of updates."""
+    """Shows the progress of a run in steps."""
 
     def __init__(self, num_steps: int, step: int, console: Console | None = None) -> None:
         outlet = cast(IO[str], Outlet(sys.stdout))
@@ -72,15 +72,15 @@ class Display:
         self._progress.stop()
 
     def say(self, text: str) -> None:
-        """Print a line, above the bar where there is one."""
+        """Print a line above the progress bar."""
         self._console.print(text, markup=False)
 
     def advance(self, step: int) -> None:
-        """Move the bar to an update."""
+        """Move the progress bar to a step."""
         self._progress.update(self._task, completed=step)
 
     def measure(self, step: int, metrics: Metrics) -> str:
-        """Show the measures of an update and return them as a line."""
+        """Show the metrics of a step and return them as a line."""
         text = measures_of(metrics)
         remaining = (self._num_steps - step) * metrics["step_s"]
         line = f"step {step}/{self._num_steps}  {text}  ETA {units.duration(remaining)}"
@@ -91,9 +91,9 @@ class Display:
 
 
 def measures_of(metrics: Metrics) -> str:
-    """The measures people watch, on one line."""
+    """The main metrics on one line."""
     rate, held_out = metrics["samples_per_s"], metrics.get("held_out_loss")
-    measured = "" if held_out is None else f"held out {held_out:.4g}  "
+    measured = "" if held_out is None else f"held-out loss {held_out:.4g}  "
     return (
         f"loss {metrics['loss']:.4g}  {measured}lr {metrics['lr']:.2g}  "
         f"grad {metrics['grad_norm']:.3g}  "

@@ -1,4 +1,4 @@
-"""The record of a run, kept by the main rank: console, log.txt, metrics.jsonl and run.json."""
+"""The logs of a run, written by the main rank: console, log.txt, metrics.jsonl and run.json."""
 
 import json
 import time
@@ -17,11 +17,11 @@ from manyhands.observe.rows import GrowingFile, RowFile
 Facts = dict[str, Any]
 
 INCIDENTS = "nonfinite.jsonl"
-"""Updates that came out not finite, and the samples that were in them."""
+"""Steps with NaN or Inf, and their samples."""
 
 
 class Journal:
-    """Tells people and files how a run goes."""
+    """Logs a run to the console and to files."""
 
     def __init__(self, run_dir: Path, num_steps: int, step: int) -> None:
         self._run_dir = run_dir
@@ -37,19 +37,19 @@ class Journal:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Show progress, and note how it ended whatever ends it."""
+        """Show progress, and record the ending of the run in any case."""
         try:
             with self._display:
                 yield
         except BaseException as error:
             is_stop = isinstance(error, Stopped)
-            # A folder that is gone must not hide what ended the run.
+            # A missing folder must not hide the error that ended the run.
             with suppress(EnvironmentFault):
                 self.conclude("stopped" if is_stop else f"failed: {type(error).__name__}")
             raise
 
     def introduce(self, facts: Facts, banner: list[str]) -> None:
-        """Open the record with what the run is."""
+        """Write the facts of the run, and log its banner."""
         self._facts = {"started_at": datetime.now(UTC).isoformat(), "ending": None, **facts}
         with self._opening():
             self._replace_facts()
@@ -62,57 +62,57 @@ class Journal:
             yield
         except OSError as error:
             raise EnvironmentFault(
-                f"--output_dir={self._run_dir} cannot be written to: {error.strerror}. Free some "
-                "space or choose another folder"
+                f"cannot write to --output_dir={self._run_dir}: {error.strerror}. Free disk space "
+                "or choose another folder"
             ) from None
 
     def note(self, facts: Facts) -> None:
-        """Keep further facts about the run."""
+        """Add facts to run.json."""
         self._facts |= facts
         self._write_facts()
 
     def say(self, text: str) -> None:
-        """Tell something to the console and the log file."""
+        """Log a message to the console and to log.txt."""
         self._display.say(text)
         self._log(text)
 
     def tell(self, lines: Iterable[str]) -> None:
-        """Say one thing after the other."""
+        """Log several messages."""
         for line in lines:
             self.say(line)
 
     def advance(self, step: int) -> None:
-        """Note that an update is done."""
+        """Show that a step is done."""
         self._display.advance(step)
 
     def record(self, step: int, metrics: Metrics) -> None:
-        """Record the measures of the updates since the last record."""
+        """Log the metrics of the steps since the last row."""
         self._metrics.append({"step": step, **metrics})
         self._judge(self._metrics.fault)
         self._log(self._display.measure(step, metrics))
 
     def record_incident(self, step: int, facts: Facts) -> None:
-        """Record what is known of an update that came out not finite."""
+        """Record a step with NaN or Inf."""
         self._incidents.append({"step": step, **facts})
         self._judge(self._incidents.fault)
 
     def return_to(self, step: int) -> None:
-        """Forget measures after a step, which are made again; incidents stay."""
+        """Drop metrics after a step, whose steps run again; incidents stay."""
         self._attempt(lambda: self._metrics.keep_until(step))
         self._display.advance(step)
 
     def lacks(self, step: int, name: str) -> bool:
-        """Whether the last record is that of an update and has no measure of a name."""
+        """Whether the last row is of a step and lacks a metric."""
         row = self._metrics.last()
         return row.get("step") == step and name not in row
 
     def amend(self, metrics: Metrics) -> None:
-        """Add measures to the last record."""
+        """Add metrics to the last row."""
         if metrics:
             self._attempt(lambda: self._metrics.amend(metrics))
 
     def conclude(self, ending: str) -> None:
-        """Close the record with how the run ended."""
+        """Write the ending of the run to run.json."""
         self._facts |= {"ending": ending, "wall_s": time.monotonic() - self._started}
         self._write_facts()
 
@@ -122,7 +122,7 @@ class Journal:
         self._judge(self._log_file.fault)
 
     def _judge(self, fault: OSError | None) -> None:
-        """Go on without a disk, but not without the folder."""
+        """Continue if the disk is full, but not if the folder is missing."""
         if fault is None:
             return
         removal = removal_of(self._run_dir)
@@ -131,8 +131,8 @@ class Journal:
         if not self._has_warned:
             self._has_warned = True
             self._display.say(
-                f"WARNING: {self._run_dir} cannot be written to: {fault.strerror}. Training "
-                "continues; log.txt and metrics.jsonl are completed once there is space"
+                f"WARNING: cannot write to {self._run_dir}: {fault.strerror}. Training continues; "
+                "log.txt and metrics.jsonl are completed once there is disk space"
             )
 
     def _attempt(self, write: Callable[[], None]) -> None:
@@ -150,43 +150,43 @@ class Journal:
 
 
 class SilentJournal:
-    """The journal of every other rank: keeps none."""
+    """The no-op journal of all other ranks."""
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Follow in silence."""
+        """Do nothing."""
         yield
 
     def introduce(self, facts: Facts, banner: list[str]) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def note(self, facts: Facts) -> None:
-        """Keep none."""
+        """Do nothing."""
 
     def say(self, text: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def tell(self, lines: Iterable[str]) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def advance(self, step: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def record(self, step: int, metrics: Metrics) -> None:
-        """Record nothing."""
+        """Do nothing."""
 
     def record_incident(self, step: int, facts: Facts) -> None:
-        """Record nothing."""
+        """Do nothing."""
 
     def return_to(self, step: int) -> None:
-        """There is nothing to forget."""
+        """Do nothing."""
 
     def lacks(self, step: int, name: str) -> bool:
-        """Keep none, and miss none."""
+        """Lack nothing."""
         return False
 
     def amend(self, metrics: Metrics) -> None:
-        """Keep none."""
+        """Do nothing."""
 
     def conclude(self, ending: str) -> None:
-        """Say nothing."""
+        """Do nothing."""

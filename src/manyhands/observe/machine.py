@@ -15,7 +15,7 @@ PACKAGES = ("torch", "accelerate", "safetensors", "numpy", "pyarrow", "av")
 
 
 def software_versions() -> dict[str, str]:
-    """Versions of everything that decides a run's numbers."""
+    """Versions of all software that affects the results of a run."""
     versions = {"python": platform.python_version(), "manyhands": VERSION}
     versions |= {package: _version(package) for package in PACKAGES}
     if torch.version.cuda:

@@ -1,4 +1,4 @@
-"""A bar for work that takes a while: on a terminal only, once there is something to show."""
+"""A progress bar for long work, on a terminal only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 OnProgress = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
+"""Called with the amounts done and total."""
 
 
 @contextmanager
 def progress_bar(doing: str) -> Iterator[OnProgress]:
-    """A bar that appears with the first progress and goes with the last."""
+    """A bar that appears with the first progress and disappears at the end."""
     console = Console(stderr=True)
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     hidden = not console.is_terminal

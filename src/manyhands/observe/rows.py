@@ -9,20 +9,20 @@ from typing import Any
 from manyhands.atomic import whole_file
 
 UNFINISHED = "unfinished"
-"""The mark of a row that a request to stop wrote before its time; a resumed run replaces it."""
+"""Marks a row that a stop request wrote early; a resumed run replaces it."""
 
 
 class GrowingFile:
-    """A file that texts are added to; where they cannot be written, they wait in memory."""
+    """An append-only file; text that cannot be written waits in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.unwritten = ""
         self.fault: OSError | None = None
-        """Why texts wait; None if all are written."""
+        """Why text waits; None if all is written."""
 
     def append(self, text: str) -> None:
-        """Add a text at once, after those that wait."""
+        """Append text at once, after waiting text."""
         self.unwritten += text
         try:
             append_text(self._path, self.unwritten)
@@ -32,12 +32,12 @@ class GrowingFile:
             self.clear()
 
     def clear(self) -> None:
-        """Forget what waits."""
+        """Discard waiting text."""
         self.unwritten, self.fault = "", None
 
 
 class RowFile:
-    """One JSON object a line; rows of updates that a resumed run makes again are dropped."""
+    """One JSON object per line; a resumed run drops the rows of steps that it runs again."""
 
     def __init__(self, path: Path, step: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,11 +51,11 @@ class RowFile:
         return self._file.fault
 
     def append(self, row: dict[str, Any]) -> None:
-        """Add a row at once, so that a crash loses none."""
+        """Append a row at once, so that a crash loses none."""
         self._file.append(json.dumps(row) + "\n")
 
     def last(self) -> dict[str, Any]:
-        """The row that was added last; empty where there is none."""
+        """The last row; empty if there is none."""
         rows = self._rows()
         return rows[-1] if rows else {}
 
@@ -64,12 +64,12 @@ class RowFile:
         return written + [json.loads(line) for line in self._file.unwritten.splitlines()]
 
     def amend(self, values: dict[str, Any]) -> None:
-        """Add values to the row that was added last."""
+        """Add values to the last row."""
         *rows, last = self._rows()
         self._write([*rows, last | values])
 
     def keep_until(self, step: int) -> None:
-        """Drop the rows of steps after a step, and unfinished ones."""
+        """Drop rows after a step, and unfinished ones."""
         if self._path.exists() or self._file.unwritten:
             kept = [row for row in self._rows() if row.get("step", 0) <= step]
             self._write([row for row in kept if not row.get(UNFINISHED)])
@@ -81,7 +81,7 @@ class RowFile:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Add a text to a file, all of it or nothing."""
+    """Append text to a file, completely or not at all."""
     with path.open("ab", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         try:
@@ -89,13 +89,13 @@ def append_text(path: Path, text: str) -> None:
             while left:
                 left = left[file.write(left) :]
         except OSError:
-            # Half of a row would be read as part of the next.
+            # Half of a row would be read as the start of the next.
             file.truncate(size)
             raise
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file; a line torn by a crash is left out."""
+    """The rows of a file; skips lines truncated by a crash."""
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             row = json.loads(line)

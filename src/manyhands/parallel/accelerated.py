@@ -1,4 +1,4 @@
-"""The engine of runs whose processes hold whole weights: single, DP and DDP, with Accelerate."""
+"""The engine of unsharded runs: single process, DP and DDP, with Accelerate."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +18,11 @@ from manyhands.parallel.world import World
 from manyhands.types import Batch
 
 Wrap = Callable[[nn.Module], nn.Module]
-"""Makes the network that is trained with from the one that has the weights."""
+"""Wraps the network that has the weights for training."""
 
 
 class AcceleratedEngine:
-    """Spreads updates over ranks that each hold the whole network; never waits for a device."""
+    """Runs steps on ranks that each hold the full network, without synchronization."""
 
     def __init__(self, world: World, num_micro_batches: int, wrap: Wrap | None = None) -> None:
         self._accelerator = world.accelerator
@@ -33,11 +33,11 @@ class AcceleratedEngine:
         self._wrapped: nn.Module = nn.Identity()
 
     def prepare(self, network: nn.Module) -> nn.Module:
-        """The network to train with; the one given keeps the weights."""
+        """The wrapped network; the given one keeps the weights."""
         with warnings.catch_warnings():
             # The newest torch renames broadcast_buffers, which older ones still need.
             warnings.simplefilter("ignore", FutureWarning)
-            # DDP looks at gradients from the stream that it was made in.
+            # DDP reads gradients from the stream in which it was created.
             with aside(self._accelerator.device):
                 self._wrapped = self._wrap(network)
                 settle_buckets(self._wrapped)
@@ -45,11 +45,11 @@ class AcceleratedEngine:
 
     @property
     def changed(self) -> Sequence[Tensor]:
-        """The loss scale of fp16 and what it depends on."""
+        """The loss scale of fp16 and its state."""
         return self._scale.tensors
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
-        """The parts of this rank's batch; gradients are shared when the last one is done."""
+        """The micro-batches of this rank; the last one synchronizes gradients."""
         check_thread()
         for number in range(1, self._num_micro_batches + 1):
             is_shared = number == self._num_micro_batches and not is_apart()
@@ -62,7 +62,7 @@ class AcceleratedEngine:
         self._scale.backward(loss)
 
     def step(self, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Update the weights by gradients of a limited norm; return what it was without limit."""
+        """Clip gradients and update the weights; return the norm before clipping."""
         norm = get_total_norm(gradients_of(optimizer))
         return self._scale.step(optimizer, norm, max_norm)
 
@@ -76,7 +76,7 @@ class AcceleratedEngine:
 
 
 def part_of(batch: Batch, number: int, num_parts: int) -> Batch:
-    """One of even parts of a batch, nested dictionaries included."""
+    """One even slice of a batch, including nested dictionaries."""
     if num_parts == 1:
         return batch
 

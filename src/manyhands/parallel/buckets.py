@@ -1,8 +1,8 @@
-"""Where gradients lie while DDP's processes add them up, the same from the first update on.
+"""Fixes the layout of DDP's gradient buckets before the first step.
 
-DDP lays them out anew once it has seen a backward pass. Sums over three or more processes depend on
-the layout in their last bits: the first update of a run that goes on would be unlike that of a run
-that was never interrupted.
+DDP rebuilds its buckets after the first backward pass. Sums over three or more processes depend on
+the layout in their last bits: the first step of a resumed run would differ from that of an
+uninterrupted run.
 """
 
 import torch
@@ -11,13 +11,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def settle_buckets(network: nn.Module) -> None:
-    """Collective. Let DDP see a backward pass, of nothing, that reaches weights last to first."""
-    # A graph that is declared static must be seen as it is.
+    """Collective. Run a backward pass of zeros through DDP, from the last weight to the first."""
+    # A static graph must see the real graph first.
     if not isinstance(network, DistributedDataParallel) or network.static_graph:
         return
     weights = [weight for weight in network.parameters() if weight.requires_grad]
     network.reducer.prepare_for_backward([])
-    # Of several sums, autograd goes back from the one made last.
+    # Autograd starts with the sum that was made last.
     sums = [weight.sum() for weight in weights]
     torch.autograd.backward(sums, [torch.zeros_like(each) for each in sums])
     for weight in weights:

@@ -10,19 +10,19 @@ WAIT_S = 0.05
 
 
 class Channel:
-    """What ranks tell each other under names that are used once."""
+    """Messages between ranks under unique names."""
 
     def __init__(self, store: Store, is_over: threading.Event) -> None:
         self._store = store
         self._is_over = is_over
 
     def say(self, name: str, text: str = "") -> None:
-        """Tell something to all ranks."""
-        # An empty value would read as none.
+        """Send a message to all ranks."""
+        # An empty value would count as missing.
         self._store.set(name, f"{text}\n")
 
     def hear(self, name: str) -> str:
-        """What a rank says under a name, however long that takes it; raises if the run ends."""
+        """Wait for the message of a name, without timeout; raises if the run ends."""
         while not self._store.check([name]):
             if self._is_over.wait(WAIT_S):
                 raise RankLost
@@ -30,15 +30,15 @@ class Channel:
 
 
 class OwnChannel:
-    """The channel of a single process, which only hears itself."""
+    """The channel of a single process."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
 
     def say(self, name: str, text: str = "") -> None:
-        """Remember something."""
+        """Store a message."""
         self._said[name] = text
 
     def hear(self, name: str) -> str:
-        """What was said before."""
+        """The stored message."""
         return self._said.pop(name)

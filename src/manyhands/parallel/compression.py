@@ -1,6 +1,6 @@
-"""Gradients that travel between DDP's processes in half the bytes.
+"""DDP communication hook that all-reduces gradients in bf16.
 
-PyTorch has such a hook for GPUs only. Weights and sums of micro-batches stay in full precision.
+PyTorch has such a hook for GPUs only. Weights and accumulated gradients stay in full precision.
 """
 
 import torch
@@ -12,14 +12,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def compress_gradients(network: nn.Module) -> nn.Module:
-    """The same network, whose processes exchange gradients in bf16 where there are several."""
+    """Register the hook if the network is wrapped in DDP."""
     if isinstance(network, DistributedDataParallel):
         network.register_comm_hook(None, exchange_rounded)
     return network
 
 
 def exchange_rounded(_state: None, bucket: GradBucket) -> Future[Tensor]:
-    """Collective. The mean over processes of gradients, rounded on their way."""
+    """Collective. The mean of gradients over processes, communicated in bf16."""
     whole = bucket.buffer()
     rounded = whole.to(torch.bfloat16).div_(dist.get_world_size())
     work = dist.all_reduce(rounded, async_op=True)

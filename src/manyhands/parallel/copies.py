@@ -1,7 +1,6 @@
-"""Copies of tensors in the host's memory, made in the same places again and again.
+"""Copies of tensors in reused host memory.
 
-Fresh memory costs more than the copy: the system hands it out page by page, which takes ten times
-as long as filling memory that is already there.
+New memory costs more than the copy: page faults take ten times as long as filling allocated memory.
 """
 
 from collections.abc import Hashable
@@ -11,14 +10,14 @@ from torch import Tensor
 
 
 class HostCopies:
-    """Copies of tensors by name; each stays as it is until the next of its name is made."""
+    """Copies of tensors by name; each stays valid until the next copy of its name."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, Tensor] = {}
 
     @torch.no_grad()
     def copy(self, name: Hashable, value: Tensor) -> Tensor:
-        """A copy that lies in one piece, in the order of its places."""
+        """A contiguous copy."""
         kept = self._kept.get(name)
         if kept is None or (kept.shape, kept.dtype) != (value.shape, value.dtype):
             kept = self._kept[name] = _host_memory_for(value)
@@ -30,5 +29,5 @@ def _host_memory_for(value: Tensor) -> Tensor:
     try:
         return torch.empty(value.shape, dtype=value.dtype, pin_memory=value.is_cuda)
     except RuntimeError:
-        # The system may allow no more memory to be pinned; a slow copy is better than none.
+        # The system may not pin more memory; a slow copy is better than none.
         return torch.empty(value.shape, dtype=value.dtype)

@@ -1,4 +1,4 @@
-"""The engine that a run's strategy calls for."""
+"""Builds the engine of a strategy."""
 
 from functools import partial
 
@@ -15,10 +15,10 @@ from manyhands.types import Engine
 
 
 def engine_of(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine:
-    """What spreads updates over the devices of a world."""
+    """Build the engine that runs steps on the devices of a world."""
     match world.strategy.kind:
         case Kind.FSDP | Kind.HSDP:
-            # Brings in torch's sharding, which takes a second to import.
+            # Imports torch's FSDP, which takes a second.
             from manyhands.parallel.sharded import ShardedEngine
 
             return ShardedEngine(world, num_micro_batches)
@@ -33,12 +33,12 @@ def engine_of(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine:
 
 
 def refuse_static_parts(ddp: DdpConfig, num_micro_batches: int) -> None:
-    """Refuse micro-batches of which only the last exchanges gradients, promised to be alike."""
+    """Reject a static graph with micro-batches, of which only the last all-reduces gradients."""
     if ddp.static_graph and num_micro_batches > 1:
         raise ConfigError(
             [
-                f"--accelerator.ddp.static_graph=true cannot hold with {num_micro_batches} "
-                "micro-batches per update, of which only the last exchanges gradients; leave it out"
+                "--accelerator.ddp.static_graph=true needs one micro-batch per step, not "
+                f"{num_micro_batches}: only the last one all-reduces gradients. Remove it"
             ]
         )
 

@@ -1,4 +1,4 @@
-"""Tensors that travel between ranks within a forward or a backward pass; nothing is tracked."""
+"""Collectives within forward and backward passes, without autograd."""
 
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _owner: threading.Thread | None = None
 
 @contextmanager
 def collectives_of_this_thread() -> Iterator[None]:
-    """Let no other thread of this process call a collective for a while."""
+    """Allow collectives only in this thread inside the block."""
     global _owner
     before, _owner = _owner, threading.current_thread()
     try:
@@ -30,26 +30,23 @@ def collectives_of_this_thread() -> Iterator[None]:
 def check_thread() -> None:
     """Raise if this thread may not call a collective.
 
-    Ranks match collectives by their order, which two threads do not have: each rank would wait for
-    another one. Autograd runs backward passes of a GPU in threads of its own while the owner waits;
-    those are not made by Python.
+    Ranks match collectives by their order, which two threads do not have: they would deadlock.
+    Autograd runs backward passes of a GPU in its own threads while the owner waits; Python did not
+    create those.
     """
     if torch.compiler.is_compiling():
         return
     thread, owner = threading.current_thread(), _owner or threading.main_thread()
     if thread is not owner and not isinstance(thread, threading._DummyThread):
         raise RuntimeError(
-            f"the thread {thread.name!r} called a collective, which belongs to {owner.name!r}: "
-            "ranks would wait for each other. Use World.watch.channel in a background thread"
+            f"thread {thread.name!r} called a collective, which only {owner.name!r} may: ranks "
+            "would deadlock. Use World.watch.channel in a background thread"
         )
 
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Let this rank compute by itself for a while, as if there were no others.
-
-    What it then does may fail without leaving anyone waiting for it.
-    """
+    """Compute without communication inside the block, so that a failure blocks no other rank."""
     global _is_apart
     _is_apart = True
     try:
@@ -59,19 +56,19 @@ def apart() -> Iterator[None]:
 
 
 def is_apart() -> bool:
-    """Whether this rank computes by itself."""
+    """Whether this rank computes without communication."""
     return _is_apart
 
 
 def num_ranks() -> int:
-    """How many ranks compute together; one where no group was formed."""
+    """The world size; one without a process group."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def stack_over_ranks(row: Tensor) -> Tensor:
-    """Collective. The rows of all ranks, which have one length, by rank.
+    """Collective. All-gather rows of equal length, by rank.
 
-    A rank that computes by itself has its own row in place of every other.
+    Without communication, its own row replaces every other.
     """
     if _is_apart:
         return row.expand(num_ranks(), -1).contiguous()
@@ -82,7 +79,7 @@ def stack_over_ranks(row: Tensor) -> Tensor:
 
 
 def sum_over_ranks(value: Tensor) -> Tensor:
-    """Collective. The sum of all ranks' tensors, which have one shape; the own one if apart."""
+    """Collective. All-reduce: the sum over ranks; its own tensor without communication."""
     check_thread()
     total = value.clone()
     if not _is_apart:

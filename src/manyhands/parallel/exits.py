@@ -1,4 +1,4 @@
-"""How a process ends whose main thread may hang, and what it reports before that."""
+"""Exits a process whose main thread may hang, after reporting its error."""
 
 import os
 import sys
@@ -8,14 +8,14 @@ from manyhands.errors import Diverged, UserError
 
 
 def speak(told: str) -> None:
-    """Tell why a run ends."""
+    """Print why a run ends."""
     for line in told.splitlines():
         print(f"manyhands: {line}", file=sys.stderr)
     sys.stderr.flush()
 
 
 def report(error: BaseException, rank: int) -> None:
-    """Report the error that ends this process, unless its main thread did."""
+    """Report the error that ends this process, unless the main thread did."""
     if isinstance(error, UserError | Diverged):
         if not error.is_reported:
             speak(f"rank {rank}: {error}")
@@ -29,5 +29,5 @@ def leave_now(code: int) -> None:
     try:
         sys.stdout.flush()
     finally:
-        # Also if nobody reads the output any more.
+        # Also if the output is closed.
         os._exit(code)

@@ -1,4 +1,4 @@
-"""What is told of ranks that wait for each other in vain: where each is, and its stacks."""
+"""Reports a hang: the phase and the stacks of every rank."""
 
 import faulthandler
 import sys
@@ -10,7 +10,7 @@ MAX_SHOWN_LINES = 40
 
 
 class Place(NamedTuple):
-    """How far a rank is."""
+    """The phase of a rank."""
 
     num_phases: int
     phase: str
@@ -30,29 +30,29 @@ def read_place(text: bytes) -> Place:
 def hang_told(
     places: list[Place], silent: list[int], timeout_s: float, hang_dir: Path | None
 ) -> str:
-    """Which ranks did not get on, and where the others wait for them."""
+    """The report: ranks without progress, and the phases of the others."""
     first = min(place.num_phases for place in places)
     late = silent or [rank for rank, place in enumerate(places) if place.num_phases == first]
     if not silent and len(late) == len(places):
         late = []
-    lines = [f"no progress for {timeout_s:g} s, the limit of --timeout_s: {_who(late, silent)}"]
+    lines = [f"no progress for {timeout_s:g} s (--timeout_s): {_who(late, silent)}"]
     now = time.time()
     lines += [
-        f"  rank {rank} is in {place.phase!r} since {now - place.since:.0f} s"
-        f"{' and does not answer: it is stopped or frozen' if rank in silent else ''}"
+        f"  rank {rank}: in phase {place.phase!r} for {now - place.since:.0f} s"
+        f"{', does not respond (stopped or frozen)' if rank in silent else ''}"
         for rank, place in enumerate(places)
     ]
     for rank in [each for each in late if each not in silent][:1]:
         lines += _stack_of(hang_dir, rank)
-    where = f"; the stack of every rank that answers is in {hang_dir}" if hang_dir else ""
-    return "\n".join([*lines, f"the run is ended{where}"])
+    where = f"; stacks of all responding ranks: {hang_dir}" if hang_dir else ""
+    return "\n".join([*lines, f"run terminated{where}"])
 
 
 def _who(late: list[int], silent: list[int]) -> str:
     if not late:
         return "all ranks are in the same phase"
     ranks = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
-    return f"{ranks} {'gave no sign of life' if silent else 'did not arrive'}"
+    return f"{ranks} {'did not respond' if silent else 'did not arrive'}"
 
 
 def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:
@@ -61,18 +61,18 @@ def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:
         return []
     # The main thread, which trains, comes last.
     _, _, stack = file.read_text(encoding="utf-8").rpartition("hread 0x")
-    return [f"  what rank {rank} does, the innermost call first:"] + [
+    return [f"  stack of rank {rank}, innermost call first:"] + [
         f"  {line}" for line in stack.splitlines()[1:MAX_SHOWN_LINES]
     ]
 
 
 def stack_file(hang_dir: Path, rank: int) -> Path:
-    """Where the stacks of a rank go."""
+    """The file with the stacks of a rank."""
     return hang_dir / f"rank-{rank:02d}.txt"
 
 
 def write_stacks(hang_dir: Path | None, rank: int) -> None:
-    """Write what every thread of this process does, to a file or the console."""
+    """Write the stacks of all threads of this process to a file or the console."""
     if hang_dir is None:
         faulthandler.dump_traceback(sys.stderr, all_threads=True)
         return

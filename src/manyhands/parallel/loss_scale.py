@@ -1,8 +1,8 @@
 """Loss scaling for fp16, in which small gradients would be rounded to zero.
 
 The scale follows torch's GradScaler: halved after an overflow, doubled after many steps without.
-The norm of all gradients, which every rank has, is not finite after an overflow: ranks that hold
-shards agree on the scale without another collective, and no rank waits for its device.
+The global gradient norm, which every rank has, is non-finite after an overflow: ranks with shards
+agree on the scale without another collective, and no rank synchronizes with its device.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from manyhands.parallel.stepping import step_within
 
 
 class LossScale:
-    """What losses are multiplied by; one in precisions that need no scaling."""
+    """The factor of losses; one in precisions that need no scaling."""
 
     def __init__(self, scaler: torch.amp.GradScaler | None, device: torch.device) -> None:
-        # A copy: what one engine learned of overflows is of no use to another.
+        # A copy: engines must not change the scale of each other.
         self._scaler = deepcopy(scaler)
         if self._scaler is not None:
-            # By itself it makes its tensors in the first step, which may be a captured one.
+            # By default it creates its tensors in the first step, which may be captured.
             self._scaler._lazy_init_scale_growth_tracker(device)
 
     @property
@@ -42,7 +42,7 @@ class LossScale:
         torch.autograd.backward(loss if self._scaler is None else self._scaler.scale(loss))
 
     def step(self, optimizer: Optimizer, scaled_norm: Tensor, max_norm: float) -> Tensor:
-        """Make an optimizer step from scaled gradients; return their norm without the scale."""
+        """Run an optimizer step on scaled gradients; return their unscaled norm."""
         if self._scaler is None:
             step_within(optimizer, scaled_norm, max_norm)
             return scaled_norm

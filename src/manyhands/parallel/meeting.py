@@ -1,6 +1,6 @@
-"""Where ranks meet: a store that the main rank keeps, or torchrun for it, and the group they form.
+"""Rendezvous: the store of the main rank or of torchrun, and the process group.
 
-However a rank leaves, the others learn of it and leave too; the group is torn down in any case.
+However a rank leaves, the others notice and leave too; the group is always torn down.
 """
 
 import time
@@ -21,9 +21,9 @@ from manyhands.parallel.watch import PERIOD_S, Watch
 from manyhands.stop import StopSignal
 
 MARGIN_S = 60.0
-"""How much later than the watch, which says more about it, the transport gives up waiting."""
+"""Delay of the transport timeout after that of the watchdog, which reports more."""
 LINGER_S = 1.0
-"""How long ranks with nothing to say stay, so that no launcher ends the one that speaks."""
+"""How long ranks without a report stay, so that no launcher ends the reporting rank."""
 LOST_PEER = (
     "Connection closed by peer",
     "Connection reset by peer",
@@ -31,33 +31,33 @@ LOST_PEER = (
     "Socket closed",
     "remote process",
 )
-"""What gloo and NCCL say when a rank at the other end has died."""
+"""Messages of gloo and NCCL after a peer has died."""
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """The ranks of a run, met."""
+    """The ranks of a run after the rendezvous."""
 
     watch: Watch | NoWatch
     host_group: dist.ProcessGroup | None
-    """For agreement about host matters, which never waits for a GPU; None for a single rank."""
+    """Group for host objects, which never waits for a GPU; None for a single rank."""
     timeout: timedelta
-    """How long the transport waits."""
+    """Timeout of the transport."""
     stop: StopSignal
-    """Requests that reached this rank."""
+    """Stop requests of this rank."""
     teardown: ExitStack
 
     def at_end(self, work: Callable[[], object]) -> None:
-        """Have something done when the ranks part, before what was given earlier.
+        """Register work for the teardown, in reverse order.
 
-        The others know by then how this rank ended: whatever is done may hang.
+        The others already know how this rank ended, so the work may hang.
         """
         self.teardown.push(_undoing(work))
 
 
 @contextmanager
 def met(launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal) -> Iterator[Meeting]:
-    """Meet the other ranks that a launcher started, and leave them in any case."""
+    """Join the other ranks that a launcher started; always leave at the end."""
     timeout = timedelta(seconds=timeout_s + MARGIN_S)
     with ExitStack() as teardown, collectives_of_this_thread():
         if not launcher.started_ranks:
@@ -73,7 +73,7 @@ def met(launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal) ->
             yield Meeting(NoWatch(), None, timeout, stop, teardown)
             return
         watch_store = PrefixStore("watch", store)
-        # Our own launcher sees how a rank ends, and says so.
+        # Our own launcher sees how a rank ends, and reports it.
         watch = Watch(watch_store, rank, num_ranks, timeout_s, not launcher.is_ours)
         watch.stop = stop
         with _watched(watch):
@@ -82,7 +82,7 @@ def met(launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal) ->
 
 
 def _undoing(work: Callable[[], object]) -> Callable[..., None]:
-    """An exit that does something, and never hides the error that ended a run behind its own."""
+    """An exit callback that never hides the error that ended a run."""
 
     def leave(kind: type[BaseException] | None, *_: object) -> None:
         # After an error of CUDA or NCCL every further call may fail.
@@ -93,13 +93,13 @@ def _undoing(work: Callable[[], object]) -> Callable[..., None]:
 
 
 def open_store(launcher: Launcher, timeout: timedelta) -> Store:
-    """Find the store; the main rank makes it unless a launcher has."""
+    """Connect to the store; the main rank creates it unless a launcher has."""
     rank, num_ranks = launcher.rank, launcher.num_ranks
     address, port = launcher.main_address, launcher.main_port
     if address is None or port is None:
         raise EnvironmentFault(
-            f"rank {rank} of {num_ranks} does not know where to meet the others: the launcher must "
-            "set MASTER_ADDR and MASTER_PORT"
+            f"rank {rank} of {num_ranks} has no rendezvous address. The launcher must set "
+            "MASTER_ADDR and MASTER_PORT"
         )
     try:
         if launcher.listening is None:
@@ -117,24 +117,24 @@ def _meeting_fault(told: str, launcher: Launcher) -> str:
     where = f"{launcher.main_address}:{launcher.main_port}"
     if "EADDRINUSE" in told:
         return (
-            f"another program uses port {launcher.main_port}, which MASTER_PORT or the launcher "
-            "chose for the ranks to meet at; choose another: MASTER_PORT for srun, "
-            "--master-port for torchrun, --main_process_port=0 for accelerate launch"
+            f"another program uses the rendezvous port {launcher.main_port} (MASTER_PORT). Choose "
+            "another: MASTER_PORT for srun, --master-port for torchrun, --main_process_port=0 for "
+            "accelerate launch"
         )
     if "clients joined" in told:
         joined = told.rpartition(". ")[2].split()[0]
         return (
-            f"only {joined} ranks came to {where} in time; start the launcher on every machine, "
-            "or see why the others ended"
+            f"only {joined} ranks joined the rendezvous at {where} in time. Start the launcher on "
+            "every machine, or check why the others ended"
         )
     return f"rank {launcher.rank} cannot reach the main rank at {where}: {told.splitlines()[0]}"
 
 
 @contextmanager
 def _watched(watch: Watch) -> Iterator[None]:
-    """Watch over the ranks, and tell them of whatever ends this one.
+    """Run the watchdog, and notify the other ranks of whatever ends this one.
 
-    The watch outlives a failure: it ends this process should tearing down not come to an end.
+    The watchdog outlives a failure: it ends this process if the teardown hangs.
     """
     watch.start()
     try:
@@ -170,12 +170,12 @@ def _watched(watch: Watch) -> Iterator[None]:
 
 
 def _let_others_know(watch: Watch) -> None:
-    """Keep the store, which may end with the main rank, until the others have looked at it."""
+    """Keep the store of the main rank until the others have read it."""
     if watch.rank == 0:
         time.sleep(PERIOD_S)
 
 
 def is_of_a_lost_peer(error: BaseException) -> bool:
-    """Whether an error only tells that an exchange with another rank failed."""
+    """Whether an error only reports a lost connection to another rank."""
     told = any(sign in str(error) for sign in LOST_PEER)
     return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and told)

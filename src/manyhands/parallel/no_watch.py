@@ -1,4 +1,4 @@
-"""What takes the place of the watch in a run of one process."""
+"""The no-op watchdog of a run with one process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,24 +8,24 @@ from manyhands.parallel.channel import OwnChannel
 
 
 class NoWatch:
-    """The watch of a single process, which has nobody to lose and nobody to wait for."""
+    """The watchdog of a single process: does nothing."""
 
     hang_dir: Path | None = None
 
     def begin(self, phase: str) -> None:
-        """Nobody waits."""
+        """Do nothing."""
 
     @contextmanager
     def patiently(self, phase: str) -> Iterator[None]:
-        """Nobody waits."""
+        """Do nothing."""
         yield
 
     def wait_for(self, key: str) -> None:
-        """Nobody else says anything."""
+        """Do nothing."""
 
     def say(self, key: str) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
     def channel(self, name: str) -> OwnChannel:
-        """A way to talk to oneself."""
+        """A channel within this process."""
         return OwnChannel()

@@ -16,7 +16,7 @@ def is_gone(process: psutil.Process) -> bool:
 
 
 def machine_identity() -> str:
-    """What processes that can see each other have in common."""
+    """An identity that all processes of one machine and PID namespace have in common."""
     if sys.platform != "linux":
         return socket.gethostname()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()

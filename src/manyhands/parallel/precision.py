@@ -1,4 +1,4 @@
-"""In which precision matrix products are computed."""
+"""The mixed precision of a run."""
 
 import torch
 
@@ -10,13 +10,13 @@ CPU = torch.device("cpu")
 
 
 def precision_of(config: TrainConfig, launcher: Launcher, device: torch.device = CPU) -> str:
-    """What a flag, the launcher or --policy.use_amp ask for, else what is best for a device."""
+    """The precision from a flag, the launcher or --policy.use_amp, else the device default."""
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return preferred_precision(config, launcher, has_bf16)
 
 
 def preferred_precision(config: TrainConfig, launcher: Launcher, has_bf16: bool) -> str:
-    """The precision of a run on some device, which computes bf16 well or does not."""
+    """The precision of a run on a device with or without bf16 support."""
     asked = config.accelerator.mixed_precision or launcher.mixed_precision
     if asked is not None:
         return asked
@@ -27,11 +27,11 @@ def preferred_precision(config: TrainConfig, launcher: Launcher, has_bf16: bool)
 
 
 def refuse_unfit(precision: str, config: TrainConfig, device: torch.device) -> None:
-    """Refuse a precision that a device does not have, or that undoes another wish."""
+    """Reject a precision that the device lacks or that contradicts --dtype."""
     if precision == "fp16" and device.type == "cpu":
-        raise EnvironmentFault("fp16 needs a GPU and none is used; choose bf16 or no")
+        raise EnvironmentFault("fp16 needs a GPU, but the device is the CPU. Use bf16 or no")
     if precision != "no" and config.dtype == "float64":
         raise EnvironmentFault(
-            f"the launcher asks for {precision}, which rounds what --dtype=float64 keeps exact; "
-            "leave one of the two out"
+            f"the launcher asks for {precision}, which contradicts --dtype=float64. Use only one "
+            "of them"
         )

@@ -1,7 +1,7 @@
-"""One process on many devices: a copy of the network computes a part of the batch on each.
+"""Data parallelism in one process: each device computes a slice of the batch.
 
-Weights live on the first device. Every pass copies them to the others, and since a copy knows where
-it came from, gradients find their way back and add up by themselves.
+Weights are on the first device. Every forward pass copies them to the others; autograd sums the
+gradients of the copies on the first device.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +32,11 @@ class Replicated(nn.Module):
         self.network = network
         self._devices = devices
         self._autocast = autocast
-        # Threads cannot share a module; one without weights of its own costs nothing.
+        # Threads cannot use the same module; one without weights costs nothing.
         self.skeletons = nn.ModuleList(deepcopy(network).to("meta") for _ in devices)
 
     def forward(self, batch: Batch, draws: Mapping[str, Tensor]) -> LossTerms:
-        """The terms of all parts, added up on the first device."""
+        """The loss terms of all slices, summed on the first device."""
         _part_seeds(self._devices)
         num_parts = max(1, min(len(batch["action"]), len(self._devices)))
         whole = {"batch": batch, "draws": dict(draws)}
@@ -48,7 +48,7 @@ class Replicated(nn.Module):
 
     def _run(self, number: int, part: Batch, is_tracking: bool) -> LossTerms:
         device = self._devices[number]
-        # A new thread has neither the device, nor the precision, nor the mode of the one it is for.
+        # A new thread inherits neither device, nor autocast, nor grad mode.
         with _current(device), torch.set_grad_enabled(is_tracking), self._autocast():
             weights = _moved(_tensors_of(self.network), device)
             inputs = _moved(part["batch"], device), _moved(part["draws"], device)
@@ -61,27 +61,27 @@ class Replicated(nn.Module):
 
 
 def devices_of(first: torch.device, num_devices: int) -> list[torch.device]:
-    """Neighboring devices of a kind; a CPU is its own neighbor."""
+    """Consecutive GPUs; a CPU is repeated."""
     if first.type != "cuda":
         return [first] * num_devices
     start = first.index or 0
     num_gpus = torch.cuda.device_count()
     if start + num_devices > num_gpus:
         raise EnvironmentFault(
-            f"--parallelism.gpus_per_process={num_devices} from {first} on, but the number of "
+            f"--parallelism.gpus_per_process={num_devices} starting at {first}, but the number of "
             f"visible GPUs is {num_gpus}"
         )
     return [torch.device("cuda", start + number) for number in range(num_devices)]
 
 
 def refuse_batch_norm(network: nn.Module) -> None:
-    """Refuse norms that learn from the batch, which every device sees a part of only."""
+    """Reject batch norm, because every device sees only a slice of the batch."""
     counters = [name for name, _ in network.named_buffers() if name.endswith("num_batches_tracked")]
     if counters:
         raise ConfigError(
             [
-                "--parallelism.gpus_per_process cannot train batch norm, whose statistics would be "
-                "those of a part of the batch; use one process per GPU, which exchange them, or "
+                "--parallelism.gpus_per_process cannot train batch norm: each GPU would see its "
+                "own slice of the batch. Use one process per GPU, which synchronize statistics, or "
                 "norms without statistics such as --policy.use_group_norm=true"
             ]
         )
@@ -103,7 +103,7 @@ def _current(device: torch.device) -> AbstractContextManager[None]:
 
 
 def _part_seeds(devices: Sequence[torch.device]) -> None:
-    """Give devices random numbers of their own where they still have the seed of all."""
+    """Seed every device differently if all still have the same seed."""
     common = torch.initial_seed()
     for number, device in enumerate(devices):
         if device.type != "cuda" or number == 0:

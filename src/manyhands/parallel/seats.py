@@ -1,4 +1,4 @@
-"""Where ranks compute: their hosts and devices."""
+"""Hosts and devices of ranks."""
 
 import socket
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from manyhands.errors import EnvironmentFault
 
 @dataclass(frozen=True)
 class Seat:
-    """Where one rank computes."""
+    """Host and device of one rank."""
 
     rank: int
     host: str
@@ -19,7 +19,7 @@ class Seat:
 
 
 def seat_of(rank: int, device: torch.device) -> Seat:
-    """Where this rank computes."""
+    """Host and device of this rank."""
     if device.type != "cuda":
         return Seat(rank, socket.gethostname(), str(device), "CPU")
     properties = torch.cuda.get_device_properties(device)
@@ -27,7 +27,7 @@ def seat_of(rank: int, device: torch.device) -> Seat:
 
 
 def refuse_shared_gpus(seats: list[Seat]) -> None:
-    """Refuse ranks that a launcher put onto the same GPU; they would only slow each other down."""
+    """Reject ranks that a launcher put on the same GPU."""
     taken: dict[tuple[str, str], int] = {}
     for seat in seats:
         if not seat.device.startswith("cuda"):
@@ -35,6 +35,6 @@ def refuse_shared_gpus(seats: list[Seat]) -> None:
         other = taken.setdefault((seat.host, seat.device.split()[-1]), seat.rank)
         if other != seat.rank:
             raise EnvironmentFault(
-                f"ranks {other} and {seat.rank} share GPU {seat.device} of {seat.host}; "
-                "the launcher must give each rank its own LOCAL_RANK"
+                f"ranks {other} and {seat.rank} use the same GPU {seat.device} of {seat.host}. "
+                "The launcher must set LOCAL_RANK for each rank"
             )

@@ -1,7 +1,7 @@
-"""The engine of FSDP2 and HSDP runs: ranks share the weights, and gather a layer's to compute it.
+"""The engine of FSDP2 and HSDP: ranks shard the weights, and all-gather them layer by layer.
 
-Weights and optimizer state are kept in full precision; where a lower one is asked for, only copies
-travel and compute in it. A forward pass is collective: every rank must make it.
+Weights and optimizer state stay in full precision; with mixed precision only the gathered copies
+are rounded. A forward pass is collective: every rank must run it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ from manyhands.types import Batch
 
 
 class ShardedEngine:
-    """Spreads updates over ranks that share one copy of the weights, or a few copies."""
+    """Runs steps on ranks that shard one or several replicas of the weights."""
 
     def __init__(self, world: World, num_micro_batches: int) -> None:
         self._world = world
@@ -45,11 +45,11 @@ class ShardedEngine:
 
     @property
     def changed(self) -> Sequence[Tensor]:
-        """The loss scale of fp16 and what it depends on."""
+        """The loss scale of fp16 and its state."""
         return self._scale.tensors
 
     def prepare(self, network: nn.Module) -> nn.Module:
-        """The network to train with; the weights of the one given become shards."""
+        """The wrapped network; the weights of the given one become shards."""
         refuse_scalars(network)
         refuse_several_types(network)
         make_contiguous(network)
@@ -74,11 +74,11 @@ class ShardedEngine:
         if strategy.fsdp.cpu_offload:
             offload = CPUOffloadPolicy(pin_memory=device.type == "cuda")
         mesh = mesh_of(strategy, device.type, self._world.timeout)
-        # A rank by itself holds its share of one copy, which it compares with no other.
+        # Without communication a rank holds its shard of one replica.
         return {"mesh": mesh["shard"] if is_apart() else mesh, "offload_policy": offload}
 
     def _precision_of(self, unit: nn.Module) -> MixedPrecisionPolicy:
-        """The precision in which weights travel; gradients are added up in full."""
+        """The precision of gathered weights; gradients are reduced in full precision."""
         is_rounded = self._world.precision != "no" and self._world.device.type == "cuda"
         # Norms on a CPU, and those with statistics anywhere, take weights in full precision only;
         # autocast then rounds what it should.
@@ -90,7 +90,7 @@ class ShardedEngine:
         )
 
     def micro_batches(self, batch: Batch) -> Iterator[Batch]:
-        """The parts of this rank's batch; gradients are shared when the last one is done."""
+        """The micro-batches of this rank; the last one synchronizes gradients."""
         assert self._root is not None
         check_thread()
         for number in range(self._num_micro_batches):
@@ -103,9 +103,9 @@ class ShardedEngine:
 
     @torch.no_grad()
     def step(self, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Collective. Update weights by gradients of a limited norm; return that of all ranks."""
+        """Collective. Clip gradients and update weights; return the global norm before clipping."""
         own = get_total_norm(gradients_of(optimizer)).to(self._world.device)
-        # Every copy of the weights has the same gradients.
+        # Every replica has the same gradients.
         norm = (self._world.sum(own.square()) / self._world.strategy.num_replicas).sqrt()
         return self._scale.step(optimizer, norm, max_norm)
 
@@ -119,7 +119,7 @@ class ShardedEngine:
 
 
 class Autocast(nn.Module):
-    """A network that computes in the precision of a run."""
+    """A network under autocast."""
 
     def __init__(self, network: nn.Module, world: World) -> None:
         super().__init__()
@@ -127,19 +127,19 @@ class Autocast(nn.Module):
         self._autocast = world.accelerator.autocast
 
     def forward(self, *inputs: Any) -> Any:
-        """What the network makes of its inputs."""
+        """Run the network under autocast."""
         with self._autocast():
             return self.network(*inputs)
 
 
 def mesh_of(strategy: Strategy, device_type: str, timeout: timedelta) -> DeviceMesh:
-    """Ranks by the copy of the weights they belong to; neighbors share one."""
+    """The device mesh; consecutive ranks shard one replica."""
     if strategy.num_replicas == 1:
         return init_device_mesh(device_type, (strategy.num_shards,), mesh_dim_names=("shard",))
     ranks = torch.arange(strategy.num_replicas * strategy.num_shards).view(
         strategy.num_replicas, -1
     )
-    # A mesh that makes its groups by itself lets them wait for as long as torch likes.
+    # Groups made by the mesh itself would have torch's default timeout.
     # Torch does not declare the types of this function.
     make_groups = cast(Any, dist).new_subgroups_by_enumeration
     groups = [make_groups(each.tolist(), timeout=timeout)[0] for each in (ranks.T, ranks)]
@@ -147,7 +147,7 @@ def mesh_of(strategy: Strategy, device_type: str, timeout: timedelta) -> DeviceM
 
 
 def units_of(network: nn.Module, names: list[str] | None) -> list[nn.Module]:
-    """Layers to gather one at a time, inner ones first: those named, or those declared."""
+    """Modules to wrap, inner ones first: those named, or those the network declares."""
     inner = [*network.modules()][:0:-1]
     if names is None:
         declared = getattr(network, "shard_units", ())
@@ -157,21 +157,21 @@ def units_of(network: nn.Module, names: list[str] | None) -> list[nn.Module]:
     if unknown:
         raise ConfigError(
             [
-                f"--accelerator.fsdp.wrap_modules names {', '.join(unknown)}, which this policy "
-                f"does not have; it has {', '.join(sorted(known))}"
+                f"--accelerator.fsdp.wrap_modules: this policy has no {', '.join(unknown)}. Its "
+                f"modules: {', '.join(sorted(known))}"
             ]
         )
     return [module for module in inner if names_of(module) & set(names)]
 
 
 def names_of(module: nn.Module) -> set[str]:
-    """What the class of a module is called, here and in LeRobot."""
+    """The class names of a module, here and in LeRobot."""
     here = type(module).__name__
     return {here, getattr(module, "lerobot_class", here)}
 
 
 def has_statistics(unit: nn.Module) -> bool:
-    """Whether some norm in a unit keeps statistics and trains weights to go with them."""
+    """Whether a unit has a norm with running statistics and trainable weights."""
     return any(
         "running_mean" in dict(module.named_buffers(recurse=False))
         and next(module.parameters(recurse=False), None) is not None
@@ -180,37 +180,37 @@ def has_statistics(unit: nn.Module) -> bool:
 
 
 def refuse_scalars(network: nn.Module) -> None:
-    """Refuse parameters without an axis to cut, by their names."""
+    """Reject scalar parameters, which cannot be sharded; the error names them."""
     scalars = [name for name, value in network.named_parameters() if value.ndim == 0]
     if scalars:
         raise ConfigError(
             [
-                f"--parallelism.dp_shard cannot cut {', '.join(scalars)}, which are single "
-                "numbers; give them a shape of one entry, or leave weights whole"
+                f"--parallelism.dp_shard cannot shard scalars: {', '.join(scalars)}. Give them "
+                "shape (1,), or do not shard"
             ]
         )
 
 
 def refuse_several_types(network: nn.Module) -> None:
-    """Refuse to train weights of several types, whose gradients cannot travel together."""
+    """Reject weights of several dtypes, whose gradients cannot be reduced together."""
     kinds = {str(value.dtype) for value in network.parameters() if value.requires_grad}
     if len(kinds) > 1:
         raise ConfigError(
             [
                 f"--parallelism.dp_shard cannot train weights of {' and '.join(sorted(kinds))} "
-                "together; leave weights whole, or leave out --policy.exact if it is given"
+                "together. Do not shard, or remove --policy.exact if it is set"
             ]
         )
 
 
 def make_contiguous(network: nn.Module) -> None:
-    """Lay weights out by rows, the only order in which they can be cut."""
+    """Make weights contiguous, which sharding needs."""
     for weight in network.parameters():
         weight.data = weight.data.contiguous()
 
 
 def _reshard_after_evaluation(module: nn.Module, _inputs: Any, _output: Any) -> None:
-    """Drop gathered weights where no backward pass will; they may change before the next pass."""
+    """Free gathered weights where no backward pass does; they may change before the next pass."""
     if torch.is_grad_enabled():
         return
     for part in module.modules():

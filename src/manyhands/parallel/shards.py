@@ -1,6 +1,6 @@
-"""Tensors of which every rank may hold a part: made whole, and cut again.
+"""Sharded tensors: gathered to full tensors, and sharded again.
 
-A tensor tells by itself whether it is a part, so that all strategies save and load alike.
+A tensor itself shows whether it is sharded, so that all strategies save and load the same way.
 """
 
 from collections.abc import Hashable, Mapping
@@ -19,29 +19,29 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Part(NamedTuple):
-    """What one rank holds of a tensor, and where that begins in it."""
+    """The shard of one rank, and its offsets in the full tensor."""
 
     values: Tensor
     offsets: tuple[int, ...]
 
 
 def is_shard(value: Tensor) -> TypeGuard["DTensor"]:
-    """Whether ranks hold a tensor together, a part each."""
-    # Told without the class, which takes a second to import and which most runs never need.
+    """Whether a tensor is sharded over ranks."""
+    # Without the class, which takes a second to import and which most runs never need.
     return hasattr(value, "device_mesh")
 
 
 def held_part(value: Tensor) -> Tensor:
-    """What this rank holds of a tensor, in the same memory."""
+    """The shard of this rank, in the same memory; a full tensor as it is."""
     return value.to_local() if is_shard(value) else value
 
 
 def whole(value: Tensor) -> Tensor:
-    """Collective where it is a shard. The tensor that all ranks together hold."""
+    """Collective for a shard. The full tensor."""
     if not is_shard(value):
         return value
     check_thread()
-    # Shards that are kept in the host's memory travel between devices all the same.
+    # Shards offloaded to host memory are still gathered between devices.
     here = value.to(value.device_mesh.device_type)
     assert is_shard(here)
     return here.full_tensor()
@@ -49,10 +49,10 @@ def whole(value: Tensor) -> Tensor:
 
 @torch.no_grad()
 def gathered(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -> dict[Key, Tensor]:
-    """Collective. Copies of whole tensors in the main rank's memory; nothing on the others."""
+    """Collective. Copies of full tensors in host memory of the main rank; empty on the others."""
     found = {}
     for name, value in values.items():
-        # One at a time: a device need not have room for all of them.
+        # One at a time: all of them may not fit into the memory of the device.
         full = whole(value)
         if is_main:
             found[name] = copies.copy(name, full)
@@ -61,9 +61,9 @@ def gathered(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) ->
 
 @torch.no_grad()
 def own_parts(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -> dict[Key, Part]:
-    """Copies in the host's memory of what this rank has to save: all ranks' parts fit together.
+    """Copies in host memory of the shards that this rank saves.
 
-    What several ranks hold alike is saved by the first of them.
+    The first rank that holds a replicated shard saves it.
     """
     parts = {}
     for name, value in values.items():
@@ -75,19 +75,19 @@ def own_parts(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -
 
 
 def _first_holders_offsets(value: "DTensor") -> tuple[int, ...] | None:
-    """Where this rank's part of a tensor begins; None if a rank before it holds the same."""
+    """Offsets of this rank's shard; None if an earlier rank holds the same shard."""
     coordinates = value.device_mesh.get_coordinate()
     assert coordinates is not None
     for place, placement in zip(coordinates, value.placements, strict=True):
         if placement.is_replicate() and place > 0:
             return None
-    # Torch does not declare the type of what it offers to checkpoints.
+    # Torch does not declare the types of its checkpoint interface.
     chunks = cast(Any, value).__create_chunk_list__()
     return tuple(chunks[0].offsets) if chunks else None
 
 
 def as_held(value: Tensor, like: Tensor) -> Tensor:
-    """What this rank holds of a whole tensor that every rank has, cut as another of its shape."""
+    """This rank's shard of a full tensor, sharded like another of its shape."""
     if is_shard(value) or not is_shard(like) or value.shape != like.shape:
         return value
     from torch.distributed.tensor import distribute_tensor
@@ -99,6 +99,6 @@ def as_held(value: Tensor, like: Tensor) -> Tensor:
 
 @torch.no_grad()
 def fill(held: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
-    """Copy whole tensors, which every rank has, into others of the same names and shapes."""
+    """Copy full tensors, which every rank has, into tensors of the same names and shapes."""
     for name, target in held.items():
         target.copy_(as_held(weights[name], target))

@@ -1,7 +1,7 @@
-"""Ranks that compute as ever and exchange nothing: every collective returns at once.
+"""No-op process group: every collective returns at once, without communication.
 
-A step that is made this way and one that exchanges differ in what the exchange costs. Tensors that
-would come from other ranks hold what this one has: numbers of the usual kind, and the wrong ones.
+The difference to a normal step is the cost of communication. Tensors from other ranks are replaced
+by local ones: values of the usual size, but wrong.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ SILENT = "silent"
 
 
 class Done(Work):
-    """A collective that needs no waiting for."""
+    """A finished collective."""
 
     def __init__(self, outputs: list[Tensor]) -> None:
         super().__init__()
@@ -26,11 +26,11 @@ class Done(Work):
         self._future.set_result(outputs)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Return."""
+        """Return at once."""
         return True
 
     def get_future(self) -> Future[list[Tensor]]:
-        """The outputs, there already."""
+        """The finished outputs."""
         return self._future
 
 
@@ -49,7 +49,7 @@ def _listed(
 
 def _gathered(group: ProcessGroup, output: Tensor, value: Tensor, *_options: Any) -> Work:
     for rank, part in enumerate(output.view(group.size(), -1)):
-        # The own part may be where the value lies already.
+        # The own slice may already be the value itself.
         if rank != group.rank() or part.data_ptr() != value.data_ptr():
             part.copy_(value.reshape(-1))
     return Done([output])
@@ -71,7 +71,7 @@ COLLECTIVES: dict[str, Callable[..., Work]] = {
     "_allgather_base": _gathered,
     "_reduce_scatter_base": _scattered,
     "barrier": _reached,
-    # What torch 2.13 calls two of them.
+    # Their names in torch 2.13.
     "all_gather_single": _gathered,
     "reduce_scatter_single": _scattered,
 }
@@ -79,7 +79,7 @@ COLLECTIVES: dict[str, Callable[..., Work]] = {
 
 @contextmanager
 def as_one_of(num_ranks: int) -> Iterator[None]:
-    """Compute as one of several ranks of which no other exists."""
+    """Compute as one of several ranks, of which no other exists."""
     if num_ranks == 1:
         yield
         return
@@ -91,7 +91,7 @@ def as_one_of(num_ranks: int) -> Iterator[None]:
 
 
 def silent_backend() -> str:
-    """The name of a backend for groups of ranks that exchange nothing."""
+    """The name of the no-op backend."""
     if not hasattr(dist.Backend, SILENT.upper()):
         dist.Backend.register_backend(
             SILENT, _silent_group, extended_api=True, devices=["cpu", "cuda"]
@@ -101,7 +101,7 @@ def silent_backend() -> str:
 
 def _silent_group(options: Any, _backend_options: Any) -> ProcessGroup:
     name = options.group_id
-    # Torch asks groups made in Python for a name, and has no place to keep one.
+    # Torch asks Python groups for a name, but does not store one.
     own = {"group_name": property(lambda _: name), "getBackendName": lambda _: SILENT}
     kind: Callable[[int, int], ProcessGroup] = type(
         "SilentGroup", (ProcessGroup,), COLLECTIVES | own

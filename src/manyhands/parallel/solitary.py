@@ -1,4 +1,4 @@
-"""Sharded networks that a rank tries out by itself: memory is used as ever, nothing travels."""
+"""Runs a sharded network on one rank: same memory use, no communication."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -9,10 +9,10 @@ from torch.distributed.fsdp import FSDPModule
 
 
 class Silence:
-    """Stands for an exchange of weights or gradients; what others would have sent is zero."""
+    """Replaces a collective of FSDP; the data of other ranks is zero."""
 
     def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Room for what is exchanged."""
+        """Allocate the communication buffer."""
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor: Tensor, input_tensor: Tensor, **_: object) -> None:
@@ -20,7 +20,7 @@ class Silence:
 
 
 def keep_apart(network: nn.Module) -> None:
-    """Let a sharded network compute without any other rank; its results mean nothing then."""
+    """Let a sharded network run without other ranks; its results are meaningless then."""
     for module in network.modules():
         if isinstance(module, FSDPModule):
             # Torch types these by classes that it does not publish.

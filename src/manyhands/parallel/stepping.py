@@ -1,6 +1,6 @@
-"""A step of an optimizer by gradients whose norm is limited, and none where they are not finite.
+"""Optimizer steps with gradient clipping that skip non-finite gradients.
 
-Whether they are is known to the device alone, and nobody asks it: the step is decided there.
+The device decides whether to skip, without synchronization.
 """
 
 from typing import Any, cast
@@ -12,26 +12,25 @@ from torch.optim import Optimizer
 from manyhands.parallel.shards import held_part
 
 _EPS = 1e-6
-"""What torch adds to a norm before it divides by it."""
+"""Added to a norm before a division, as in torch."""
 
 
 def step_within(
     optimizer: Optimizer, norm: Tensor, max_norm: float, scale: Tensor | None = None
 ) -> None:
-    """Update weights by gradients of a norm, brought down to a largest one; zero is no limit.
+    """Clip gradients to a maximal norm, zero for none, and update weights.
 
-    Gradients may have been multiplied by a scale, and the norm not. Where the norm is not finite,
-    everything stays as it was.
+    Gradients may be multiplied by a scale; the norm is unscaled. A non-finite norm changes nothing.
     """
     first = optimizer.param_groups[0]["params"][0]
-    # Weights that are kept in the host's memory are updated there.
+    # Weights offloaded to host memory are updated there.
     norm = norm.to(first.device)
     divisor = ((norm + _EPS) / max_norm).clamp(min=1.0) if max_norm > 0 else None
     if scale is not None:
         scale = scale.to(first.device)
         divisor = scale if divisor is None else divisor * scale
     is_fused = all(group["fused"] for group in optimizer.param_groups)
-    # Fused kernels take a scale in single precision alone.
+    # Fused kernels take only a float32 scale.
     if divisor is not None and not (is_fused and divisor.dtype == torch.float32):
         torch._foreach_div_(gradients_of(optimizer), divisor)
         divisor = None
@@ -42,8 +41,8 @@ def step_within(
 
 
 def _fused_step(optimizer: Optimizer, is_bad: Tensor, divisor: Tensor | None) -> None:
-    # Attributes by which loss scalers tell fused kernels of an overflow and of the scale, which
-    # the kernel divides gradients by: one look at them less than clipping beforehand.
+    # Attributes by which loss scalers pass overflow and scale to fused kernels. The kernel divides
+    # gradients by the scale, which saves a pass over them.
     telling = cast(Any, optimizer)
     telling.found_inf, telling.grad_scale = is_bad.float(), divisor
     try:
@@ -57,19 +56,19 @@ def _step_and_take_back(optimizer: Optimizer, is_bad: Tensor) -> None:
     before = {place: value.clone() for place, value in tensors_of(optimizer).items()}
     optimizer.step()
     for place, value in tensors_of(optimizer).items():
-        # What an optimizer begins to remember with a step, it then has from zero.
+        # State that an optimizer creates in a step is reset to zero.
         kept = before.get(place, torch.zeros_like(value))
         value.copy_(torch.where(is_bad.to(value.device), kept, value))
 
 
 def gradients_of(optimizer: Optimizer) -> list[Tensor]:
-    """What this rank holds of the gradients of all weights."""
+    """This rank's gradients of all weights."""
     weights = trained_weights(optimizer)
     return [held_part(weight.grad) for weight in weights if weight.grad is not None]
 
 
 def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
-    """What a step may change: weights that are trained, and what is remembered of them."""
+    """What a step may change: trainable weights and their optimizer state."""
     found: dict[tuple[int, str], Tensor] = {}
     for index, weight in enumerate(trained_weights(optimizer)):
         named = {"": weight, **optimizer.state.get(weight, {})}
@@ -82,10 +81,10 @@ def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
 
 
 def trained_weights(optimizer: Optimizer) -> list[Tensor]:
-    """The weights of an optimizer but those that are frozen, which it may have been given too."""
+    """The weights of an optimizer without frozen ones."""
     return [weight for weight in weights_of(optimizer) if weight.requires_grad]
 
 
 def weights_of(optimizer: Optimizer) -> list[Tensor]:
-    """All that an optimizer was given."""
+    """All weights of an optimizer."""
     return [weight for group in optimizer.param_groups for weight in group["params"]]

@@ -1,4 +1,4 @@
-"""Which strategy spreads a run over its processes; arithmetic alone, no device is asked."""
+"""The parallelism strategy of a run, computed without access to devices."""
 
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -18,7 +18,7 @@ from manyhands.errors import ConfigError
 
 
 class Kind(Enum):
-    """The strategies there are, by the names users know them by."""
+    """The strategies, by the names users know."""
 
     SINGLE = "single"
     DP = "DP"
@@ -29,18 +29,18 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Strategy:
-    """Who holds which weights."""
+    """How processes replicate and shard the weights."""
 
     num_replicas: int = 1
-    """Copies of the weights among all processes."""
+    """Replicas of the weights over all processes."""
     num_shards: int = 1
-    """Processes that share a copy."""
+    """Processes that shard one replica."""
     num_devices: int = 1
-    """Devices of each process, with a copy each."""
+    """Devices of each process, with a replica each."""
     fsdp: FsdpConfig = field(default_factory=FsdpConfig)
-    """How shards travel."""
+    """Details of FSDP."""
     checkpoint_format: str = WHOLE
-    """What checkpoints hold."""
+    """Format of checkpoints: full weights, shards or both."""
 
     @property
     def kind(self) -> Kind:
@@ -53,33 +53,33 @@ class Strategy:
 
     @property
     def is_sharded(self) -> bool:
-        """Whether a process holds a part of the weights only."""
+        """Whether a process holds a shard of the weights."""
         return self.num_shards > 1
 
     @property
     def saves_whole(self) -> bool:
-        """Whether the main rank gathers the weights and saves them."""
+        """Whether the main rank gathers and saves the full weights."""
         return self.checkpoint_format != SHARDS
 
     @property
     def saves_shards(self) -> bool:
-        """Whether every rank saves what it holds."""
+        """Whether every rank saves its shards."""
         return self.checkpoint_format != WHOLE
 
     def __str__(self) -> str:
         told = {
-            Kind.SINGLE: "one process holds the weights",
-            Kind.DP: f"one process, a copy of the weights on each of {self.num_devices} devices",
-            Kind.DDP: f"{self.num_replicas} processes, a copy of the weights each",
-            Kind.FSDP: f"{self.num_shards} processes share one copy of the weights",
-            Kind.HSDP: f"{self.num_replicas} copies of the weights, each shared by "
-            f"{self.num_shards} processes",
+            Kind.SINGLE: "single process",
+            Kind.DP: f"DP, one process with weights replicated on {self.num_devices} devices",
+            Kind.DDP: f"DDP, {self.num_replicas} processes with replicated weights",
+            Kind.FSDP: f"FSDP2, weights sharded over {self.num_shards} processes",
+            Kind.HSDP: f"HSDP, {self.num_replicas} replicas, each sharded over {self.num_shards} "
+            "processes",
         }
-        return f"{self.kind.value}: {told[self.kind]}"
+        return told[self.kind]
 
 
 def strategy_of(config: TrainConfig, launcher: Launcher) -> Strategy:
-    """The strategy asked for by flags, else by the launcher; all that cannot work is refused."""
+    """The strategy from flags, else from the launcher; rejects invalid combinations."""
     degrees = degrees_of(config.parallelism, launcher)
     replicas, shards = _filled(degrees, launcher.num_ranks)
     asked_format = config.checkpoint_format or launcher.checkpoint_format or BOTH
@@ -88,7 +88,7 @@ def strategy_of(config: TrainConfig, launcher: Launcher) -> Strategy:
         shards,
         num_devices=degrees.gpus_per_process,
         fsdp=_merged(config.accelerator.fsdp, launcher.fsdp),
-        # A sharded run that goes on in a single process has nothing left to shard.
+        # A sharded run that resumes in a single process has nothing to shard.
         checkpoint_format=asked_format if shards > 1 else WHOLE,
     )
     faults = [
@@ -101,16 +101,16 @@ def strategy_of(config: TrainConfig, launcher: Launcher) -> Strategy:
 
 
 def degrees_of(asked: ParallelismConfig, launcher: Launcher) -> ParallelismConfig:
-    """Degrees given by flag, else those of the launcher."""
+    """Parallelism degrees from flags, else from the launcher."""
     if asked != ParallelismConfig() or launcher.parallelism is None:
         return asked
     return launcher.parallelism
 
 
 def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
-    """How many copies of the weights there are, and how many processes share each."""
+    """The numbers of replicas and of shards per replica."""
     replicas, shards = degrees.dp_replicate, degrees.dp_shard
-    # As in LeRobot, degrees of one declare nothing.
+    # As in LeRobot, degrees of one mean unset.
     if replicas is None or (replicas, shards) == (1, 1):
         replicas = max(1, num_ranks // shards) if shards > 0 else 1
     if shards == -1:
@@ -120,14 +120,14 @@ def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
     raise ConfigError(
         [
             f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} and "
-            f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to the number of "
-            f"processes, which is {num_ranks}; null and -1 stand for what is left"
+            f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to {num_ranks}, the number "
+            "of processes. Use null or -1 to derive one of them"
         ]
     )
 
 
 def _merged(asked: FsdpConfig, launched: FsdpConfig | None) -> FsdpConfig:
-    """Each detail as given by flag, else as the launcher has it."""
+    """FSDP details from flags, else from the launcher."""
     default, launched = FsdpConfig(), launched or FsdpConfig()
     values: dict[str, Any] = {
         name: getattr(asked if getattr(asked, name) != getattr(default, name) else launched, name)
@@ -140,21 +140,21 @@ def _device_faults(strategy: Strategy, num_ranks: int) -> list[str]:
     if strategy.num_devices == 1 or num_ranks == 1:
         return []
     return [
-        f"--parallelism.gpus_per_process={strategy.num_devices} is for a single process, but there "
-        f"are {num_ranks}; leave it out to let each process have one GPU"
+        f"--parallelism.gpus_per_process={strategy.num_devices} needs a single process, not "
+        f"{num_ranks}. Remove it for one GPU per process"
     ]
 
 
 def _detail_faults(config: TrainConfig, is_sharding: bool) -> list[str]:
-    """Details of a way that weights or gradients do not travel at any number of processes."""
+    """Details of DDP or FSDP that the strategy does not use."""
     ddp, fsdp = config.accelerator.ddp, config.accelerator.fsdp
     if is_sharding and ddp != DdpConfig():
         given = ", ".join(_changed(ddp, DdpConfig()))
         return [f"--accelerator.ddp ({given}) has no effect with --parallelism.dp_shard"]
     if not is_sharding and config.checkpoint_format not in (None, WHOLE):
         return [
-            f"--checkpoint_format={config.checkpoint_format} is for shards, and there are none "
-            "without --parallelism.dp_shard=-1"
+            f"--checkpoint_format={config.checkpoint_format} needs a sharded run. Set "
+            "--parallelism.dp_shard=-1"
         ]
     if not is_sharding and fsdp != FsdpConfig():
         given = ", ".join(_changed(fsdp, FsdpConfig()))

@@ -1,4 +1,4 @@
-"""Work on a GPU that is not submitted where all other work is."""
+"""CUDA side streams."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +9,9 @@ import torch
 
 @contextmanager
 def aside(device: torch.device) -> Iterator[None]:
-    """Submit work to a stream of its own, after all before it and before all that comes later.
+    """Submit work to a side stream, ordered after earlier and before later work.
 
-    Whatever a recorded update has to do with must not have begun in the default stream, which
-    cannot be recorded.
+    Tensors of a captured step must not start in the default stream, which cannot be captured.
     """
     if device.type != "cuda":
         yield

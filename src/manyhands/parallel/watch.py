@@ -1,8 +1,8 @@
-"""Whether all ranks live and get on, watched by a thread of each.
+"""Watchdog: a thread of each rank checks that all ranks are alive and make progress.
 
-Every rank tells a store which phase it is in. A rank that is gone, or that stays in one phase for
-too long, ends the run: the first rank to notice says so, and all leave. Whoever waits in a
-collective cannot do that by itself.
+Every rank writes its phase to a store. A rank that died, or that stays in one phase for too long,
+ends the run: the first rank to notice reports it, and all exit. The main thread cannot do that
+while it waits in a collective.
 """
 
 import os
@@ -26,19 +26,19 @@ from manyhands.stop import StopSignal
 
 PERIOD_S = 0.5
 GRACE_S = 4.0
-"""How long the main thread may take to leave by itself once the run is over."""
+"""How long the main thread may take to exit once the run is over."""
 TEARDOWN_S = 3.0
-"""The same for the rank that ended it: it reports why before the others are gone."""
+"""The same for the rank that ended the run: it reports why before the others exit."""
 REPORT_S = 5.0
-"""How long ranks may take to say where they are once one of them is late."""
+"""How long ranks may take to report their phase once one of them is late."""
 RETIRE_S = 2.0
-"""How long a look at the store may take."""
+"""How long one check of the store may take."""
 WAIT_S = 0.05
 VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
 
 
 class Watch:
-    """Watches over all ranks from one of them."""
+    """The watchdog of one rank over all ranks."""
 
     def __init__(
         self,
@@ -50,17 +50,17 @@ class Watch:
     ) -> None:
         self.rank = rank
         self.hang_dir: Path | None = None
-        """Where stacks go; the console before a run has a folder."""
+        """Folder for stacks; None prints them before a run has a folder."""
         self.stop = StopSignal()
-        """Requests that reached this rank; all leave if one does before the first update."""
+        """Stop requests of this rank; one before the first step stops all ranks."""
         self._num_ranks = num_ranks
         self._timeout_s = timeout_s
         self._tells_losses = tells_losses
         self._main_store = store
-        # One thread must never wait for the other. Torch does not declare that stores have clones.
+        # Two threads must not block each other. Torch does not declare that stores have clones.
         self._store: Store = cast(Any, store).clone()
         self._place = Place(0, "start", time.time())
-        # Clocks are set now and then, and no rank is late because of that.
+        # The wall clock may be adjusted, which must not make a rank late.
         self._began_s = time.monotonic()
         self._is_patient = False
         self._is_stopped = False
@@ -74,13 +74,13 @@ class Watch:
         self._peers = self._introduce()
 
     def begin(self, phase: str) -> None:
-        """Note that this rank gets on: it begins a phase."""
+        """Record progress of this rank: the start of a phase."""
         self._place = Place(self._place.num_phases + 1, phase, time.time())
         self._began_s = time.monotonic()
 
     @contextmanager
     def patiently(self, phase: str) -> Iterator[None]:
-        """A phase that may take any time, because one rank works and the others wait for it."""
+        """A phase without timeout, in which ranks wait for one that works."""
         self.begin(phase)
         self._is_patient = True
         try:
@@ -90,27 +90,27 @@ class Watch:
             self._is_patient = False
 
     def wait_for(self, key: str) -> None:
-        """Wait until a rank has said something, however long that takes it."""
+        """Wait without timeout until a rank has set a key."""
         while not self._main_store.check([key]):
             if self._over.wait(WAIT_S):
                 raise RankLost
 
     def say(self, key: str) -> None:
-        """Let ranks go on that wait for something."""
+        """Set a key that other ranks wait for."""
         self._main_store.set(key, "1")
 
     def channel(self, name: str) -> Channel:
-        """A way for threads of ranks to talk while their main threads do something else."""
+        """A channel for background threads of ranks."""
         # A store serves one thread at a time.
         store = cast(Any, self._main_store).clone()
         return Channel(PrefixStore(name, store), self._over)
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Start the watchdog."""
         self._thread.start()
 
     def leave(self) -> None:
-        """Watch no more; the main rank keeps the store until all others have left it."""
+        """Stop the watchdog; the main rank keeps the store until all others have left."""
         with self.patiently("end"):
             for rank in range(1, self._num_ranks if self.rank == 0 else 0):
                 self.wait_for(f"left/{rank}")
@@ -119,9 +119,9 @@ class Watch:
         self._main_store.set(f"left/{self.rank}", "1")
 
     def retire(self) -> None:
-        """Look no more, and only see to it that this process ends.
+        """Stop checking, and only ensure that this process ends.
 
-        A thread that is in a store while Python goes down aborts the process.
+        A thread that uses a store while Python shuts down aborts the process.
         """
         if self._is_stopped:
             self._exit_code = Stopped.exit_code
@@ -129,21 +129,21 @@ class Watch:
         self._looks_no_more.wait(RETIRE_S)
 
     def leave_stopped(self) -> None:
-        """Leave because of a request to stop; the others are told, and leave too."""
+        """Leave because of a stop request; notify the others, which leave too."""
         self._is_stopped = True
-        # A main rank that is gone took the store along.
+        # The store is gone if the main rank died.
         with suppress(dist.DistError):
             self._main_store.set(STOPPED, "1")
             self.leave()
 
     def is_stopped(self) -> bool:
-        """Whether ranks leave because of a request to stop that came before the first update."""
+        """Whether ranks leave because of a stop request before the first step."""
         with suppress(dist.DistError):
             self._is_stopped = self._is_stopped or self._main_store.check([STOPPED])
         return self._is_stopped
 
     def claim(self, error: BaseException) -> bool:
-        """End the run; whether this rank is the first to do so, and speaks for all."""
+        """End the run; returns whether this rank is the first to do so, and reports for all."""
         self._exit_code = getattr(error, "exit_code", 1)
         told = f"rank {self.rank} failed: {type(error).__name__}: {error}"
         is_first = self._claim(told, self._main_store)
@@ -152,9 +152,9 @@ class Watch:
         return is_first
 
     def leave_lost(self, told: str) -> None:
-        """Leave a run in which an exchange failed: the first to find out says which rank is gone.
+        """Leave a run after a failed collective: the first to notice reports the lost rank.
 
-        Where all seem to be there, what the transport told is all there is to say.
+        If all ranks seem alive, it reports the error of the transport.
         """
         try:
             self._main_store.set(f"left/{self.rank}", "1")
@@ -171,15 +171,15 @@ class Watch:
 
     def _claim(self, told: str, store: Store) -> bool:
         own = f"{self.rank} {threading.get_ident()} {told}"
-        # A main rank that is gone took the store along; whoever is left may speak.
+        # The store is gone if the main rank died; then any rank may report.
         with suppress(dist.DistError):
             return bool(store.compare_set(VERDICT, "", own).decode() == own)
         return True
 
     def _introduce(self) -> dict[int, psutil.Process]:
-        """Make this process known; the processes of the other ranks of this machine."""
+        """Register this process; returns the processes of the other ranks of this machine."""
         here = machine_identity()
-        # Whoever knows this rank must be able to tell where it is.
+        # Before the peer entry: ranks that see it also read the place.
         self._store.set(f"place/{self.rank}", self._place.told())
         self._store.set(f"peer/{self.rank}", f"{os.getpid()} {here}")
         keys = [f"peer/{rank}" for rank in range(self._num_ranks)]
@@ -216,7 +216,7 @@ class Watch:
             self._report()
 
     def _look_for_a_stop(self) -> bool:
-        """Whether some rank leaves before the first update because it was asked to stop."""
+        """Whether any rank leaves before the first step because of a stop request."""
         if self.stop.is_obeyed and not self._is_stopped:
             self._store.set(STOPPED, "1")
         self._is_stopped = self._is_stopped or self._store.check([STOPPED])
@@ -234,14 +234,14 @@ class Watch:
         return not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
 
     def _end(self, told: str) -> None:
-        # A rank may have left in order between the two looks at it.
+        # The rank may have left regularly between the two checks.
         if self._ended.is_set() or self._is_stopped:
             return
         self._tell(told, self._store)
         self._leave_soon()
 
     def _leave_soon(self, grace_s: float = GRACE_S) -> None:
-        """Let the main thread leave, or leave without it if it hangs."""
+        """Let the main thread exit, or exit without it if it hangs."""
         self._over.set()
         if self._ended.wait(grace_s):
             return
@@ -250,7 +250,7 @@ class Watch:
         leave_now(self._exit_code)
 
     def _report(self) -> None:
-        """Show where every rank is, and leave."""
+        """Report the phase of every rank, and exit."""
         self._store.set(LATE, "1")
         # A full disk must not keep this thread from ending the process.
         with suppress(OSError):
@@ -263,7 +263,7 @@ class Watch:
         told = self._places_told()
         if self._claim(told, self._store):
             speak(told)
-        # Others may still write; whoever started the ranks ends them once one has left.
+        # Others may still write; the launcher ends all ranks once one has exited.
         time.sleep(1.0)
         leave_now(1)
 

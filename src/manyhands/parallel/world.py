@@ -1,8 +1,7 @@
-"""The ranks of a run: who they are, where they compute, and how they agree.
+"""The ranks of a run: their devices and how they communicate.
 
-Every method of World that exchanges something is collective: all ranks must call it, in the same
-order. Agreement about host matters (stopping, names, tables) travels over gloo, so that it never
-waits for a GPU.
+Every method of World that communicates is collective: all ranks must call it, in the same order.
+Host objects (stop requests, names, tables) use gloo, so that they never wait for a GPU.
 """
 
 import gc
@@ -31,7 +30,7 @@ from manyhands.stop import StopSignal
 T = TypeVar("T")
 
 TAKEN_OVER = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_PARALLELISM_CONFIG")
-"""Sharding is ours; by these variables Accelerate would shard a second time."""
+"""We shard ourselves; with these variables Accelerate would shard a second time."""
 
 
 class World:
@@ -59,17 +58,17 @@ class World:
 
     @property
     def is_main(self) -> bool:
-        """Whether this rank speaks and writes for all."""
+        """Whether this rank logs and writes for all."""
         return self.rank == 0
 
     @property
     def num_gpus(self) -> int:
-        """GPUs that compute in this run."""
+        """GPUs that this run uses."""
         on_gpus = sum(seat.device.startswith("cuda") for seat in self.seats)
         return on_gpus * self.strategy.num_devices
 
     def defer_stops(self) -> None:
-        """Collective. From here on requests to stop are only noted; one before that is obeyed."""
+        """Collective. Only record stop requests from now on; an earlier one raises Stopped."""
         self._stop.defer()
         if self.is_stopping():
             raise Stopped
@@ -84,11 +83,11 @@ class World:
         return self.any(self.is_asked_to_stop)
 
     def any(self, flag: bool) -> bool:
-        """Collective. Whether any rank says yes."""
+        """Collective. Whether the flag is set on any rank."""
         return any(self.gather(flag))
 
     def gather(self, value: T) -> list[T]:
-        """Collective. What every rank says, by rank."""
+        """Collective. All-gather: the values of all ranks, by rank."""
         check_thread()
         if self._host_group is None:
             return [value]
@@ -97,7 +96,7 @@ class World:
         return values
 
     def share(self, value: T) -> T:
-        """Collective. What the main rank says."""
+        """Collective. Broadcast the value of the main rank."""
         check_thread()
         if self._host_group is None:
             return value
@@ -106,9 +105,9 @@ class World:
         return values[0]
 
     def once(self, work: Callable[[], T]) -> T:
-        """Collective. What the main rank finds; a mistake it meets there stops every rank.
+        """Collective. Run work on the main rank and broadcast its result; a usage error stops all.
 
-        It may take any time: the others do not wait for it within an exchange, which could expire.
+        It may take any time: the others do not wait in a collective, which could time out.
         """
         self._num_onces += 1
         done = f"once/{self._num_onces}"
@@ -125,9 +124,9 @@ class World:
         return cast(T, result)
 
     def each(self, work: Callable[[], None]) -> None:
-        """Collective. Let every rank do something; a mistake that one meets stops all.
+        """Collective. Run work on every rank; a usage error on one stops all.
 
-        It may take any time, as what the main rank does once.
+        It may take any time, as in `once`.
         """
         self._num_onces += 1
         done = [f"each/{self._num_onces}/{rank}" for rank in range(self.size)]
@@ -141,7 +140,7 @@ class World:
             raise faults[0]
 
     def once_per_machine(self, work: Callable[[], None]) -> None:
-        """Let the first rank of every machine do something; the others do not wait for it."""
+        """Run work on the first rank of every machine; the others do not wait."""
         if self.local_rank == 0:
             work()
 
@@ -155,8 +154,8 @@ class World:
         return sum_over_ranks(values) if num_ranks() > 1 else values
 
     def let_go(self) -> None:
-        """Give back the memory of networks that were prepared and are not in use any more."""
-        # Accelerate keeps what it prepared, and by itself looks for garbage before it lets go.
+        """Free the memory of prepared networks that are no longer in use."""
+        # Accelerate references what it prepared, and collects garbage before it drops that.
         self.accelerator.free_memory()
         gc.collect()
         torch.cuda.empty_cache()
@@ -168,8 +167,7 @@ def joined_world(
 ) -> Iterator[World]:
     """Join the ranks the launcher started; leave their group in any case.
 
-    Tensors travel by `backend`, or by the one that the device calls for. A request to stop that
-    reaches one rank reaches all.
+    Tensors use `backend`, or the default of the device. A stop request on one rank stops all.
     """
     launcher = read_launcher(os.environ)
     device = _device_of(config, launcher)
@@ -192,7 +190,7 @@ def _accelerator(config: TrainConfig, device: torch.device, precision: str) -> A
         return Accelerator(
             cpu=device.type == "cpu",
             mixed_precision=precision,
-            # Accumulation is ours: by the launcher's variable Accelerate would divide losses too.
+            # We accumulate ourselves: by the launcher's variable Accelerate would divide losses.
             gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
             step_scheduler_with_optimizer=False,
             kwargs_handlers=[_ddp_settings(config.accelerator.ddp)],
@@ -201,7 +199,7 @@ def _accelerator(config: TrainConfig, device: torch.device, precision: str) -> A
 
 @contextmanager
 def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Take variables out of the environment for a while."""
+    """Hide environment variables inside the block."""
     hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -220,24 +218,24 @@ def _ddp_settings(ddp: DdpConfig) -> DistributedDataParallelKwargs:
     return DistributedDataParallelKwargs(
         static_graph=ddp.static_graph,
         gradient_as_bucket_view=ddp.gradient_as_bucket_view,
-        # Every parameter takes part in every update, and buffers are the same on every rank
-        # by themselves: batch norm, where there is any, sees the statistics of all ranks.
+        # Every step uses every parameter, and buffers are identical on all ranks without
+        # communication: batch norm, where there is any, synchronizes its statistics.
         find_unused_parameters=False,
         broadcast_buffers=False,
     )
 
 
 def accumulation_of(config: TrainConfig) -> int:
-    """Micro-batches per update, asked by flag or else by the launcher."""
+    """Micro-batches per step, from the flag or else from the launcher."""
     asked = config.accelerator.gradient_accumulation.steps
     return asked if asked > 1 else read_launcher(os.environ).accumulation or 1
 
 
 def indexed(device: torch.device) -> torch.device:
-    """The same device with its index, where it has one.
+    """The device with its index, if it is a GPU.
 
-    Accelerate gives a single process "cuda": the current device, which is another one in another
-    thread or process, and which torch.cuda.set_device rejects.
+    Accelerate gives a single process "cuda", the current device: it differs between threads and
+    processes, and torch.cuda.set_device rejects it.
     """
     if device.type != "cuda" or device.index is not None:
         return device
@@ -245,7 +243,7 @@ def indexed(device: torch.device) -> torch.device:
 
 
 def num_visible_gpus() -> int:
-    """GPUs this process may use."""
+    """The number of visible GPUs."""
     return torch.cuda.device_count()
 
 
@@ -262,15 +260,15 @@ def _refuse_missing_gpus(device: torch.device, launcher: Launcher) -> None:
     num_gpus = num_visible_gpus()
     if num_gpus == 0:
         raise EnvironmentFault(
-            f"--policy.device={device}: no GPU is visible; use --policy.device=cpu"
+            f"--policy.device={device}: no GPU is visible. Use --policy.device=cpu"
         )
     if device.index is not None and launcher.num_ranks > 1:
         raise EnvironmentFault(
-            f"--policy.device={device} would put {launcher.num_ranks} processes on one GPU; use "
+            f"--policy.device={device} would put {launcher.num_ranks} processes on one GPU. Use "
             "--policy.device=cuda, and CUDA_VISIBLE_DEVICES to choose GPUs"
         )
     if (device.index or 0) >= num_gpus or launcher.local_rank >= num_gpus:
         raise EnvironmentFault(
             f"{launcher.num_local_ranks} processes on --policy.device={device}, but the number of "
-            f"visible GPUs is {num_gpus}; start one process per GPU"
+            f"visible GPUs is {num_gpus}. Start one process per GPU"
         )

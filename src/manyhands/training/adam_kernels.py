@@ -1,7 +1,7 @@
-"""Steps of Adam by one kernel over all weights of a group.
+"""Adam steps with one kernel for all weights of a group.
 
-Torch's own kernels write back gradients that they have scaled, and take a dozen launches for what
-is one here. Where tensors lie is read from a table: gradients lie elsewhere in every recording.
+Torch's kernels write scaled gradients back, and need a dozen launches instead of one. The kernel
+reads tensor addresses from a table, because gradients move with every captured graph.
 """
 
 from collections.abc import Iterable
@@ -15,16 +15,16 @@ from torch import Tensor
 from torch.optim import Adam, AdamW
 
 CHUNK = 512
-"""Values that a program updates."""
+"""Values updated by one program."""
 NUM_TENSORS = 4
-"""In a row of the table: weight, gradient, mean and square, after their size and first program."""
+"""Addresses in a table row: weight, gradient, mean, square; before them size and first program."""
 
 
 class AdamSteps:
-    """Takes the place of an optimizer's own steps in one recording, and lives as long as that."""
+    """Replaces the step of an optimizer in one CUDA graph, and lives as long as the graph."""
 
     def __init__(self, optimizer: Adam) -> None:
-        # Loss scalers tell a fused optimizer of an overflow and of the scale by attributes.
+        # Loss scalers pass overflow and scale to a fused optimizer as attributes.
         self._told: Any = optimizer
         self._groups = [
             Group(optimizer, group)
@@ -34,14 +34,14 @@ class AdamSteps:
 
     @torch.no_grad()
     def __call__(self) -> None:
-        """Make a step, as loss scalers ask for it: of scaled gradients, or none."""
+        """Run a step on scaled gradients, or skip it after an overflow."""
         is_bad, scale = self._told.found_inf, self._told.grad_scale
         for group in self._groups:
             group.step(is_bad, torch.ones_like(is_bad) if scale is None else scale)
 
 
 class Group:
-    """The weights of a group that are trained, and a table of where they lie."""
+    """The trainable weights of a group, and a table of their addresses."""
 
     def __init__(self, optimizer: Adam, group: dict[str, Any]) -> None:
         self._settings = group
@@ -53,12 +53,12 @@ class Group:
         firsts = chunks.cumsum(0) - chunks
         device = self._weights[0].device
         self._owners = torch.arange(len(sizes)).repeat_interleave(chunks).to(device, torch.int32)
-        # Page-locked, because a recording copies it again with each replay.
+        # Page-locked, because every graph replay copies it again.
         self._places = F.pad(torch.stack([sizes, firsts], dim=1), (0, NUM_TENSORS)).pin_memory()
         self._table = self._places.to(device)
 
     def step(self, is_bad: Tensor, scale: Tensor) -> None:
-        """Update the weights by scaled gradients, or leave all as it is."""
+        """Update the weights with scaled gradients, or change nothing."""
         self._write_table()
         steps = [state["step"] for state in self._states]
         torch._foreach_add_(steps, len(steps) * [1 - is_bad])
@@ -81,9 +81,9 @@ class Group:
         )
 
     def _write_table(self) -> None:
-        """Note where tensors lie."""
+        """Write the addresses of all tensors into the table."""
         if not torch.cuda.is_current_stream_capturing():
-            # The step before may still have to copy what it noted.
+            # The previous step may not have copied its table yet.
             torch.cuda.current_stream().synchronize()
         for row, weight, state in zip(self._places, self._weights, self._states, strict=True):
             tensors = (weight, gradient_of(weight), state["exp_avg"], state["exp_avg_sq"])
@@ -115,7 +115,7 @@ def order_of(tensor: Tensor) -> list[tuple[int, int]]:
 
 
 def is_dense(order: list[tuple[int, int]]) -> bool:
-    """Whether every value lies beside the next, without gaps and overlaps."""
+    """Whether values are adjacent, without gaps and overlaps."""
     expected = 1
     for stride, size in sorted(order):
         if stride != expected:

@@ -1,8 +1,8 @@
-"""The arithmetic of a run: samples of an update and of a rank, number of updates, learning rates.
+"""Batch arithmetic of a run: samples per step and per rank, number of steps, learning rates.
 
-A global batch is a number of samples and nothing else: over however many ranks and micro-batches
-it is spread, every rank has its own samples and none is read twice. All ranks have the same number
-of micro-batches, as each of them is a meeting of ranks.
+A global batch is a number of samples: over any number of ranks and micro-batches, every rank has
+its own samples and reads none twice. All ranks have the same number of micro-batches, because each
+micro-batch is a collective.
 """
 
 import math
@@ -17,29 +17,29 @@ from manyhands.parallel.world import accumulation_of
 
 
 def share_of(config: TrainConfig, rank: int, num_ranks: int) -> Share:
-    """What a rank has of every update: of a batch that is given, or beside that of other ranks."""
+    """The local batch of a rank, from --global_batch_size or from --batch_size per rank."""
     num_parts = accumulation_of(config)
     if config.global_batch_size is None:
         assert config.batch_size is not None
         return Share(rank, num_ranks, config.batch_size * num_ranks * num_parts, num_parts)
     if num_parts > 1:
         raise EnvironmentFault(
-            f"the launcher asks for {num_parts} micro-batches per update, but they follow from "
-            f"--global_batch_size={config.global_batch_size} and --batch_size; leave "
-            "gradient_accumulation_steps out of the launcher's flags or its config file"
+            f"the launcher asks for {num_parts} micro-batches per step, but "
+            f"--global_batch_size={config.global_batch_size} and --batch_size determine them. "
+            "Remove gradient_accumulation_steps from the launcher's flags or its config file"
         )
     if config.global_batch_size < num_ranks:
         raise EnvironmentFault(
             f"--global_batch_size={config.global_batch_size} leaves some of the {num_ranks} "
-            "processes without a sample; raise it, or start fewer processes"
+            "processes without a sample. Raise it, or start fewer processes"
         )
     whole = Share(rank, num_ranks, config.global_batch_size)
     most = config.batch_size or whole.most_per_rank
     share = replace(whole, num_parts=-(-whole.most_per_rank // most))
     if share.least_per_rank < share.num_parts:
         raise EnvironmentFault(
-            f"--batch_size={most} cuts {share.most_per_rank} samples of one process and "
-            f"{share.least_per_rank} of another into different numbers of micro-batches; raise "
+            f"--batch_size={most} splits {share.most_per_rank} samples of one process and "
+            f"{share.least_per_rank} of another into different numbers of micro-batches. Raise "
             f"it to 2, or --global_batch_size to a multiple of {num_ranks} processes"
         )
     return share
@@ -48,13 +48,13 @@ def share_of(config: TrainConfig, rank: int, num_ranks: int) -> Share:
 def settled(
     config: TrainConfig, start: Position, num_samples: int, samples_per_step: int
 ) -> TrainConfig:
-    """The config with the updates that its budget comes to; what a run has drawn so far counts.
+    """The config with the number of steps of its budget, including samples drawn so far.
 
-    `num_samples` are those of one epoch.
+    `num_samples` is the size of one epoch.
     """
     budget = config.samples
     if config.epochs is not None:
-        # As it was typed: 0.7 epochs of 10 samples are 7 samples, and no rounding makes them 8.
+        # Exact as typed: 0.7 epochs of 10 samples are 7 samples; rounding must not make them 8.
         budget = math.ceil(Fraction(str(config.epochs)) * num_samples)
     if budget is None:
         return config
@@ -63,7 +63,7 @@ def settled(
 
 
 def lr_factor(scaling: ScalingConfig, samples_per_step: int) -> float:
-    """What learning rates are multiplied by for an effective batch."""
+    """The factor that scales learning rates for an effective batch."""
     if scaling.lr == "none":
         return 1.0
     assert scaling.base_batch_size is not None

@@ -1,4 +1,4 @@
-"""From a config to a Run: each part in the order its dependencies force."""
+"""Builds a Run from a config, in the order of dependencies."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -47,11 +47,11 @@ from manyhands.types import Stats
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 JUDGE_EVERY = {"cpu": 1, "cuda": 10}
-"""Steps between two looks for non-finite ones; on a GPU the host has to wait for it each time."""
+"""Steps between two checks for NaN or Inf; each check synchronizes with the GPU."""
 
 
 def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
-    """Collective. Everything a run needs, restored to where it stands."""
+    """Collective. Build everything a run needs, restored to its position."""
     data, config = open_training_data(config, world.once)
     share = share_of(config, world.rank, world.size)
     position, num_samples = resumed_position(config), data.order.num_samples
@@ -95,7 +95,7 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
 def fitting_learner(
     config: TrainConfig, stats: Stats, world: World, stream: SampleStream
 ) -> tuple[Learner, list[str]]:
-    """Collective. A learner for the batches of a stream, and what must be said of it."""
+    """Collective. Build a learner for the batches of a stream; return it with notes to log."""
     share, tried = stream.share, list[str]()
     if config.find_batch_size:
         batches = stream.starting_at(resumed_position(config).samples)
@@ -108,16 +108,16 @@ def fitting_learner(
 def learner_of(
     config: TrainConfig, stats: Stats, world: World, share: Share
 ) -> tuple[Learner, list[str]]:
-    """A learner with a policy of its own, and what must be said of that."""
+    """Build the learner; return it with warnings to log."""
     with told_if_full(share, world):
-        # Until DDP is built: nothing else may use a GPU while ranks communicate by it.
+        # Until DDP is built: nothing else may use a GPU while ranks communicate.
         with waking(world.device):
             policy, notes = make_policy(config, stats, world.device)
         return learner_with(policy, config, world, share), notes
 
 
 def learner_with(policy: Policy, config: TrainConfig, world: World, share: Share) -> Learner:
-    """Collective. A learner that trains a policy as its strategy calls for."""
+    """Collective. Build a learner that trains a policy with the strategy of the run."""
     engine = engine_of(world, share.num_parts, config.accelerator.ddp)
     return Learner(policy, config, engine, world, share)
 
@@ -125,7 +125,7 @@ def learner_with(policy: Policy, config: TrainConfig, world: World, share: Share
 def guard_of(
     config: TrainConfig, stream: SampleStream, world: World, journal: Journal | SilentJournal
 ) -> Guard:
-    """A guard that knows which frames of which features a sample has."""
+    """Build a guard that knows the frames and features of a sample."""
     assert config.policy is not None
     windows = {key: [0] for key in config.policy.recorded_features} | windows_of(config.policy)
     return Guard(config.on_nonfinite, world, Investigation(stream, windows, world), journal)
@@ -134,19 +134,19 @@ def guard_of(
 def journal_of(
     config: TrainConfig, run_dir: Path, start: Position, world: World
 ) -> Journal | SilentJournal:
-    """A journal on the main rank, silence on all others."""
+    """A journal on the main rank, a no-op journal on all others."""
     return Journal(run_dir, config.num_steps, start.step) if world.is_main else SilentJournal()
 
 
 def audit_of(config: TrainConfig, run_dir: Path, start: Position, world: World) -> Audit | NoAudit:
-    """A record of every sample, where asked for."""
+    """A record of every sample, if enabled."""
     return Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
 
 
 def held_out_of(
     config: TrainConfig, data: TrainingData, policy: Policy, world: World
 ) -> HeldOut | None:
-    """The held-out samples, where some are held out."""
+    """The held-out samples, if there are any."""
     if data.held_out is None:
         return None
     share = Share(world.rank, world.size, CHUNK * world.size)
@@ -159,7 +159,7 @@ def held_out_of(
 def validator_of(
     held_out: HeldOut | None, learner: Learner, due: Due, clock: Clock
 ) -> Validator | NoValidator:
-    """A measure of the held-out samples, with every kind of weights that is asked for."""
+    """Build the validator, for live weights and EMA weights as configured."""
     weights = learner.ema.weights if learner.config.ema.use_for_eval else LIVE
     return NoValidator() if held_out is None else Validator(held_out, weights, due, clock)
 
@@ -167,7 +167,7 @@ def validator_of(
 def make_policy(
     config: TrainConfig, stats: Stats, device: torch.device
 ) -> tuple[Policy, list[str]]:
-    """The policy on a device, the same on every rank, and what must be said of it."""
+    """Build the policy on a device, identical on every rank; return it with notes to log."""
     assert config.policy is not None
     policy_config = replace(config.policy, device=device.type)
     stats, dtype = scaling_stats(config, stats), DTYPES[config.dtype]
@@ -175,7 +175,7 @@ def make_policy(
     torch.manual_seed(seed)
     seed_host(seed)
     if config.resumes:
-        # A run goes on scaling as it began, whatever its dataset has grown to.
+        # A resumed run keeps its statistics, even if its dataset has grown.
         saved = saved_stats(str(config.resume))
         policy = build_policy(policy_config.self_contained(), saved, config.rename_map)
         prepare_adapters(policy, find_policy(str(config.resume)))
@@ -189,7 +189,7 @@ def make_policy(
 
 
 def trainable(policy: Policy) -> Policy:
-    """The policy, if a checkpoint can hold all that training changes of it."""
+    """The policy, if a checkpoint can store all that training changes."""
     if policy.adapters is not None:
         refuse_statistics(policy.network)
     return policy
@@ -198,11 +198,11 @@ def trainable(policy: Policy) -> Policy:
 def fresh_policy(
     config: PolicyConfig, stats: Stats, rename_map: Mapping[str, str]
 ) -> tuple[Policy, list[str]]:
-    """A new policy; offline, weights that nobody asked for by name are done without, aloud."""
+    """Build a new policy; without network access, warn and skip default pretrained weights."""
     try:
         return build_policy(config, stats, rename_map), []
     except WeightsUnavailable as error:
         if getattr(config, "pretrained_backbone_weights", None) != DEFAULT_BACKBONE_WEIGHTS:
             raise
-        note = f"WARNING: the image encoder starts from random weights: {error}"
+        note = f"WARNING: image encoder uses random weights: {error}"
         return build_policy(config.self_contained(), stats, rename_map), [note]

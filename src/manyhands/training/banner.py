@@ -1,4 +1,4 @@
-"""The proof at start: what runs where, in which precision, and the arithmetic of the batch."""
+"""The banner of a run: devices, strategy, precision and batch arithmetic."""
 
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,16 @@ STEP_MODES = {
     "eager": "eager",
     "graph": "CUDA graph",
     "compile": "CUDA graph of compiled modules",
-    "auto": "CUDA graph, then compiled modules if a trial in the background finds them faster",
+    "auto": "CUDA graph, switching to compiled modules if they are faster",
 }
 """How steps run, in words."""
 
 
 def banner_of(run: Run, data: TrainingData) -> list[str]:
-    """The lines a run opens with."""
+    """The first lines of the log."""
     share, world, config = run.learner.share, run.world, run.config
     total, trained = num_parameters(run)
-    resumed = [f"Resuming after step {run.start.step}"] if run.start.step else []
+    resumed = [f"Resuming from step {run.start.step}"] if run.start.step else []
     return [
         f"Run: {job_name_of(config)} in {run.run_dir}",
         *resumed,
@@ -47,7 +47,7 @@ def banner_of(run: Run, data: TrainingData) -> list[str]:
         f"Effective batch: {batch_told(share)}",
         *datasets_told(data),
         f"Steps: {budget_told(config, share, data.order.num_samples)}",
-        f"Parameters: {units.count(total)}, {units.count(trained)} trained",
+        f"Parameters: {units.count(total)}, {units.count(trained)} trainable",
         f"Precision: {precision_in_use(world, run.learner.policy.dtype)}{unasked(config, world)}",
         f"Step mode: {STEP_MODES[run.learner.mode]}",
         *rates_told(config, share),
@@ -57,7 +57,7 @@ def banner_of(run: Run, data: TrainingData) -> list[str]:
 
 
 def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
-    """What `run.json` keeps of a run."""
+    """The facts about a run in `run.json`."""
     share, world, config = run.learner.share, run.world, run.config
     total, trained = num_parameters(run)
     return {
@@ -89,7 +89,7 @@ def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
 
 
 def batch_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str, Any]:
-    """What an update is made of; `per_process` is the largest micro-batch."""
+    """The batch of a step; `per_process` is the largest micro-batch."""
     return {
         "per_process": share.most_per_part,
         "processes": share.num_ranks,
@@ -102,7 +102,7 @@ def batch_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str
 
 
 def budget_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str, Any]:
-    """How long a run is in all units, and which of them was given."""
+    """The length of a run in all units, and the unit that was set."""
     total = config.num_steps * share.samples_per_step
     return {
         "asked": next(name for name in reversed(BUDGETS) if getattr(config, name) is not None),
@@ -118,8 +118,8 @@ def is_even(share: Share) -> bool:
 
 
 def batch_told(share: Share) -> str:
-    """How the samples of an update are spread over ranks and micro-batches."""
-    effective = f"{share.samples_per_step} samples per update"
+    """How the effective batch is split over ranks and micro-batches."""
+    effective = f"{share.samples_per_step} samples per step"
     if is_even(share):
         return (
             f"{share.most_per_part} per process x {share.num_ranks} processes x "
@@ -133,51 +133,52 @@ def batch_told(share: Share) -> str:
 
 
 def budget_told(config: TrainConfig, share: Share, num_samples: int) -> str:
-    """The same in words."""
+    """The length of a run in words."""
     facts = budget_facts(config, share, num_samples)
     name = facts["asked"]
-    asked = "" if name == "steps" else f" for --{name}={getattr(config, name)}"
+    asked = "" if name == "steps" else f" (--{name}={getattr(config, name)})"
     return (
-        f"{facts['steps']:,} updates{asked} = {facts['samples']:,} samples = "
+        f"{facts['steps']:,} steps{asked} = {facts['samples']:,} samples = "
         f"{facts['epochs']:.2f} epochs; "
         f"{num_samples / share.samples_per_step:,.1f} steps per epoch"
     )
 
 
 def rates_told(config: TrainConfig, share: Share) -> list[str]:
-    """Whether learning rates follow the effective batch, and when they might not have to."""
+    """How learning rates scale with the effective batch, with a note on small batches."""
     scaling = config.scaling
     if scaling.lr == "none":
-        return ["Learning rate and steps are as given, not scaled with the number of processes"]
+        return ["Learning rate and steps: not scaled with the number of processes"]
     assert config.optimizer is not None
     factor = lr_factor(scaling, share.samples_per_step)
     lines = [
         f"Learning rate: {config.optimizer.lr:g} for a batch of {scaling.base_batch_size}, "
         f"{scaling.lr} scaling to {share.samples_per_step}: x {factor:.4g} = "
-        f"{factor * config.optimizer.lr:g}; steps are as given"
+        f"{factor * config.optimizer.lr:g}; steps: not scaled"
     ]
     if factor > 1 and share.samples_per_step < SMALL_BATCH:
         lines.append(
-            f"NOTE: batches below {SMALL_BATCH} may need no larger rate: if training is unsteady, "
-            f"try --scaling.lr=none or a longer warm-up by {longer_warmup(config)}"
+            f"NOTE: effective batches below {SMALL_BATCH} may not need a higher learning rate. If "
+            "training is unstable, try --scaling.lr=none or warm up longer: "
+            f"{longer_warmup(config)}"
         )
     return lines
 
 
 def batch_norm_notes(network: nn.Module, share: Share) -> list[str]:
-    """What must be said of batch norm, to which micro-batches of all ranks are not one batch."""
+    """Note that batch norm does not see micro-batches as one batch."""
     trains_norm = any(name.endswith("num_batches_tracked") for name in network.state_dict())
     if share.num_parts == 1 or not trains_norm:
         return []
     num_seen = -(-share.samples_per_step // share.num_parts)
     return [
-        f"NOTE: batch norm sees each micro-batch of {num_seen} samples by itself; the run differs "
-        f"from one whose updates take {share.samples_per_step} samples at once"
+        f"NOTE: batch norm sees each micro-batch of {num_seen} samples alone; results differ from "
+        f"one batch of {share.samples_per_step}"
     ]
 
 
 def datasets_told(data: TrainingData) -> list[str]:
-    """What is learned from, and what is held out."""
+    """Training and held-out datasets in words."""
     lines = [
         f"Dataset: {part.num_episodes} episodes, {part.num_frames:,} frames, {part.fps:g} fps"
         f" in {part.root}"
@@ -195,22 +196,22 @@ def datasets_told(data: TrainingData) -> list[str]:
 
 
 def num_parameters(run: Run) -> tuple[int, int]:
-    """Weights in all, and those that training changes."""
+    """Numbers of all parameters and of trainable parameters."""
     parameters = list(run.learner.policy.network.parameters())
     trained = [each for each in parameters if each.requires_grad]
     return sum(each.numel() for each in parameters), sum(each.numel() for each in trained)
 
 
 def unasked(config: TrainConfig, world: World) -> str:
-    """How to have another precision than the one that nobody asked for."""
+    """How to override the default precision, if it is in use."""
     asked = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
     if asked or world.precision == "no":
         return ""
-    return "; float32 by --accelerator.mixed_precision=no"
+    return " (for float32: --accelerator.mixed_precision=no)"
 
 
 def precision_in_use(world: World, dtype: torch.dtype) -> str:
-    """The precision matrix products really have, found by making one."""
+    """The actual precision of a matmul, found by running one."""
     probe = torch.ones(8, 8, device=world.device, dtype=dtype)
     with world.accelerator.autocast():
         product = (probe @ probe).dtype
@@ -221,4 +222,4 @@ def precision_in_use(world: World, dtype: torch.dtype) -> str:
     if product != torch.float32:
         return f"{kind} autocast, weights and optimizer in float32{strict}"
     tf32 = world.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
-    return f"float32{' with TF32 products' if tf32 else ''}{strict}"
+    return f"float32{' with TF32 matmul' if tf32 else ''}{strict}"

@@ -1,7 +1,7 @@
-"""What forward passes change in a network while it is trained: running moments, counts of batches.
+"""Buffers that forward passes change: running statistics, batch counters.
 
-An update that is not sound must not leave a trace in them either. Whether it is sound is known to
-the device alone, so values are kept before each update and chosen among after it.
+A non-finite step must not change them either. Only the device knows whether a step is finite, so
+values are saved before each step and selected on the device after it.
 """
 
 from collections import defaultdict
@@ -13,10 +13,10 @@ from manyhands.policies.vision.norms import FrozenBatchNorm
 
 
 class Buffers:
-    """The buffers of a network, which can be put back to where they were."""
+    """The buffers of a network, which can be restored."""
 
     def __init__(self, network: nn.Module) -> None:
-        # A module may put another tensor in a buffer's place, hence they are known by name.
+        # A module may replace the tensor of a buffer, so buffers are found by name.
         self._places = [
             (module, name)
             for module in network.modules()
@@ -27,17 +27,17 @@ class Buffers:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The buffers as they are."""
+        """The current buffers."""
         return [getattr(module, name) for module, name in self._places]
 
     @torch.no_grad()
     def keep(self) -> None:
-        """Remember the values as they are."""
+        """Save the current values."""
         self._kept = [_joined(group) for group in self._groups()]
 
     @torch.no_grad()
     def put_back_unless(self, is_sound: Tensor) -> None:
-        """Return to the values that were kept, unless an update was sound."""
+        """Restore the saved values, unless the step was finite."""
         for group, kept in zip(self._groups(), self._kept, strict=True):
             chosen = torch.where(is_sound.to(kept.device), _joined(group), kept)
             parts = chosen.split_with_sizes([each.numel() for each in group])
@@ -46,7 +46,7 @@ class Buffers:
             )
 
     def _groups(self) -> list[list[Tensor]]:
-        """The buffers by what can be copied at once."""
+        """Buffers grouped by dtype and device, for batched copies."""
         groups = defaultdict(list)
         for module, name in self._places:
             buffer: Tensor = getattr(module, name)

@@ -1,4 +1,4 @@
-"""What checks of a run's datasets lead to: a refusal, or samples that are left out and listed."""
+"""Acts on dataset checks: rejects a dataset, or excludes and lists bad samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,27 +22,27 @@ from manyhands.observe.progress import progress_bar
 from manyhands.training.parts import Part
 
 PIXELS_PER_S = 15e6
-"""About how many pixels a core decodes a second, to guess how long a full check takes."""
+"""Approximate decoding speed of a core, to estimate the time of a full check."""
 AFFORDABLE_S = 30.0
-"""What a check before training may take unasked, at its first time."""
+"""Time limit of a full check that runs by default."""
 MAX_WARNINGS = 3
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A dataset of a run, without what cannot be used of it."""
+    """A dataset of a run, without its unusable episodes."""
 
     part: Part
     result: CheckResult | None
-    """None where nothing was checked."""
+    """None if checks are off."""
 
     def bad_rows(self, dataset: Dataset) -> np.ndarray | None:
-        """Rows of the opened dataset that no sample may begin at."""
+        """Rows of the opened dataset that no sample may start at."""
         return None if self.result is None else bad_rows(self.result, dataset)
 
 
 def checked(part: Part, reading: Reading, config: DatasetConfig) -> Checked:
-    """Check what is read of a dataset, and act on what is bad as a config says."""
+    """Check the features that a run reads, and handle bad samples as configured."""
     if config.check == "off":
         return Checked(part, None)
     home = reading.home or shared_home()
@@ -61,13 +61,13 @@ def checked(part: Part, reading: Reading, config: DatasetConfig) -> Checked:
 
 
 def checking_of(source: Source, reading: Reading, config: DatasetConfig) -> Checking:
-    """What to look at: the features that are read, as thoroughly as time allows."""
+    """The scope of the check: features to read, and thoroughness."""
     keys = [key for key in source.meta.info.features if key not in reading.skip]
     return Checking(thoroughness=thoroughness_of(source, keys, config.check), keys=keys)
 
 
 def thoroughness_of(source: Source, keys: Sequence[str], asked: str) -> Thoroughness:
-    """As asked; by itself, every picture is decoded where that takes no longer than a moment."""
+    """As configured; by default full if decoding every image is fast enough, else quick."""
     if asked in ("quick", "full"):
         return "quick" if asked == "quick" else "full"
     features = (source.meta.info.features[key] for key in keys)
@@ -79,18 +79,18 @@ def thoroughness_of(source: Source, keys: Sequence[str], asked: str) -> Thorough
 def check_budget(
     found: Sequence[Checked], orders: Sequence[SampleOrder], config: DatasetConfig
 ) -> None:
-    """Refuse to leave out more than a config allows."""
+    """Reject a dataset if more samples would be excluded than configured."""
     for each, order in zip(found, orders, strict=True):
         share = order.num_bad / (order.num_bad + order.num_samples)
         if share > config.max_bad and each.result is not None:
             raise DatasetError(
-                f"{order.num_bad} samples, {share:.1%} of those in {each.part.root}, would be left "
-                f"out, more than --dataset.max_bad={config.max_bad} allows:\n{refusal(each.result)}"
+                f"{order.num_bad} samples ({share:.1%} of {each.part.root}) would be excluded, "
+                f"more than --dataset.max_bad={config.max_bad}:\n{refusal(each.result)}"
             )
 
 
 def left_out(found: Sequence[Checked]) -> list[str]:
-    """Everything that samples were left out for."""
+    """All faults that exclude samples."""
     results = [each.result for each in found if each.result is not None]
     return [
         finding.told
@@ -101,7 +101,7 @@ def left_out(found: Sequence[Checked]) -> list[str]:
 
 
 def notes_of(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list[str]:
-    """What must be said of the checks: samples left out, warnings, and what was not looked at."""
+    """Notes to log: excluded samples, warnings, and datasets that were not checked."""
     notes = []
     for each, order in zip(found, orders, strict=True):
         if each.result is None:
@@ -109,9 +109,9 @@ def notes_of(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list[st
             continue
         if not each.result.is_usable:
             episodes = ", ".join(map(str, each.result.bad_episodes[:8]))
-            notes.append(f"WARNING: {order.num_bad} samples are left out, of episodes {episodes}")
+            notes.append(f"WARNING: {order.num_bad} samples excluded, in episodes {episodes}")
         warnings = [finding for finding in each.result.findings if finding.severity == "warning"]
         notes += [f"WARNING: {finding.told}" for finding in warnings[:MAX_WARNINGS]]
         if len(warnings) > MAX_WARNINGS:
-            notes.append(f"WARNING: {len(warnings) - MAX_WARNINGS} more of manyhands doctor")
+            notes.append(f"WARNING: {len(warnings) - MAX_WARNINGS} more; run manyhands doctor")
     return notes

@@ -1,4 +1,4 @@
-"""A run directory of one run at a time, until the main process of that ends, however it does."""
+"""Run lock: one run per run directory, held until its main process ends."""
 
 import fcntl
 import os
@@ -15,13 +15,13 @@ from manyhands.parallel.world import World
 
 LOCK = ".lock"
 LEASE_S = 120.0
-"""How long a filesystem may keep the locks of a machine that is gone; 90 s are usual for NFS."""
+"""How long a filesystem may hold locks of a lost machine; NFS usually takes 90 s."""
 POLL_S = 0.5
 
 
 @contextmanager
 def claimed(run_dir: Path, world: World) -> Iterator[Path]:
-    """Collective. A directory that other runs are kept out of while this one is in it."""
+    """Collective. Hold the lock of a run directory."""
     claim = Claim(run_dir)
     world.once(claim.take)
     try:
@@ -31,7 +31,7 @@ def claimed(run_dir: Path, world: World) -> Iterator[Path]:
 
 
 class Claim:
-    """A file that is locked, and says by whom."""
+    """A lock file with the name of its holder."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
@@ -39,36 +39,36 @@ class Claim:
         self._file: BinaryIO | None = None
 
     def take(self) -> None:
-        """Lock the directory, or refuse it if another run has."""
+        """Lock the directory; raises if another run holds it."""
         self._run_dir.mkdir(parents=True, exist_ok=True)
         deadline = time.monotonic() + LEASE_S
         while (holder := self._taken_by()) is not None:
             if holder.endswith(_here()) or time.monotonic() > deadline:
                 raise UserError(
-                    f"--output_dir={self._run_dir} is in use by a run that goes on, {holder}; end "
-                    f"that one, or choose another folder. If it is gone, remove {LOCK} in there"
+                    f"--output_dir={self._run_dir} is in use by a running job ({holder}). Stop it, "
+                    f"or choose another folder. If it no longer runs, remove {LOCK} there"
                 )
             time.sleep(POLL_S)
         self._say(f"process {os.getpid()} {_here()}")
 
     def _taken_by(self) -> str | None:
-        """Lock the file; if another process has, what it says of itself."""
+        """Lock the file; returns the holder if another process has it."""
         file = (self._run_dir / LOCK).open("ab+", buffering=0)
         try:
-            # Not flock: processes that load data may inherit that one, and outlive the run.
+            # Not flock: loader processes may inherit that one, and outlive the run.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             with file:
                 file.seek(0)
                 return file.read().decode()
         except OSError as error:
-            # Some filesystems have no locks: runs there have to keep apart by themselves.
+            # Some filesystems have no locks; there users must keep runs apart.
             warn_of_no_locks(self._run_dir, error)
         self._file = file
         return None
 
     def give_up(self) -> None:
-        """Let others in; a run that came to nothing leaves no folder behind."""
+        """Release the lock; a run that wrote nothing removes its folder."""
         if self._file is None:
             return
         self._say("")
@@ -81,7 +81,7 @@ class Claim:
 
     def _say(self, who: str) -> None:
         assert self._file is not None
-        # A full disk is no reason to give up a run: the lock holds without a word.
+        # A full disk must not end a run: the lock works without the text.
         with suppress(OSError):
             self._file.truncate(0)
             self._file.write(who.encode())

@@ -1,6 +1,6 @@
-"""Which values of which samples are not finite, found by reading an update's samples once more.
+"""Finds non-finite values by reading the samples of a step again.
 
-The order of data is a function of the position alone: any update's samples can be had again.
+The order of data depends on the position alone, so the samples of any step can be read again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,35 +23,35 @@ Windows = Mapping[str, Sequence[int]]
 
 
 class Culprit(NamedTuple):
-    """A value that is not finite."""
+    """A non-finite value."""
 
     row: int
-    """The sample that had it, as the dataset counts frames."""
+    """Row of the sample in the dataset."""
     episode: int
     frame: int
-    """Where in the episode the value is."""
+    """Position of the value in the episode."""
     feature: str
     dataset: int | None = None
-    """Which of several datasets it is in."""
+    """Index of the dataset, where there are several."""
 
     def __str__(self) -> str:
         where = "" if self.dataset is None else f" of dataset {self.dataset}"
         return (
             f"{self.feature} of episode {self.episode}, frame {self.frame}{where} "
-            f"(seen from row {self.row})"
+            f"(sample row {self.row})"
         )
 
 
 class Evidence(NamedTuple):
-    """What an update was made from."""
+    """The samples of a step and their non-finite values."""
 
     rows: list[int]
-    """All samples of the global batch, as the dataset counts frames."""
+    """Dataset rows of the global batch."""
     culprits: list[Culprit]
 
 
 class Investigation:
-    """Reads the samples of past updates again."""
+    """Reads the samples of past steps again."""
 
     def __init__(self, stream: SampleStream, windows: Windows, world: World) -> None:
         self._stream = stream
@@ -59,7 +59,7 @@ class Investigation:
         self._world = world
 
     def of_update(self, position: int) -> Evidence:
-        """Collective. What went into the update whose samples begin at a position."""
+        """Collective. The evidence on the step whose samples start at a position."""
         batch = read_batch(self._stream.source, self._stream.rows_at(position))
         rows = batch[names.INDEX].flatten().tolist()
         parts = self._world.gather(Evidence(rows, culprits_in(batch, self._windows)))
@@ -70,11 +70,11 @@ class Investigation:
 
 
 def culprits_in(batch: Batch, windows: Windows) -> list[Culprit]:
-    """Values of a batch that are not finite, in the order of its samples."""
+    """Non-finite values of a batch, in the order of its samples."""
     found = []
     for feature, offsets in windows.items():
         values = batch.get(feature)
-        # Of cameras there may be no images, but what was made of them.
+        # A batch may have vision tokens instead of the images of a camera.
         if values is not None and values.is_floating_point():
             seen = ~is_finite(values, len(offsets))
             seen &= ~batch.get(feature + names.PAD_SUFFIX, torch.zeros_like(seen))
@@ -99,12 +99,12 @@ def _culprit(batch: Batch, sample: int, feature: str, offset: int) -> Culprit:
 
 
 def told_of(evidence: Evidence) -> str:
-    """What is to blame, in a few words."""
+    """A short summary of the non-finite values."""
     culprits = evidence.culprits
     if not culprits:
-        return f"no value of its {len(evidence.rows)} samples is the cause"
-    # Several samples may see one and the same value.
+        return f"all values of its {len(evidence.rows)} samples are finite"
+    # Several samples may contain the same value.
     first_of_each = {each._replace(row=0): each for each in reversed(culprits)}
     told = [str(each) for each in reversed(first_of_each.values())]
     more = f" and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else ""
-    return f"the cause is {'; '.join(told[:MAX_TOLD])}{more}"
+    return f"non-finite input: {'; '.join(told[:MAX_TOLD])}{more}"

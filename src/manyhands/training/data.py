@@ -1,4 +1,4 @@
-"""The data of a run: opened with the policy's windows, ordered, with the statistics to scale by."""
+"""The data of a run: datasets with the policy's windows, sample order and statistics."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,19 +41,19 @@ IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
 class Once(Protocol):
-    """Lets one process do what is worth doing once, and tells all what it found."""
+    """Runs work in one process and broadcasts the result."""
 
     def __call__(self, work: Callable[[], T]) -> T: ...
 
 
 def alone(work: Callable[[], T]) -> T:
-    """Do what there is nobody to share with."""
+    """Run work in a single process."""
     return work()
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Where samples come from, and in which order."""
+    """The source of samples, and their order."""
 
     source: Dataset | Mixture
     order: SampleOrder | MixedOrder
@@ -61,20 +61,20 @@ class TrainingData:
     stats: Stats
     caches: FrameCaches
     left_out: list[str]
-    """Faults whose samples are never drawn."""
+    """Faults whose samples are excluded."""
     notes: list[str]
-    """What must be said of it."""
+    """Notes to log."""
     tokens: TokenCaches | None = None
-    """What is read instead of images; None where images are."""
+    """Caches that replace images; None if images are read."""
 
     @property
     def kept(self) -> KeptStores:
-        """What this machine keeps of its cameras."""
+        """The camera caches of this machine."""
         return self.caches if self.tokens is None else self.tokens
 
 
 def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, TrainConfig]:
-    """The data of a run, and its config with the features that the policy has in it."""
+    """Open the data of a run; return it with the config completed by the policy's features."""
     assert config.policy is not None
     parts = find_parts(config.dataset)
     check_rename_map(config.rename_map, parts)
@@ -109,7 +109,7 @@ def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, T
 
 @dataclass(frozen=True)
 class OpenedPart:
-    """One of the datasets that a run reads, opened."""
+    """One opened dataset of a run."""
 
     part: Part
     training: Dataset
@@ -119,7 +119,7 @@ class OpenedPart:
 def open_parts(
     parts: Sequence[Part], readings: Sequence[Reading], policy: PolicyConfig, wish: CacheWish
 ) -> tuple[list[OpenedPart], FrameCaches]:
-    """Open all datasets with the windows of a policy and a place to keep their frames."""
+    """Open all datasets with the windows of a policy and their frame caches."""
     sources = [(part.source, own) for part, own in zip(parts, readings, strict=True)]
     caches = plan_frame_caches(sources, wish)
     windows = windows_of(policy)
@@ -138,8 +138,8 @@ def open_parts(
 
 
 def cache_notes(policy: PolicyConfig, caches: FrameCaches) -> list[str]:
-    """Where frames are kept and why, where there are any."""
-    return [f"Frames: {caches.reason}"] if visual_features(policy) else []
+    """Where frames are cached and why, for policies with cameras."""
+    return [f"Frame cache: {caches.reason}"] if visual_features(policy) else []
 
 
 def reading_of(config: TrainConfig) -> Reading:
@@ -153,17 +153,18 @@ def reading_of(config: TrainConfig) -> Reading:
 
 
 def check_rename_map(rename_map: Mapping[str, str], parts: Sequence[Part]) -> None:
-    """Refuse to rename what no dataset has."""
+    """Reject names that no dataset has."""
     known = dict.fromkeys(key for part in parts for key in part.meta.info.features)
     unknown = [key for key in rename_map if key not in known]
     if unknown:
         raise DatasetError(
-            f"--rename_map names {', '.join(unknown)}; the data has {', '.join(known)}"
+            f"--rename_map names features that no dataset has: {', '.join(unknown)}. Features: "
+            f"{', '.join(known)}"
         )
 
 
 def part_reading(part: Part, policy: PolicyConfig, reading: Reading) -> Reading:
-    """How one dataset is read for a policy: observations it does not know are left out."""
+    """How one dataset is read for a policy: skips observations it does not use."""
     wanted, features = policy.input_features | policy.output_features, part.meta.info.features
     unread = [
         key
@@ -176,12 +177,12 @@ def part_reading(part: Part, policy: PolicyConfig, reading: Reading) -> Reading:
 
 
 def wish_of(config: TrainConfig) -> CacheWish:
-    """What a run asks of the cache; batches that are read ahead need memory too."""
+    """Cache settings of a run; prefetched batches need memory too."""
     return wish_from(config.cache, int(max_ram_of(config) * (1 - RAM_SHARE)))
 
 
 def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
-    """Frame offsets by key, as the policy's windows say."""
+    """Frame offsets of the policy's windows, by key."""
     windows = dict.fromkeys(policy.output_features, policy.action_offsets)
     if policy.observation_offsets is not None:
         windows |= dict.fromkeys(policy.recorded_features, policy.observation_offsets)
@@ -189,21 +190,21 @@ def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
 
 
 def joined(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixture:
-    """One dataset as it is, several as a mixture."""
+    """A single dataset, or a mixture of several."""
     if len(datasets) == 1:
         return datasets[0]
     return Mixture(datasets, [*policy.recorded_features, *policy.output_features])
 
 
 def parts_of(source: Dataset | Mixture) -> list[Dataset]:
-    """The datasets that samples come from."""
+    """The datasets of a source."""
     return source.parts if isinstance(source, Mixture) else [source]
 
 
 def orders_of(
     found: Sequence[Checked], opened: Sequence[OpenedPart], policy: PolicyConfig, seed: int
 ) -> list[SampleOrder]:
-    """The order of each dataset's samples; those that are bad are not among them."""
+    """The sample order of each dataset, without bad samples."""
     seeds = (
         [seed] if len(opened) == 1 else [derive_seed(seed, "part", n) for n in range(len(opened))]
     )
@@ -221,7 +222,7 @@ def orders_of(
 def mixed(
     orders: Sequence[SampleOrder], opened: Sequence[OpenedPart], seed: int
 ) -> SampleOrder | MixedOrder:
-    """The order of all samples: of one dataset as it is, of several by weight."""
+    """The order of all samples; several datasets are mixed by weight."""
     if len(orders) == 1:
         return orders[0]
     first_rows = np.cumsum([0, *(len(each.training) for each in opened)])
@@ -229,14 +230,14 @@ def mixed(
 
 
 def stats_of(opened: Sequence[OpenedPart]) -> Stats:
-    """Statistics of all datasets together; held-out episodes have no part in them."""
+    """Statistics of all datasets together, without held-out episodes."""
     with progress_bar("computing statistics") as on_progress:
         each = [complete_stats(one.training, not one.part.is_whole, on_progress) for one in opened]
     return each[0] if len(each) == 1 else aggregate_stats(each)
 
 
 def scaling_stats(config: TrainConfig, stats: Stats) -> Stats:
-    """Statistics to scale by: cameras have ImageNet's mean and deviation where asked."""
+    """Statistics for normalization; ImageNet's mean and std for cameras if configured."""
     assert config.policy is not None
     if not config.dataset.use_imagenet_stats:
         return stats

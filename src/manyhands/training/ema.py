@@ -1,10 +1,9 @@
 """The exponential moving average of a network's weights.
 
-Update n, counted from one, leaves `average = d * average + (1 - d) * weights`, where d depends on n
-alone: a resumed run needs the average and nothing else. Every rank averages the weights it holds.
-Buffers, and parameters that are not trained, have no average; theirs is the present value. An
-update that left the weights as they were, because its gradients were not finite, leaves the average
-as it was too.
+Step n, counted from one, sets `average = d * average + (1 - d) * weights`, where d depends on n
+alone: a resumed run needs only the average. Every rank averages the weights it holds. Buffers and
+frozen parameters are not averaged. A step that is skipped because of non-finite gradients does not
+change the average either.
 """
 
 import math
@@ -18,58 +17,58 @@ from manyhands.config.ema import EmaConfig
 from manyhands.parallel.shards import held_part
 
 Weights = Mapping[str, Callable[[], AbstractContextManager[None]]]
-"""Which weights a network can have for a while, by the ending of what is named after them."""
+"""Context managers that swap weights into a network, by the suffix of their names."""
 
 LIVE: Weights = {"": nullcontext}
-"""Those that are trained, and no others."""
+"""The live weights only."""
 
 
 class Ema:
-    """Follows the weights of a network, and takes their place where asked."""
+    """Averages the weights of a network, and can replace them temporarily."""
 
     def __init__(self, config: EmaConfig, network: nn.Module) -> None:
         self._config = config
         self._trained = [weight for weight in network.parameters() if weight.requires_grad]
         self._average = [weight.detach().clone() for weight in self._held()]
-        # On the device, so that an update which is replayed there follows it.
+        # On the device, so that graph replays read it.
         self._share = torch.zeros_like(self._average[0][:1].flatten()[0])
 
     @torch.no_grad()
     def _held(self) -> list[Tensor]:
-        """The weights, or what this rank holds of them."""
+        """The weights, or the shards of this rank."""
         return [held_part(each) for each in self._trained]
 
     @property
     def weights(self) -> Weights:
-        """The network as it is, and averaged."""
+        """The live weights and the averaged weights."""
         return {**LIVE, "_ema": self.swapped_in}
 
     def prepare(self, step: int) -> None:
-        """Know which update comes next, counted from one."""
+        """Set the decay of the next step, counted from one."""
         self._share.fill_(1 - decay_at(self._config, step))
 
     @torch.no_grad()
     def follow(self, is_sound: Tensor) -> None:
-        """Take in the weights that an update left, if it was sound."""
+        """Update the average after a step, if the step was finite."""
         share = self._share * is_sound.to(self._share.device, self._share.dtype)
-        # Written as a difference, so that weights which stay have themselves as their average.
+        # As a difference, so that the average of constant weights stays exact.
         changes = torch._foreach_sub(self._held(), self._average)
         torch._foreach_mul_(changes, share)
         torch._foreach_add_(self._average, changes)
 
     @property
     def averages(self) -> list[Tensor]:
-        """The average of every weight that is trained, or what this rank holds of it."""
+        """The average of every trained weight, or the shard of this rank."""
         return self._average
 
     @torch.no_grad()
     def restart(self) -> None:
-        """Begin anew from the weights as they are."""
+        """Reset the average to the current weights."""
         torch._foreach_copy_(self._average, self._held())
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """Have the average in the network for a while; what is loaded then becomes the average."""
+        """Swap the average into the network; weights loaded inside become the average."""
         self._exchange()
         try:
             yield
@@ -78,7 +77,7 @@ class Ema:
 
     @torch.no_grad()
     def _exchange(self) -> None:
-        # Values change places and tensors do not: whoever knows where weights lie stays right.
+        # Swaps values, not tensors: pointers to weights stay valid.
         held = self._held()
         aside = [torch.empty_like(weight) for weight in held]
         for target, source in ((aside, held), (held, self._average), (self._average, aside)):
@@ -86,30 +85,30 @@ class Ema:
 
 
 class NoEma:
-    """Averages nothing."""
+    """No EMA."""
 
     weights: Weights = LIVE
     averages: Sequence[Tensor] = ()
 
     def prepare(self, step: int) -> None:
-        """Know nothing."""
+        """Do nothing."""
 
     def follow(self, is_sound: Tensor) -> None:
-        """Take in nothing."""
+        """Do nothing."""
 
     def restart(self) -> None:
-        """Begin nothing."""
+        """Do nothing."""
 
 
 def ema_of(config: EmaConfig, network: nn.Module) -> Ema | NoEma:
-    """The average that a config asks for."""
+    """Build the EMA of a config."""
     return Ema(config, network) if config.enable else NoEma()
 
 
 def decay_at(config: EmaConfig, step: int) -> float:
-    """The share of the average that stays at an update, counted from one.
+    """The decay at a step, counted from one.
 
-    The first update after `update_after_step` is still taken over as it is, as diffusers has it.
+    The first step after `update_after_step` still copies the weights, as in diffusers.
     """
     age = step - config.update_after_step - 1
     if age <= 0:

@@ -1,4 +1,4 @@
-"""How a run ended, and the exit code that says so."""
+"""How a run ended, and its exit code."""
 
 from enum import Enum
 
@@ -13,7 +13,7 @@ class Ending(Enum):
 
     @property
     def exit_code(self) -> int:
-        """What the shell sees."""
+        """The exit code of the process."""
         return EXIT_CODES[self]
 
 
@@ -21,10 +21,10 @@ EXIT_CODES = {Ending.FINISHED: 0, Ending.STOPPED: 75}
 
 
 def ending_of(exit_code: int) -> Ending:
-    """The ending that worker processes reported; raises where they failed, having said why."""
+    """The ending that worker processes reported; raises if they failed, after logging why."""
     for ending, code in EXIT_CODES.items():
         if code == exit_code:
             return ending
     if exit_code == Diverged.exit_code:
         raise Diverged("training diverged")
-    raise UserError(f"training failed with exit code {exit_code}; its own words are above")
+    raise UserError(f"training failed with exit code {exit_code}; see its output above")

@@ -1,4 +1,4 @@
-"""What a policy reads and predicts of a dataset, and what to do where names do not match."""
+"""Matches the features of a policy with those of a dataset, and suggests flags for mismatches."""
 
 import json
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ USUAL_NAMES = {
     STATE: ("state", "states", "qpos", "proprio", "proprioception", "joint_positions"),
     names.ENVIRONMENT_STATE: ("environment_state", "env_state"),
 }
-"""What other tools call the features that LeRobot has names for."""
+"""Names in other tools for LeRobot's features."""
 
 Features = Mapping[str, PolicyFeature]
 
 
 def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> PolicyConfig:
-    """The policy reading the features it asks for, or all that a dataset has for it."""
+    """The policy with the features it names, or all usable features of a dataset."""
     inputs, outputs = policy_features(features)
     asked = _in_sizes_of(_wanted(policy, inputs), inputs, policy)
     predicted = _in_sizes_of(policy.output_features, outputs, policy)
@@ -47,11 +47,11 @@ def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> Poli
 
 
 def _wanted(policy: PolicyConfig, offered: Features) -> Features:
-    """What a policy reads of a dataset; one that others trained may do without some cameras."""
+    """The inputs of a policy; a pretrained one may lack some cameras."""
     asked = policy.recorded_features
     lacking = [name for name in asked if name not in offered and policy.may_lack(name)]
     has_one = any(name in offered and policy.may_lack(name) for name in asked)
-    # A camera under another name is more likely to be a missing one than to be of no use.
+    # A camera under another name is probably the missing one.
     strangers = [
         name
         for name, feature in offered.items()
@@ -63,7 +63,7 @@ def _wanted(policy: PolicyConfig, offered: Features) -> Features:
 
 
 def _in_sizes_of(wanted: Features, offered: Features, policy: PolicyConfig) -> Features:
-    """What a policy wants; of one that others trained, some may have a dataset's sizes."""
+    """The features of a policy; a pretrained one may adopt the sizes of a dataset."""
     if policy.pretrained_path is None:
         return wanted
     return {
@@ -73,7 +73,7 @@ def _in_sizes_of(wanted: Features, offered: Features, policy: PolicyConfig) -> F
 
 
 def _takes(policy: PolicyConfig, wanted: PolicyFeature, found: PolicyFeature | None) -> bool:
-    """Whether a policy's weights do not mind that a feature has another size."""
+    """Whether the weights of a policy accept another size of a feature."""
     if policy.takes_any_image_size and _is_other_size(wanted, found):
         return True
     if found is None or not policy.takes_any_vector_size or wanted.type is not found.type:
@@ -82,20 +82,20 @@ def _takes(policy: PolicyConfig, wanted: PolicyFeature, found: PolicyFeature | N
 
 
 def _is_other_size(wanted: PolicyFeature, found: PolicyFeature | None) -> bool:
-    """Whether two features are cameras that differ in nothing but height and width."""
+    """Whether two features are cameras that differ only in height and width."""
     if found is None or found.type is not FeatureType.VISUAL or wanted.type is not found.type:
         return False
     return found.shape[0] == wanted.shape[0] and found.shape != wanted.shape
 
 
 def _source(policy: PolicyConfig, flag: str) -> str:
-    """Where a policy's wishes come from."""
+    """The flag that defines the features of a policy."""
     path = policy.pretrained_path
     return f"--policy.{flag}" if path is None else f"--policy.path={path}"
 
 
 def _misfits(verb: str, wanted: Features, offered: Features, source: str) -> list[str]:
-    """What a policy needs and a dataset has not, or has otherwise."""
+    """Features that a policy needs and a dataset lacks, or has with another shape."""
     return [
         f"the policy {verb} {name}, {_told(feature)} ({source}); the dataset has "
         + (f"it as {_told(offered[name])}" if name in offered else ", ".join(offered))
@@ -109,25 +109,26 @@ def _told(feature: PolicyFeature) -> str:
 
 
 def _remedies(asked: Features, inputs: Features, policy: PolicyConfig) -> list[str]:
-    """What may help, as flags."""
+    """Flags that may fix a mismatch."""
     told = []
     proposal = _stand_ins(asked, inputs)
     if proposal:
-        told.append(f"perhaps {rename_flag(proposal)}")
+        told.append(f"Try {rename_flag(proposal)}")
     sizes = {
         tuple(feature.shape[1:])
         for name, feature in asked.items()
         if _is_other_size(feature, inputs.get(name))
     }
     if len(sizes) == 1:
-        told.append(f"perhaps --dataset.image_size='{list(*sizes)}'")
+        told.append(f"Try --dataset.image_size='{list(*sizes)}'")
     if not told and policy.pretrained_path is not None:
-        told.append(f"weights made for another robot do not fit; --policy.type={policy.type} anew")
+        scratch = f"Train from scratch: --policy.type={policy.type}"
+        told.append(f"weights for another robot do not fit. {scratch}")
     return told
 
 
 def _stand_ins(asked: Features, inputs: Features) -> dict[str, str]:
-    """Features of a dataset, not asked for, that may be those which are asked for and missing."""
+    """Unused features of a dataset that may replace missing ones."""
     free = {name: feature for name, feature in inputs.items() if name not in asked}
     proposal: dict[str, str] = {}
     for name, wanted in asked.items():
@@ -143,7 +144,7 @@ def _stand_ins(asked: Features, inputs: Features) -> dict[str, str]:
 
 
 def unread_cameras(policy: PolicyConfig, features: Mapping[str, Feature]) -> list[str]:
-    """What to tell about cameras that nobody reads."""
+    """Notes on cameras that the policy does not use."""
     unread = {
         name: feature
         for name, feature in features.items()
@@ -151,15 +152,15 @@ def unread_cameras(policy: PolicyConfig, features: Mapping[str, Feature]) -> lis
     }
     foreign = [name for name in unread if not name.startswith(names.OBSERVATION)]
     depth = [name for name, feature in unread.items() if feature.is_depth]
-    notes = [f"NOTE: depth is not read: {', '.join(depth)}"] if depth else []
+    notes = [f"NOTE: depth cameras not used: {', '.join(depth)}"] if depth else []
     if foreign:
         flag = rename_flag({name: CAMERAS + name for name in foreign})
-        notes.append(f"NOTE: not read by their names: {', '.join(foreign)}; use them with {flag}")
+        notes.append(f"NOTE: cameras not used: {', '.join(foreign)}. To use them: {flag}")
     return notes
 
 
 def proposed_names(features: Mapping[str, Feature]) -> dict[str, str]:
-    """How features would be renamed to what LeRobot calls them, as far as names tell."""
+    """Proposed renames to LeRobot's names, as far as names match."""
     proposal = {}
     for name, feature in features.items():
         last = name.split(".")[-1].lower()
@@ -180,5 +181,5 @@ def _nothing_to_learn(features: Mapping[str, Feature]) -> str:
     own = [name for name in features if name not in names.RESERVED_FEATURES]
     lacking = "no feature `action`" if names.ACTION not in own else "nothing named `observation.*`"
     proposal = proposed_names({name: features[name] for name in own})
-    remedy = f"rename what it has: {rename_flag(proposal)}" if proposal else "record them"
+    remedy = f"Rename its features: {rename_flag(proposal)}" if proposal else "Record them"
     return f"the dataset has {lacking}; it has {', '.join(own)}\n{remedy}"

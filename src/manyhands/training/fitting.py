@@ -1,7 +1,7 @@
-"""How many samples a process can take at a time, found by trying.
+"""Batch size search: halves the micro-batch until it fits.
 
-Every try is made by a learner of its own that is thrown away: nothing of it is left in the run that
-follows. Ranks try by themselves, so that one which fails keeps no other waiting.
+Every trial uses a temporary learner, so that the run itself is not affected. Ranks try without
+communication, so that a failing rank does not block the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from manyhands.training.room import is_out_of_memory, shortage
 from manyhands.types import Batch
 
 NUM_TRIED = 2
-"""Updates of a try: what optimizers remember takes its room from the second on."""
+"""Steps of a trial: optimizer state is allocated from the second one on."""
 
 MakeLearner = Callable[[Share], Learner]
 
@@ -24,29 +24,29 @@ MakeLearner = Callable[[Share], Learner]
 def fitting_share(
     share: Share, make_learner: MakeLearner, batches: Iterator[Batch], world: World
 ) -> tuple[Share, list[str]]:
-    """Collective. A share in as many micro-batches as it takes to fit, and what is said of it.
+    """Collective. Split the local batch into micro-batches that fit; return it with notes to log.
 
-    The samples of an update stay the same; each try halves what is taken at a time.
+    The effective batch stays the same; each trial halves the micro-batch.
     """
     batch, failed = next(batches), list[str]()
     while world.any(not fits(make_learner, share, batch, world)):
         failed.append(str(share.most_per_part))
         share = halved(share, world)
-    told = f", after {', '.join(failed)} did not" if failed else ""
-    return share, [f"Batch size search: {share.most_per_part} samples at a time fit{told}"]
+    told = f" ({', '.join(failed)} did not)" if failed else ""
+    return share, [f"Batch size search: micro-batches of {share.most_per_part} samples fit{told}"]
 
 
 def halved(share: Share, world: World) -> Share:
-    """The same samples with half as many at a time; no rank is left without any."""
+    """The same local batch with half the micro-batch; no rank is left without samples."""
     if share.num_parts == share.least_per_rank:
-        raise UserError(shortage(share, world, "--find_batch_size found nothing that fits"))
+        raise UserError(shortage(share, world, "--find_batch_size found no batch size that fits"))
     size = -(-share.most_per_part // 2)
     num_parts = min(-(-share.most_per_rank // size), share.least_per_rank)
     return replace(share, num_parts=num_parts)
 
 
 def fits(make_learner: MakeLearner, share: Share, batch: Batch, world: World) -> bool:
-    """Whether this rank has room for updates."""
+    """Whether steps fit into the memory of this rank."""
     with apart():
         outcome = _tried(make_learner(share), batch)
     world.let_go()

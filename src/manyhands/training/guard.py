@@ -1,7 +1,7 @@
-"""Updates that came out not finite: noticed, explained, and answered as --on_nonfinite asks.
+"""Detects steps with NaN or Inf, explains them, and handles them per --on_nonfinite.
 
-Such an update has changed nothing: the device itself saw to that. That it happened stays on the
-device until updates are judged, some at a time, so that nobody waits for it.
+Such a step changes nothing: the device skips it. The flag stays on the device until several steps
+are checked together, so that the host does not synchronize at every step.
 """
 
 import math
@@ -19,25 +19,25 @@ from manyhands.training.learner import Learner
 from manyhands.training.update import Measures
 
 MAX_IN_A_ROW = 100
-"""Bad updates one after the other that --on_nonfinite=skip bears."""
+"""Consecutive non-finite steps that --on_nonfinite=skip tolerates."""
 MAX_RETURNS = 3
-"""How often --on_nonfinite=rollback returns to one and the same checkpoint."""
+"""How often --on_nonfinite=rollback returns to the same checkpoint."""
 ADVICE = (
-    f"The last checkpoint is sound; {INCIDENTS} in the run directory lists the samples. Mend what "
-    "is not finite in them, leave them out by --dataset.exclude_episodes, or pass over them by "
-    "--on_nonfinite=skip; if all are sound, try a smaller --optimizer.lr"
+    f"The last checkpoint is intact; {INCIDENTS} in the run directory lists the samples. Fix their "
+    "values, exclude them with --dataset.exclude_episodes, or skip them with --on_nonfinite=skip. "
+    "If the data is fine, try a smaller --optimizer.lr"
 )
 
 
 class Noted(NamedTuple):
-    """An update that was not judged yet."""
+    """A step that was not checked yet."""
 
     before: Position
     result: Measures
 
 
 class Guard:
-    """Judges updates, the same on every rank."""
+    """Checks steps for NaN and Inf, identically on every rank."""
 
     def __init__(
         self,
@@ -56,39 +56,39 @@ class Guard:
         self._returns: Counter[int] = Counter()
 
     def note(self, before: Position, result: Measures) -> None:
-        """Remember an update that was made at a position."""
+        """Add a step to those to check."""
         self._noted.append(Noted(before, result))
 
     def must_return(self, learner: Learner, saving: bool) -> bool:
-        """Collective. Judge the updates so far, and the weights where they are about to be saved.
+        """Collective. Check the steps so far, and the weights before they are saved.
 
-        Whether the run has to go back to its last checkpoint; ends it where no answer helps.
+        Returns whether to roll back to the last checkpoint; raises Diverged if training must end.
         """
         told = [self._explained(each) for each in self._bad_ones()]
         is_hopeless = self._num_in_a_row >= MAX_IN_A_ROW
         if saving and not told and not self._is_finite(learner):
-            told, is_hopeless = ["weights are not finite, although all gradients were"], True
+            told, is_hopeless = ["weights are NaN or Inf, although all gradients were finite"], True
         if told and (self._answer == "stop" or (self._answer == "skip" and is_hopeless)):
             raise Diverged(f"training diverged: {told[-1]}\n{ADVICE}")
         return bool(told) and self._answer == "rollback"
 
     def note_return(self, step: int) -> None:
-        """Begin anew from a checkpoint; ends the run if that has not helped often enough."""
+        """Count a rollback to a checkpoint; ends the run after too many."""
         self._returns[step] += 1
         if self._returns[step] > MAX_RETURNS:
             raise Diverged(
-                f"training diverged: it went back to step {step} {MAX_RETURNS} times, and updates "
-                f"still come out not finite\n{ADVICE}"
+                f"training diverged: still NaN or Inf after {MAX_RETURNS} rollbacks to step {step}"
+                f"\n{ADVICE}"
             )
         self._num_skipped = self._num_in_a_row = 0
 
     def lap(self) -> dict[str, float]:
-        """How many updates of the lap were skipped; starts the next lap."""
+        """The number of skipped steps of the lap; starts the next lap."""
         num_skipped, self._num_skipped = self._num_skipped, 0
         return {"num_skipped": num_skipped}
 
     def _bad_ones(self) -> list[Noted]:
-        """Collective. Updates since the last judgment that some rank found bad."""
+        """Collective. Steps since the last check that are non-finite on any rank."""
         noted, self._noted = self._noted, []
         if not noted:
             return []
@@ -105,7 +105,7 @@ class Guard:
         return math.isfinite(largest.item())
 
     def _explained(self, bad: Noted) -> str:
-        """Collective. What is known of a bad update, written down and told."""
+        """Collective. Log and record a non-finite step with its samples."""
         loss = sum(self._world.gather(bad.result.terms["loss"].item()))
         norm = bad.result.grad_norm.item()
         evidence = self._investigation.of_update(bad.before.samples)
@@ -113,15 +113,15 @@ class Guard:
         facts = {"loss": _number(loss), "grad_norm": _number(norm), **_facts_of(evidence)}
         self._journal.record_incident(step, facts | {"position": bad.before.samples})
         told = (
-            f"update {step} is not finite (loss {loss:.4g}, gradient {norm:.4g}) and changed "
-            f"nothing; {told_of(evidence)}"
+            f"step {step}: NaN or Inf (loss {loss:.4g}, gradient norm {norm:.4g}), weights "
+            f"unchanged; {told_of(evidence)}"
         )
         self._journal.say(f"WARNING: {told}")
         return told
 
 
 def _facts_of(evidence: Evidence) -> dict[str, Any]:
-    """All samples are listed only where none is to blame."""
+    """The non-finite samples, or all rows where every sample is finite."""
     samples = [
         {name: value for name, value in each._asdict().items() if value is not None}
         for each in evidence.culprits
@@ -130,5 +130,5 @@ def _facts_of(evidence: Evidence) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """A number that JSON knows."""
+    """The value, or None where JSON cannot represent it."""
     return value if math.isfinite(value) else None

@@ -1,7 +1,7 @@
 """Random numbers of Python's and NumPy's global generators, as a function of the step.
 
-Policies of this package draw from neither; those of others may. Seeding both takes about 50
-microseconds, which only runs of such policies spend.
+Policies of this package draw from neither; third-party policies may. Seeding both takes about 50
+microseconds, which only runs of third-party policies need.
 """
 
 import random
@@ -12,7 +12,7 @@ from manyhands.policies.networks import OWN
 
 
 def may_draw_on_host(policy_type: str) -> bool:
-    """Whether a policy may draw from global generators: one of another package may."""
+    """Whether a policy may draw from global generators: only third-party policies do."""
     return policy_type not in OWN
 
 

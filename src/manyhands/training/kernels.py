@@ -1,4 +1,4 @@
-"""How the device computes, for the time of a run."""
+"""Kernel selection for the duration of a run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ from manyhands.data.location import shared_home
 from manyhands.launch.environment import keep_compiled
 
 COMPILED = "compiled"
-"""Folder of compiled kernels among the files that runs of a machine share."""
+"""Folder of compiled kernels, which all runs of a machine use."""
 
 
 @contextmanager
 def chosen_kernels(deterministic: bool) -> Iterator[None]:
-    """Fast kernels, or only those that give the same bits every time; put back at the end."""
-    # Before anything else: the first optimizer that is made settles where compiled ones are kept.
+    """Select fast or deterministic kernels; restore the settings at the end."""
+    # Before anything else: the first optimizer fixes the folder of compiled kernels.
     keep_compiled(shared_home() / COMPILED)
     precision = torch.get_float32_matmul_precision()
     benchmark, strict = cudnn.benchmark, cudnn.deterministic
@@ -25,8 +25,8 @@ def chosen_kernels(deterministic: bool) -> Iterator[None]:
     # Not by trying them all: that takes seconds, and cuDNN knows as well which is fastest.
     cudnn.benchmark, cudnn.deterministic = False, deterministic
     if deterministic or algorithms:
-        # An operation that has only one way to compute is warned about, not refused. To say so
-        # imports torch's compiler, which takes a second.
+        # Operations without a deterministic kernel warn instead of failing. The call imports
+        # torch's compiler, which takes a second.
         torch.use_deterministic_algorithms(deterministic, warn_only=True)
     _allow_fused_attention(not deterministic)
     try:
@@ -40,7 +40,7 @@ def chosen_kernels(deterministic: bool) -> Iterator[None]:
 
 
 def _allow_fused_attention(allowed: bool) -> None:
-    """Fused kernels of attention add gradients up in any order, and are not sorry when warned."""
+    """Fused attention sums gradients in any order, also in deterministic mode."""
     cuda.enable_flash_sdp(allowed)
     cuda.enable_mem_efficient_sdp(allowed)
     cuda.enable_cudnn_sdp(allowed)

@@ -1,7 +1,7 @@
-"""One optimizer update, exact over any number of ranks.
+"""One training step, exact over any number of ranks.
 
 The loss is the mean over the valid entries of the global batch: entries are counted over all ranks
-before the forward pass, and each rank adds its part. Random draws are a function of the step and of
+before the forward pass, and each rank adds its sum. Random draws are a function of the step and of
 the sample's position in the global batch, so that a sample gets the same noise on any rank.
 """
 
@@ -42,7 +42,7 @@ from manyhands.types import Batch, Engine, Network
 
 
 class Learner:
-    """A policy and all that changes its weights."""
+    """A policy with its optimizer, schedule, EMA and engine."""
 
     def __init__(
         self,
@@ -81,20 +81,20 @@ class Learner:
 
     @property
     def lr(self) -> float:
-        """The learning rate of the update that was made last."""
+        """The learning rate of the last step."""
         return self._schedule.current[0]
 
     def update(self, batch: Batch, step: int) -> Measures:
-        """Make one optimizer update; return device tensors, read none of them."""
+        """Run one training step; return device tensors without synchronization."""
         self.begin_step(step)
-        # A recorded update has inputs of one shape, on all ranks alike.
+        # A captured step needs inputs of one shape, the same on all ranks.
         batch = self.policy.tokenized(batch, at_full_length=self.policy.device.type == "cuda")
         tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor)}
         inputs = Inputs(tensors, self._keys(step))
         return self._step(inputs, self.config.num_steps - step - 1)
 
     def begin_step(self, step: int) -> None:
-        """Set the learning rates, the share of the average and the seeds of a step."""
+        """Set the learning rates, the EMA decay and the seeds of a step."""
         self._schedule.apply(step)
         self.ema.prepare(step + 1)
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step, self.share.rank))
@@ -102,15 +102,15 @@ class Learner:
             seed_host(derive_seed(self.config.seed, "host", step, self.share.rank))
 
     def _compute(self, given: Inputs) -> Measures:
-        """What the device does in an update; the host does not look at any value."""
+        """The device work of a step; the host reads no value."""
         batch = self._prepared(given)
         counts = self._global_counts(batch["inputs"])
         self._buffers.keep()
         measured: list[dict[str, Tensor]] = []
         for part in self._engine.micro_batches(batch):
             loss, means = loss_of(self._network(part["inputs"], part["draws"]), counts)
-            # DDP averages gradients over ranks; the gradient of the global mean is their sum. That
-            # of a loss which is not finite may be finite: times zero, the loss spoils it for all.
+            # DDP averages gradients over ranks; the gradient of the global mean is their sum. A
+            # non-finite loss may have finite gradients: times zero, it makes them NaN for all.
             self._engine.backward(loss * (self.share.num_ranks + 0 * loss.detach()))
             measured.append({"loss": loss.detach(), **means})
         if not self._all_take_part:
@@ -126,7 +126,7 @@ class Learner:
         return Measures(terms, grad_norm, ~is_fine)
 
     def _changed(self) -> Tensors:
-        """Every tensor that an update changes."""
+        """Every tensor that a step changes."""
         others = (*self._buffers.tensors, *self.ema.averages, *self._engine.changed)
         return {**tensors_of(self.optimizer), **dict(enumerate(others))}
 
@@ -136,7 +136,7 @@ class Learner:
         return dict(zip(counts, totals.unbind(), strict=True))
 
     def _prepared(self, given: Inputs) -> Batch:
-        """What the network reads: this rank's samples, augmented and normalized, and its draws."""
+        """The network inputs: this rank's samples, augmented and normalized, and its draws."""
         seen = self._augmentation(given.batch, self._augmentation_draws(given.keys))
         return {"inputs": self.policy.prepare(seen), "draws": self._draws(given.keys)}
 
@@ -159,37 +159,37 @@ class Learner:
         return CounterSource(key, torch.arange(own.start, own.stop, device=key.device))
 
     def _keys(self, step: int) -> TensorsByName:
-        """The keys of a step's draws by stream, on their way to the device."""
+        """The keys of a step's draws by stream, copied to the device asynchronously."""
         keys = {name: derive_key(self.config.seed, name, step) for name in ("draws", "augment")}
         return {name: sent(key, self.policy.device) for name, key in keys.items()}
 
     @property
     def mode(self) -> str:
-        """How updates are carried out at present."""
+        """The current step mode."""
         return self._step.mode
 
     def close(self) -> None:
-        """End what works in the background."""
+        """Stop background work."""
         self._step.close()
 
     def news(self) -> list[str]:
-        """What must be said of how updates are carried out, since this was asked last."""
+        """Messages about the step mode since the last call."""
         news = self._news.copy()
         self._news.clear()
         return news
 
     def largest_weight(self) -> Tensor:
-        """The largest of the weights that this rank holds, on the device; of NaN it is NaN."""
+        """The largest absolute weight of this rank, on the device; NaN if any is NaN."""
         weights = [held_part(each.detach()) for each in self.policy.network.parameters()]
         return get_total_norm([each for each in weights if each.numel() > 0], torch.inf)
 
     def snapshot(self, position: Position) -> Snapshot:
-        """Collective. Everything this learner needs to go on from a position."""
+        """Collective. Everything this learner needs to resume from a position."""
         state = self._training_state(position)
         return Snapshot(self.memory.policies(), state, self.memory.parts())
 
     def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None:
-        """Write the policy with the weights of a snapshot; without any, what else there is."""
+        """Write the policy with the weights of a snapshot; with None all other files."""
         self.policy.save(folder, weights or {})
 
     def _training_state(self, position: Position) -> TrainingState:
@@ -208,7 +208,7 @@ class Learner:
         )
 
     def load_training_state(self, state: TrainingState, shards: Shards | None = None) -> list[str]:
-        """Go on from a saved state, with this run's hyper-parameters; return what must be said."""
+        """Load a saved state, with this run's hyper-parameters; return warnings to log."""
         self.memory.load_optimizer(state.optimizer, shards)
         self._step.release()
         self._engine.load_scaler_state(state.scaler)
@@ -216,13 +216,13 @@ class Learner:
         if before in (0, now):
             return []
         return [
-            f"WARNING: updates of the checkpoint had {before} samples, from here on they have "
-            f"{now}; data goes on where it stood, learning rates and steps are as the flags say"
+            f"WARNING: the effective batch changed from {before} to {now} samples; data continues "
+            "at its position, learning rates and steps follow the flags"
         ]
 
 
 def refuse_idle(network: nn.Module) -> None:
-    """Refuse parameters that a backward pass left without a gradient, by their names."""
+    """Reject trainable parameters without a gradient; the error names them."""
     idle = [
         name
         for name, weight in network.named_parameters()
@@ -230,18 +230,18 @@ def refuse_idle(network: nn.Module) -> None:
     ]
     if idle:
         raise UserError(
-            f"the policy trains parameters that its loss does not depend on: {', '.join(idle)}; "
-            "no process would agree with others about them. Use them in the network's forward "
-            "pass, or call requires_grad_(False) on them"
+            f"the loss does not depend on these trainable parameters: {', '.join(idle)}. Ranks "
+            "cannot keep them in sync. Use them in the network's forward pass, or call "
+            "requires_grad_(False) on them"
         )
 
 
 def sent(value: Tensor, device: torch.device) -> Tensor:
-    """A tensor on its way to a device, which nobody waits for."""
-    # Only a copy out of pinned memory goes on by itself.
+    """Copy a tensor to a device asynchronously."""
+    # Only copies from pinned memory are asynchronous.
     return value.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else value
 
 
 def sum_of(measured: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The measures of all micro-batches together."""
+    """The sum of the measures of all micro-batches."""
     return {name: torch.stack([part[name] for part in measured]).sum() for name in measured[0]}

@@ -1,7 +1,7 @@
 """The training loop: when things happen. How they happen lives in the modules it calls.
 
-One step is: data, update, judge, log, validate, save. A checkpoint taken after step N followed by a
-resume continues exactly as if the run had never stopped.
+One iteration is: data, step, NaN check, log, validate, save. A run resumed from the checkpoint of
+step N continues exactly as if it had never stopped.
 """
 
 from manyhands.training.ending import Ending
@@ -12,7 +12,7 @@ from manyhands.training.validate import HELD_OUT_LOSS
 
 
 def train(run: Run) -> Ending:
-    """Train from where the run stands until its last step, or until asked to stop."""
+    """Train from the current position to the last step, or until a stop request."""
     catch_up(run)
     position = run.start
     batches = run.stream.starting_at(position.samples)
@@ -33,7 +33,7 @@ def train(run: Run) -> Ending:
             run.audit.note(position.step, batch)
             run.journal.advance(position.step)
             held_out = run.validator.losses_after(position.step)
-            # A request that cut the measurement short stops the run here: a resume measures again.
+            # A stop request during validation stops the run here: a resumed run validates again.
             stopping = run.stop_poll.after_step(must_ask=run.due.validate(position.step))
             saving = run.due.save(position.step, stopping)
             judging = run.due.judge(position.step, stopping)
@@ -53,7 +53,7 @@ def train(run: Run) -> Ending:
 
 
 def catch_up(run: Run) -> None:
-    """Measure what was due where a run goes on, if a request to stop cut that short."""
+    """Run the validation of the resumed step, if a stop request interrupted it."""
     step = run.start.step
     if run.due.validate(step) and run.world.any(run.journal.lacks(step, HELD_OUT_LOSS)):
         run.journal.amend(run.validator.losses_after(step))

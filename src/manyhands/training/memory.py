@@ -1,7 +1,7 @@
-"""All that training has taught a learner: taken out, and put back.
+"""Copies and restores weights, EMA and optimizer state of a learner.
 
-Whole tensors go by the main rank; shards are saved by the ranks that hold them, and read back by
-any number of ranks.
+The main rank saves full tensors; each rank saves its shards, and any number of ranks can read them
+back.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ from manyhands.training.optim import portable_groups, restore_state
 
 
 class Memory:
-    """The weights of a network, their average, and what an optimizer remembers of them."""
+    """The weights of a network, their EMA, and the optimizer state."""
 
     def __init__(
         self, network: nn.Module, optimizer: Optimizer, ema: Ema | NoEma, world: World
@@ -39,9 +39,9 @@ class Memory:
         self._copies: defaultdict[Hashable, HostCopies] = defaultdict(HostCopies)
 
     def policies(self) -> dict[str, dict[str, Tensor] | None]:
-        """Collective. Copies of whole weights by the folder they go to; None where not asked for.
+        """Collective. Copies of full weights by target folder; None where only shards are saved.
 
-        Only the main rank gets them. Like all copies made here they hold until the next are made.
+        Only the main rank gets them. All copies stay valid until the next ones are made.
         """
         found: dict[str, dict[str, Tensor] | None] = {}
         for ending, weights in self._ema.weights.items():
@@ -54,7 +54,7 @@ class Memory:
         return found
 
     def optimizer_state(self, rates: Iterable[float]) -> dict[str, Any]:
-        """Collective. A copy of the optimizer's state, without its tensors if shards have them."""
+        """Collective. A copy of the optimizer state, without its tensors if shards have them."""
         groups = portable_groups(self._optimizer, rates)
         if self._strategy.saves_shards:
             return {"state": {}, "param_groups": groups}
@@ -63,7 +63,7 @@ class Memory:
         return {"state": state, "param_groups": groups}
 
     def parts(self) -> dict[str, Part]:
-        """Copies of what this rank has to save; nothing where the main rank saves all."""
+        """Copies of the shards of this rank; empty if the main rank saves full tensors."""
         if not self._strategy.saves_shards:
             return {}
         parts: dict[str, Part] = {}
@@ -78,12 +78,12 @@ class Memory:
         return gathered(values, self._is_main, self._copies[group])
 
     def load_policy(self, folder: Path, shards: Shards | None) -> None:
-        """Take saved weights; their average starts from them."""
+        """Load saved weights; the EMA starts from them."""
         self._load_weights(folder, shards)
         self._ema.restart()
 
     def load_average(self, folder: Path, shards: Shards | None) -> None:
-        """Take the average of the weights from a policy that has it as its own weights."""
+        """Load the EMA from the weights of a saved policy."""
         with self._ema.weights["_ema"]():
             self._load_weights(folder, shards)
 
@@ -94,7 +94,7 @@ class Memory:
             shards.read_into(named_in(folder.name, self._network))
 
     def load_optimizer(self, saved: dict[str, Any], shards: Shards | None) -> None:
-        """Take over what an optimizer remembers; hyper-parameters stay as they are."""
+        """Load optimizer state; hyper-parameters stay as they are."""
         if shards is not None:
             targets = self._room_for(shards)
             shards.read_into(targets)
@@ -102,7 +102,7 @@ class Memory:
         restore_state(self._optimizer, saved)
 
     def _room_for(self, shards: Shards) -> dict[str, Tensor]:
-        """Empty tensors for what shards hold of an optimizer, cut as its weights are."""
+        """Empty tensors for the optimizer state in shards, sharded like the weights."""
         weights = [weight for group in self._optimizer.param_groups for weight in group["params"]]
         room = {}
         for key, shape in shards.shapes.items():
@@ -115,5 +115,5 @@ class Memory:
 
 
 def named_in(folder: str, network: nn.Module) -> dict[str, Tensor]:
-    """What is saved of a network, by the names that it has in shards."""
+    """The saved tensors of a network, by their names in shards."""
     return {f"{folder}/{name}": value for name, value in saved_tensors(network).items()}

@@ -1,7 +1,7 @@
 """Measures of the steps since the last row, over all ranks: global means, worst timings.
 
-A request to stop ends a lap before its time. Its sums go into the checkpoint, so that the run that
-resumes logs the rows of one that never stopped.
+A stop request ends a lap early. Its sums go into the checkpoint, so that the resumed run logs the
+same rows as an uninterrupted run.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from manyhands.training.update import Measures
 
 
 class Meter:
-    """Adds update results up on the device and reads them once per lap."""
+    """Sums step results on the device and reads them once per lap."""
 
     def __init__(
         self, world: World, clock: Clock, samples_per_step: int, due: Due, step: int = 0
@@ -31,16 +31,16 @@ class Meter:
         self._num_timed = 0
         """Steps of the lap in this process; those before a resume took no time here."""
         self.unfinished: dict[str, Any] | None = None
-        """The last lap, if it ended before its time: what `resume` takes."""
+        """The last lap, if it ended early: the argument of `resume`."""
         self._names: list[str] = []
         self._sums = torch.zeros((), dtype=torch.float64)
         self._num_sound = torch.zeros((), dtype=torch.float64)
         self._lr = 0.0
 
     def note(self, result: Measures, lr: float) -> None:
-        """Take an update's result into the lap; a bad one counts for its time alone."""
+        """Add the result of a step to the lap; a non-finite one counts for its time only."""
         values = torch.stack([*result.terms.values(), result.grad_norm]).double()
-        # An overflow that a loss scaler answers leaves no gradient.
+        # An overflow that a loss scaler handles leaves no gradient.
         values = values.where(~result.is_bad & values.isfinite(), 0)
         is_first = self._num_steps == 0
         self._sums = values if is_first else self._sums + values
@@ -53,7 +53,7 @@ class Meter:
         self._step += 1
 
     def lap(self) -> dict[str, float]:
-        """Collective. Means over the lap's sound updates, NaN without any, and their speed.
+        """Collective. Means over the finite steps of the lap, NaN without any, and their speed.
 
         Starts the next lap.
         """
@@ -63,18 +63,18 @@ class Meter:
         return measures if self.unfinished is None else measures | {UNFINISHED: True}
 
     def restart(self, step: int) -> None:
-        """Forget the lap so far, and count from a step."""
+        """Discard the lap so far, and count from a step."""
         self._num_steps = self._num_timed = 0
         self._step = step
         self._clock.lap()
 
     def resume(self, unfinished: Mapping[str, Any]) -> None:
-        """Continue a lap that ended before its time, on any number of ranks."""
+        """Continue a lap that ended early, on any number of ranks."""
         sums = torch.tensor(unfinished["sums"], dtype=torch.float64, device=self._world.device)
         if len(sums) == self._world.size:
             self._sums = sums[self._world.rank]
         else:
-            # Terms add up over ranks; the gradient norm is that of all of them.
+            # Loss terms are sums over ranks; the gradient norm is already global.
             self._sums = sums.sum(0) if self._world.is_main else torch.zeros_like(sums[0])
             self._sums[-1] = sums[0, -1]
         self._num_sound = torch.full_like(self._sums[0], unfinished["num_sound"])
@@ -93,7 +93,7 @@ class Meter:
         }
 
     def _means(self) -> dict[str, float]:
-        # The gradient is that of all ranks already.
+        # The gradient norm is already global.
         means = self._sums / self._num_sound
         values = torch.cat([self._world.sum(means[:-1]), means[-1:]]).tolist()
         return dict(zip(self._names, values, strict=True))
@@ -101,7 +101,7 @@ class Meter:
     def _speed(self, num_steps: int) -> dict[str, float]:
         laps = self._world.gather(self._clock.lap())
         worst = {phase: max(lap.get(phase, 0.0) for lap in laps) for phase in laps[0]}
-        # Measuring held-out samples is no part of an update.
+        # Validation time does not count as step time.
         wall = worst.pop("wall") - worst.pop("validate", 0.0)
         return {
             "samples_per_s": num_steps * self._samples_per_step / wall,

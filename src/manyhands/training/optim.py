@@ -1,4 +1,4 @@
-"""Optimizers from their configuration, and what they remember."""
+"""Optimizers and their state, built from a config."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -13,13 +13,13 @@ from manyhands.parallel.shards import as_held, is_shard
 from manyhands.parallel.stepping import weights_of
 
 FUSED_DEVICES = {"cpu", "cuda"}
-"""Where torch updates all weights in one kernel, and skips an overflow without being asked."""
+"""Devices with fused optimizers, which also skip steps with an overflow."""
 
 
 def build_optimizer(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -> optim.Optimizer:
-    """The optimizer a config describes over a network's parameter groups."""
+    """Build the optimizer of a config for parameter groups."""
     groups = list(groups)
-    # Torch chooses well where nothing is said, and slow kernels where False is.
+    # With None torch chooses fast kernels, with False slow ones.
     settings = asdict(config) | {"fused": can_fuse(config, groups) or None}
     settings.pop("grad_clip_norm")
     match config:
@@ -29,11 +29,11 @@ def build_optimizer(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -
             return replayable(optim.Adam(groups, **settings))
         case SgdConfig():
             return replayable(with_momentum(optim.SGD(groups, **settings)))
-    raise ConfigError([f"--optimizer.type={config.type} has no implementation"])
+    raise ConfigError([f"--optimizer.type={config.type} is not implemented"])
 
 
 def can_fuse(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -> bool:
-    """Whether one kernel can update all weights."""
+    """Whether a fused optimizer can update all weights."""
     if isinstance(config, SgdConfig) and config.dampening != 0:
         return False
     weights = [weight for group in groups for weight in group["params"]]
@@ -41,14 +41,14 @@ def can_fuse(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -> bool:
 
 
 def is_replayable(optimizer: optim.Optimizer) -> bool:
-    """Whether a GPU can make steps by itself again and again, once it was told how."""
+    """Whether a CUDA graph can replay the steps of the optimizer."""
     is_fused = all(group["fused"] for group in optimizer.param_groups)
     weights = weights_of(optimizer)
     return is_fused and all(each.is_cuda and not is_shard(each) for each in weights)
 
 
 def is_plain_adam(optimizer: optim.Optimizer) -> bool:
-    """Whether it is Adam as it was published, over weights of one GPU in single precision."""
+    """Whether it is plain Adam on float32 weights of one GPU."""
     return (
         isinstance(optimizer, optim.Adam)
         and is_replayable(optimizer)
@@ -58,7 +58,7 @@ def is_plain_adam(optimizer: optim.Optimizer) -> bool:
 
 
 def replayable(optimizer: optim.Optimizer) -> optim.Optimizer:
-    """The optimizer with its learning rates on the GPU, where replayed steps find them."""
+    """The optimizer with learning rates on the GPU, where graph replays read them."""
     for group in optimizer.param_groups if is_replayable(optimizer) else ():
         group["lr"] = torch.tensor(group["lr"], device=weights_of(optimizer)[0].device)
         group |= {"capturable": True} if "capturable" in group else {}
@@ -66,9 +66,9 @@ def replayable(optimizer: optim.Optimizer) -> optim.Optimizer:
 
 
 def with_momentum(optimizer: optim.SGD) -> optim.SGD:
-    """The optimizer with momentum at zero, where fused kernels would leave it unset.
+    """The optimizer with momentum initialized to zero, where fused kernels would not.
 
-    They make room for it at the first update, and do not fill it if that one is skipped. Without
+    They allocate it at the first step, and leave it uninitialized if that step is skipped. Without
     dampening the first momentum is the gradient either way.
     """
     for group in optimizer.param_groups:
@@ -79,17 +79,14 @@ def with_momentum(optimizer: optim.SGD) -> optim.SGD:
 
 
 def portable_groups(optimizer: optim.Optimizer, rates: Iterable[float]) -> list[dict[str, Any]]:
-    """An optimizer's groups at some learning rates, in which kernels play no part.
-
-    So it is in LeRobot's files.
-    """
+    """Parameter groups with learning rates, without kernel settings, as in LeRobot's files."""
     groups = optimizer.state_dict()["param_groups"]
     plain = {"fused": None} | ({"capturable": False} if "capturable" in groups[0] else {})
     return [{**group, **plain, "lr": rate} for group, rate in zip(groups, rates, strict=True)]
 
 
 def restore_state(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
-    """Take over what an optimizer remembers; hyper-parameters stay as they are."""
+    """Load the state of an optimizer; hyper-parameters stay as they are."""
     check_fits(optimizer, saved)
     weights = weights_of(optimizer)
     state = {
@@ -103,9 +100,9 @@ def restore_state(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
 
 
 def laid_out_as(weight: Tensor, value: Any) -> Any:
-    """What an optimizer remembers of a weight, in the weight's order of memory.
+    """Optimizer state of a weight in the memory layout of the weight.
 
-    Files know one order only, and fused kernels walk through both side by side.
+    Files store one layout only, and fused kernels need both in the same layout.
     """
     if not isinstance(value, Tensor) or value.shape != weight.shape:
         return value
@@ -113,13 +110,13 @@ def laid_out_as(weight: Tensor, value: Any) -> Any:
 
 
 def check_fits(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
-    """Refuse an optimizer's saved state that belongs to another kind or to other weights."""
+    """Reject saved state of another optimizer type or of other weights."""
     settings = [
         set(group) - {"initial_lr"} for group in (optimizer.param_groups + saved["param_groups"])
     ]
     if any(names != settings[0] for names in settings):
         raise CheckpointError(
-            "the checkpoint was made with another optimizer; resume with its --optimizer.type"
+            "the checkpoint has the state of another optimizer. Resume with its --optimizer.type"
         )
     parameters = weights_of(optimizer)
     for index, values in saved["state"].items():
@@ -128,6 +125,6 @@ def check_fits(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
         )
         if not fits:
             raise CheckpointError(
-                f"the checkpoint's optimizer state {index} fits no weight of this policy: it was "
-                "saved by a run of another policy"
+                f"the checkpoint's optimizer state {index} matches no parameter of this policy: it "
+                "belongs to another policy"
             )

@@ -1,4 +1,4 @@
-"""The datasets a run reads, and which of their episodes it learns from."""
+"""The datasets of a run, and the episodes it trains on."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,25 +15,25 @@ from manyhands.lerobot_format.dataset import DatasetMeta, read_dataset_meta
 
 @dataclass(frozen=True)
 class Part:
-    """One of the datasets that a run reads."""
+    """One dataset of a run."""
 
     root: Path
     meta: DatasetMeta
     weight: float
     training: np.ndarray
-    """Episodes to learn from."""
+    """Episodes to train on."""
     held_out: np.ndarray
-    """Episodes to measure on."""
+    """Episodes for the held-out loss."""
 
     @property
     def source(self) -> Source:
-        """Everything that is read of it."""
+        """All episodes that the run reads."""
         chosen = np.concatenate([self.training, self.held_out]).tolist()
         return Source(self.root, self.meta, select_episodes(self.meta.episodes, chosen))
 
     @property
     def is_whole(self) -> bool:
-        """Whether every episode that was chosen is learned from."""
+        """Whether the run trains on every selected episode."""
         return self.held_out.size == 0
 
 
@@ -73,5 +73,5 @@ def _chosen(meta: DatasetMeta, config: DatasetConfig) -> np.ndarray:
         )
     episodes = np.setdiff1d(select_episodes(meta.episodes, config.episodes).episodes, excluded)
     if episodes.size == 0:
-        raise DatasetError("--dataset.exclude_episodes leaves no episode to learn from")
+        raise DatasetError("--dataset.exclude_episodes leaves no episode to train on")
     return episodes

@@ -1,4 +1,4 @@
-"""A run in as many processes as it should have: those a launcher started, or our own."""
+"""Runs training in all its processes: those of a launcher, or our own workers."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ from manyhands.training.restarts import Places, Start, run_with_restarts
 
 
 def train(config: TrainConfig) -> Ending:
-    """Train as a config says, in one process per GPU unless a launcher already started some."""
+    """Train with a config, in one process per GPU unless a launcher already started them."""
     try:
         with StopSignal() as stop:
             return _train(config, stop)
@@ -54,7 +54,7 @@ def train_here(
     """Train in this process, as one of the ranks."""
     method = config.dataloader_multiprocessing_context
     if method == FORKSERVER and num_loaders(config.num_workers, launcher.num_local_ranks) > 0:
-        # Imports what loader processes need while this process imports much the same.
+        # Loader processes import their modules while this process imports its own.
         start_server()
     with garbage.left_lying():
         from manyhands.training.start import run_training
@@ -80,9 +80,9 @@ def train_in_workers(
     stop: StopSignal,
     places_left: Callable[[], Places] | None = None,
 ) -> int:
-    """Run `manyhands train` once per rank of this machine; return the exit code of the whole.
+    """Run `manyhands train` once per rank of this machine; return the exit code of the run.
 
-    `places_left` says where processes can be started again; those whose GPUs compute, if not given.
+    `places_left` returns where processes can restart; by default on all GPUs that respond.
     """
     refuse_missing_ids(config.launch)
     refuse_lost_accumulation(config, launcher)
@@ -104,26 +104,26 @@ def places_of(config: TrainConfig, launcher: Launcher) -> Places:
     """Where the processes of this machine compute."""
     gpu_ids = config.launch.gpu_ids
     if gpu_ids is None and config.launch.max_restarts > 0:
-        # By their names, those that are left after an accident are still told apart.
+        # Names still identify the GPUs that remain after a failure.
         gpu_ids = [*range(_num_gpus(config, launcher))] or None
     gpus = None if gpu_ids is None else visible_gpus(gpu_ids)
     return Places(num_processes_of(config, launcher), gpus)
 
 
 def places_that_compute(first: Places) -> Places:
-    """What is left of the places that processes had."""
+    """The places whose GPUs still respond."""
     if first.gpus is None:
         return first
     gpus = gpus_that_compute(first.gpus)
     if not gpus:
         raise EnvironmentFault(
-            f"of the GPUs {', '.join(first.gpus)} none computes any more; look at nvidia-smi"
+            f"none of the GPUs {', '.join(first.gpus)} responds. Check nvidia-smi"
         )
     return Places(min(first.num_processes, len(gpus)), gpus)
 
 
 def machines_of(launch: LaunchConfig) -> Machines:
-    """Where the processes of all machines meet; the main one takes the port here and now."""
+    """The rendezvous of all machines; the main one binds the port now."""
     port, named_by = launch.main_port, "--launch.main_port"
     if port is None:
         port, named_by = port_set_by_hand(), "MASTER_PORT"
@@ -137,7 +137,7 @@ def machines_of(launch: LaunchConfig) -> Machines:
 
 
 def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
-    """Ranks on this machine: those a launcher started, those asked for, or one per GPU."""
+    """Ranks on this machine: those of a launcher, those configured, or one per GPU."""
     if launcher.started_ranks:
         return launcher.num_local_ranks
     asked = config.launch.num_processes
@@ -152,44 +152,44 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
 
 
 def refuse_other_processes(config: TrainConfig, launcher: Launcher) -> None:
-    """Refuse flags about processes that a launcher has started already."""
-    # A resumed run may have stored what it had, and our own workers get the flags of their parent.
+    """Reject launch flags where a launcher already started the processes."""
+    # A resumed run may have stored launch flags, and our workers get the flags of their parent.
     if config.resumes or launcher.is_ours:
         return
     asked = config.launch
     if asked.num_processes not in (None, launcher.num_local_ranks):
         raise EnvironmentFault(
             f"--launch.num_processes={asked.num_processes}, but the launcher started "
-            f"{launcher.num_local_ranks} processes; leave one of the two out"
+            f"{launcher.num_local_ranks} processes. Use only one of them"
         )
     for name, default in vars(LaunchConfig()).items():
         if name != "num_processes" and getattr(asked, name) != default:
             raise EnvironmentFault(
-                f"--launch.{name}={getattr(asked, name)}, but a launcher started this process; "
-                "give its own flags instead"
+                f"--launch.{name}={getattr(asked, name)}, but a launcher started this process. "
+                "Use the flags of the launcher instead"
             )
 
 
 def refuse_lost_accumulation(config: TrainConfig, launcher: Launcher) -> None:
-    """Refuse restarts with micro-batches that are not part of the config, and would not be kept."""
+    """Reject restarts with micro-batches set by the launcher, which a restart would lose."""
     if config.launch.max_restarts > 0 and launcher.accumulation is not None:
         raise EnvironmentFault(
-            f"the launcher asks for {launcher.accumulation} micro-batches per update, which "
-            "--launch.max_restarts cannot keep; use --accelerator.gradient_accumulation.steps="
-            f"{launcher.accumulation} instead"
+            f"the launcher asks for {launcher.accumulation} micro-batches per step, which "
+            "--launch.max_restarts does not preserve. Set "
+            f"--accelerator.gradient_accumulation.steps={launcher.accumulation} instead"
         )
 
 
 def refuse_missing_ids(launch: LaunchConfig) -> None:
-    """Refuse GPUs that are not among the visible ones."""
+    """Reject GPUs that are not visible."""
     num_visible = num_set_visible()
     if num_visible is None:
         return
     missing = [number for number in launch.gpu_ids or [] if number >= num_visible]
     if missing:
         raise EnvironmentFault(
-            f"--launch.gpu_ids={launch.gpu_ids} counts among the {num_visible} GPUs that "
-            f"CUDA_VISIBLE_DEVICES leaves, from 0; there is no {missing[0]}"
+            f"--launch.gpu_ids={launch.gpu_ids}: there is no GPU {missing[0]}. Number of GPUs in "
+            f"CUDA_VISIBLE_DEVICES, counted from 0: {num_visible}"
         )
 
 

@@ -1,6 +1,4 @@
-"""What is remarkable about the measures of a lap: a loss far above the recent ones, a held-out loss
-that is not a number. It is told, and changes nothing.
-"""
+"""Warns of loss spikes and of a non-finite held-out loss, without any effect on training."""
 
 import math
 from collections import deque
@@ -11,24 +9,24 @@ from manyhands.observe.console import Metrics
 from manyhands.observe.journal import Journal, SilentJournal
 
 WINDOW = 50
-"""Losses that a new one is compared with."""
+"""Recent losses that a new one is compared with."""
 MIN_HISTORY = 10
 MAX_DEVIATIONS = 6.0
 MIN_FACTOR = 2.0
-"""What is less than this many times the usual loss is no spike, however steady losses are."""
+"""A loss below this multiple of the median is no spike, however steady losses are."""
 TO_DEVIATION = 1.4826
-"""From the median distance to the median to the standard deviation of normal numbers."""
+"""Factor from the median absolute deviation to the standard deviation of a normal."""
 
 
 class Remarks:
-    """Looks at measures as they are made."""
+    """Checks metrics as they are logged."""
 
     def __init__(self, journal: Journal | SilentJournal) -> None:
         self._journal = journal
         self._losses: deque[float] = deque(maxlen=WINDOW)
 
     def on(self, step: int, measures: Metrics) -> Metrics:
-        """Marks to record with the measures after a step."""
+        """Marks to log with the metrics of a step."""
         for name, value in measures.items():
             if name.startswith("held_out") and not math.isfinite(value):
                 self._journal.say(f"WARNING: {name} is {value} after step {step}")
@@ -37,16 +35,16 @@ class Remarks:
         if not is_spike(loss, usual):
             return {}
         self._journal.say(
-            f"WARNING: the loss jumped to {loss:.4g} by step {step}; of the last {len(usual)} "
-            f"half were below {median(usual):.4g}"
+            f"WARNING: loss spike at step {step}: {loss:.4g}; median of the last {len(usual)} "
+            f"losses: {median(usual):.4g}"
         )
         return {"loss_spike": True}
 
 
 def is_spike(loss: float, recent: Iterable[float]) -> bool:
-    """Whether a loss lies far above recent ones, measured by how much those differ.
+    """Whether a loss is far above recent ones, relative to their deviation.
 
-    By ratios, as losses scatter: what has no logarithm, or is not finite, is not compared.
+    Compares logarithms; skips values without one and non-finite values.
     """
     logs = [math.log(each) for each in recent if 0 < each < math.inf]
     if len(logs) < MIN_HISTORY or not 0 < loss < math.inf:

@@ -1,7 +1,7 @@
-"""A run that is started again from its newest checkpoint when one of its processes dies.
+"""Restarts a run from its newest checkpoint when one of its processes dies.
 
-Only restarts in vain are counted: a checkpoint newer than the last start begins the count anew. So
-a run outlives any number of accidents, and a fault that comes back at once ends it.
+Only restarts without progress are counted: a checkpoint newer than the last start resets the count.
+So a run survives any number of failures, and a permanent fault ends it.
 """
 
 import sys
@@ -20,7 +20,7 @@ from manyhands.launch.outcome import INTERRUPTED, Outcome
 from manyhands.stop import StopSignal
 
 FINAL = (0, UserError.exit_code, Diverged.exit_code, Stopped.exit_code, INTERRUPTED)
-"""Exit codes that another start would not change."""
+"""Exit codes that a restart would not change."""
 MAX_PAUSE_S = 60.0
 
 
@@ -41,7 +41,7 @@ class Start:
     flags: Sequence[str] = ()
     """Added to the flags of the run."""
     restarts: Sequence[dict[str, Any]] = ()
-    """Why it is not the first, for the record of the run."""
+    """Earlier restarts and their reasons, for run.json."""
 
 
 def run_with_restarts(
@@ -51,7 +51,7 @@ def run_with_restarts(
     places_left: Callable[[], Places],
     stop: StopSignal,
 ) -> int:
-    """Run processes, and again while they die and the config allows it; the last exit code."""
+    """Run processes, restart them as the config allows; returns the last exit code."""
     restarts = Restarts(config, first)
     start = restarts.first()
     while True:
@@ -83,23 +83,23 @@ class Restarts:
         return min(MAX_PAUSE_S, 2.0 ** (self._num_in_vain - 1))
 
     def first(self) -> Start:
-        """The first start; whatever follows must find its run directory."""
+        """The first start, with the run directory that restarts use."""
         return Start(self._first, [f"--output_dir={self._run_dir}"] if self._allowed else [])
 
     def may_follow(self, outcome: Outcome) -> bool:
-        """Whether processes that ended are to be started again."""
+        """Whether to restart processes that ended."""
         if self._allowed == 0 or outcome.code in FINAL or outcome.was_asked:
             return False
         _, newest_at = self._standing()
         self._num_in_vain = 1 if newest_at > self._started_at else self._num_in_vain + 1
         if self._num_in_vain > self._allowed:
-            tell(f"given up: {self._allowed} restarts in a row brought no new checkpoint")
+            tell(f"giving up: {self._allowed} restarts in a row saved no new checkpoint")
             return False
         tell(f"restart {self._num_in_vain} of {self._allowed} in {self.pause_s:.0f} s")
         return True
 
     def next(self, outcome: Outcome, left: Places) -> Start:
-        """The start after processes ended, at the places that are left."""
+        """The next start, at the remaining places."""
         step, _ = self._standing()
         places = self._fitting(left)
         dead = outcome.deaths[0] if outcome.deaths else None
@@ -112,7 +112,7 @@ class Restarts:
                 "num_processes": places.num_processes,
             }
         )
-        tell(f"going on from step {step}; number of processes: {places.num_processes}")
+        tell(f"resuming from step {step}; number of processes: {places.num_processes}")
         self._started_at = time.time()
         flags = [f"--output_dir={self._run_dir}", f"--resume={AUTO}", *self._batch_flags]
         return Start(places, flags, self._record)
@@ -123,7 +123,7 @@ class Restarts:
         return (0, 0.0) if newest is None else (int(newest.name), saved_at(newest))
 
     def _fitting(self, left: Places) -> Places:
-        """As many of the places as the batch of the first start can be spread over."""
+        """As many places as the effective batch of the first start can be split over."""
         if left.num_processes == self._first.num_processes:
             return left
         from manyhands.training.arithmetic import share_of
@@ -139,14 +139,14 @@ class Restarts:
 
 
 def with_batch(config: TrainConfig, num_samples: int) -> TrainConfig:
-    """A config whose updates have that many samples over however many processes."""
+    """The config with a fixed effective batch, for any number of processes."""
     parts = replace(config.accelerator.gradient_accumulation, steps=1)
     accelerator = replace(config.accelerator, gradient_accumulation=parts)
     return replace(config, global_batch_size=num_samples, accelerator=accelerator)
 
 
 def batch_flags(config: TrainConfig) -> list[str]:
-    """The flags that say how large batches are."""
+    """The flags that set the batch sizes."""
     size = "null" if config.batch_size is None else config.batch_size
     parts = config.accelerator.gradient_accumulation.steps
     return [
@@ -157,5 +157,5 @@ def batch_flags(config: TrainConfig) -> list[str]:
 
 
 def tell(text: str) -> None:
-    """Say what becomes of the run."""
+    """Print a message of the launcher."""
     print(f"manyhands: {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""A run that goes back to its last checkpoint, and on with samples it has not drawn yet."""
+"""Rolls a run back to its last checkpoint; it continues with samples not drawn yet."""
 
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.checkpoints import find_checkpoint
@@ -7,7 +7,7 @@ from manyhands.training.run import Run
 
 
 def secure_return(run: Run) -> None:
-    """Collective. Save where a run starts if it may have to go back and has no checkpoint yet."""
+    """Collective. Save the start of a run that may roll back and has no checkpoint yet."""
     if run.config.on_nonfinite != "rollback":
         return
     if not run.world.share((run.run_dir / CHECKPOINTS / LAST).exists()):
@@ -15,10 +15,9 @@ def secure_return(run: Run) -> None:
 
 
 def roll_back(run: Run, position: Position) -> Position:
-    """Collective. Take back all updates since the last checkpoint, and where to go on.
+    """Collective. Undo all steps since the last checkpoint; return the position to continue at.
 
-    Samples go on from the position: those of the bad update, and of the ones before it, do not
-    come again.
+    Data continues at the current position: samples of the undone steps are not drawn again.
     """
     run.checkpoints.finish()
     folder = run.world.once(lambda: find_checkpoint(run.run_dir / CHECKPOINTS / LAST))
@@ -28,7 +27,7 @@ def roll_back(run: Run, position: Position) -> Position:
     run.journal.return_to(saved.step)
     run.audit.return_to(saved.step)
     run.journal.say(
-        f"WARNING: back from step {position.step} to the checkpoint of step {saved.step}; data "
-        f"goes on with sample {position.samples}"
+        f"WARNING: rolled back from step {position.step} to the checkpoint of step {saved.step}; "
+        f"data continues at sample {position.samples}"
     )
     return Position(saved.step, position.samples)

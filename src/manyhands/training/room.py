@@ -1,4 +1,4 @@
-"""Room for an update on its device: what is said when there is none."""
+"""Out-of-memory errors, explained with the flags that reduce memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,18 +12,18 @@ from manyhands.errors import UserError
 from manyhands.parallel.world import World
 
 SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
-"""What allocators and libraries say that do not raise an error of its own for it."""
+"""Messages of allocators and libraries without a dedicated exception."""
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error tells that memory was asked for in vain."""
+    """Whether an error is an out-of-memory error."""
     told = any(sign in str(error) for sign in SIGNS)
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or told
 
 
 @contextmanager
 def told_if_full(share: Share, world: World) -> Iterator[None]:
-    """Tell users what to change when a device has no room for an update."""
+    """Turn out-of-memory errors into a usage error with remedies."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -34,50 +34,50 @@ def told_if_full(share: Share, world: World) -> Iterator[None]:
 
 
 def shortage(share: Share, world: World, told: str) -> str:
-    """What an update needs and has, and the flags that help, the most helpful first."""
+    """The error message: memory of a step, and remedies, most effective first."""
     smaller = -(-share.most_per_part // 2)
     remedies = {
-        f"--batch_size={smaller} --global_batch_size={share.samples_per_step}, which takes fewer "
-        "samples at a time and keeps the effective batch": share.most_per_part > 1,
-        "--find_batch_size=true, which finds such a number": share.most_per_part > 1,
+        f"--batch_size={smaller} --global_batch_size={share.samples_per_step} (smaller "
+        "micro-batches, same effective batch)": share.most_per_part > 1,
+        "--find_batch_size=true (finds a size that fits)": share.most_per_part > 1,
         "--accelerator.mixed_precision=bf16": world.precision == "no",
-        "--parallelism.dp_shard=-1, which shares weights and optimizer among processes": (
+        "--parallelism.dp_shard=-1 (shards weights and optimizer state)": (
             world.size > 1 and not world.strategy.is_sharded
         ),
         "--accelerator.fsdp.cpu_offload=true": (
             world.strategy.is_sharded and not world.strategy.fsdp.cpu_offload
         ),
-        "smaller pictures by --dataset.image_size=[HEIGHT,WIDTH], fewer cameras by "
-        "--policy.input_features, or a smaller policy": True,
+        "--dataset.image_size=[HEIGHT,WIDTH] (smaller images), --policy.input_features (fewer "
+        "cameras), or a smaller policy": True,
     }
     helpful = [f"  {remedy}" for remedy, helps in remedies.items() if helps]
     return "\n".join(
         [
-            f"an update does not fit into the memory of {world.device}: {told}",
-            f"a process takes {share.most_per_part} samples at a time, {share.num_parts} "
-            f"micro-batches per update, precision {world.precision}; {memory_told(world.device)}",
-            "what helps, the most helpful first:",
+            f"out of memory in a training step on {world.device}: {told}",
+            f"micro-batches per process and step: {share.num_parts} of {share.most_per_part} "
+            f"samples; precision: {world.precision}; {memory_told(world.device)}",
+            "Remedies, most effective first:",
             *helpful,
         ]
     )
 
 
 def memory_told(device: torch.device) -> str:
-    """How much memory a device has, and how much of it was used."""
+    """Memory of a device and its use, in words."""
     if device.type != "cuda":
         memory = psutil.virtual_memory()
         own = psutil.Process().memory_info().rss
         return (
-            f"of {units.num_bytes(memory.total)} this process has {units.num_bytes(own)}, and "
-            f"{units.num_bytes(memory.available)} are free"
+            f"memory: this process uses {units.num_bytes(own)} of "
+            f"{units.num_bytes(memory.total)}, {units.num_bytes(memory.available)} free"
         )
     try:
         free, total = torch.cuda.mem_get_info(device)
     except RuntimeError:
-        # Some errors leave a GPU that answers nothing any more.
-        return "how much is free cannot be read"
+        # After some errors a GPU no longer responds.
+        return "free memory unknown"
     peak = torch.cuda.max_memory_allocated(device)
     return (
-        f"of {units.num_bytes(total)} this process had {units.num_bytes(peak)} at most, and "
-        f"{units.num_bytes(free)} are free"
+        f"memory: this process used up to {units.num_bytes(peak)} of {units.num_bytes(total)}, "
+        f"{units.num_bytes(free)} free"
     )

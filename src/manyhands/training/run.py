@@ -1,4 +1,4 @@
-"""The parts of a run, named."""
+"""The components of a run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from manyhands.types import Batch
 
 
 class Stream(Protocol):
-    """Batches of this rank from any position of the data order on."""
+    """Batches of this rank, starting at any position of the data order."""
 
     def starting_at(self, position: int) -> Iterator[Batch]: ...
 
@@ -36,12 +36,12 @@ class Run:
     config: TrainConfig
     run_dir: Path
     start: Position
-    """Where training begins: zero, or where the resumed run stood."""
+    """The start position: zero, or that of the resumed run."""
     world: World
     learner: Learner
     stream: Stream
     frames: KeptStores
-    """What this machine keeps of frames."""
+    """The frame caches of this machine."""
     validator: Validator | NoValidator
     checkpoints: CheckpointStore
     journal: Journal | SilentJournal

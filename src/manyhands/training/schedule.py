@@ -1,4 +1,4 @@
-"""Learning rates over a run, from their configuration."""
+"""Learning rate schedules, built from a config."""
 
 import math
 from collections.abc import Callable
@@ -17,21 +17,21 @@ from manyhands.config.optim import (
 from manyhands.errors import ConfigError
 
 Factor = Callable[[int], float]
-"""Multiple of the learning rate at an update, counted from zero."""
+"""Multiple of the learning rate at a step, counted from zero."""
 
 
 class Schedule:
-    """Learning rates as a function of the update alone, so that resuming needs no history."""
+    """Learning rates as a function of the step alone, so that resuming needs no history."""
 
     def __init__(self, optimizer: Optimizer, factor: Factor, scale: float = 1.0) -> None:
         self._optimizer = optimizer
         self._factor = factor
         self.current = [float(group["lr"]) for group in optimizer.param_groups]
-        """The rates that were set last."""
+        """The current rates."""
         self.base_lrs = [scale * float(group["lr"]) for group in optimizer.param_groups]
 
     def apply(self, step: int) -> None:
-        """Set the rates for the update after `step` finished ones."""
+        """Set the rates for the step after `step` finished ones."""
         self.current = self.rates(step)
         for group, rate in zip(self._optimizer.param_groups, self.current, strict=True):
             if isinstance(group["lr"], Tensor):
@@ -45,7 +45,7 @@ class Schedule:
 
 
 def schedule_factor(config: SchedulerConfig | None, num_steps: int, lr: float) -> Factor:
-    """The curve a config describes for a run of `num_steps` updates; none keeps it at one.
+    """The curve of a config for a run of `num_steps` steps; None is a constant one.
 
     `lr` is the optimizer's own learning rate, for the one curve that ends at an absolute rate.
     """
@@ -61,16 +61,16 @@ def schedule_factor(config: SchedulerConfig | None, num_steps: int, lr: float) -
         case CosineDecayWithWarmupConfig():
             return _cosine_decay(config, num_steps)
         case _:
-            raise ConfigError([f"--scheduler.type={config.type} has no implementation"])
+            raise ConfigError([f"--scheduler.type={config.type} is not implemented"])
     return _warmed_up(config.num_warmup_steps or 0, num_steps, curve)
 
 
 Curve = Callable[[float], float]
-"""Multiple of the learning rate by the share of the updates after the warm-up that are done."""
+"""Multiple of the learning rate by the fraction of steps done after the warm-up."""
 
 
 def cosine(share: float) -> float:
-    """From one to zero along half a wave, where it stays."""
+    """From one to zero along half a cosine, then zero."""
     return 0.5 * (1.0 + math.cos(math.pi * min(1.0, share)))
 
 
@@ -83,7 +83,7 @@ def polynomial(lr: float) -> Curve:
 CURVES: dict[str, Curve] = {
     "linear": lambda share: max(0.0, 1.0 - share),
     "cosine": cosine,
-    # There is one cycle, so that nothing restarts.
+    # There is one cycle, hence no restart.
     "cosine_with_restarts": cosine,
     "constant_with_warmup": lambda share: 1.0,
 }
@@ -108,7 +108,7 @@ def _cosine_decay(config: CosineDecayWithWarmupConfig, num_steps: int) -> Factor
     def factor(step: int) -> float:
         if step < num_warmup:
             return 1 + (1 / (num_warmup + 1) - 1) * (1 - step / num_warmup)
-        # The cosine counts from the first update, not from the end of the warm-up.
+        # The cosine counts from the first step, not from the end of the warm-up.
         return (1 - floor) * cosine(step / max(1, num_decay)) + floor
 
     return factor

@@ -1,4 +1,4 @@
-"""A whole run, from joining the other ranks to leaving them."""
+"""A complete run, from joining the other ranks to leaving them."""
 
 import json
 import os
@@ -33,13 +33,13 @@ from manyhands.training.run import Run
 def run_training(
     config: TrainConfig, command: Sequence[str] = (), stop: StopSignal | None = None
 ) -> Ending:
-    """Collective over the ranks a launcher started. Train as a config says.
+    """Collective over the ranks a launcher started. Train with a config.
 
-    A request to stop that comes before the first update raises Stopped.
+    A stop request before the first step raises Stopped.
     """
     stop = stop or StopSignal()
     assert config.policy is not None
-    network_maker(config.policy.type)  # One that cannot be trained is refused before anything else.
+    network_maker(config.policy.type)  # Rejects an unknown policy first.
     with (
         chosen_kernels(config.cudnn_deterministic),
         joined_world(config, stop=stop) as world,
@@ -47,7 +47,7 @@ def run_training(
     ):
         world.watch.hang_dir = run_dir / "hang"
         if config.policy.push_to_hub:
-            # Brings in all of the Hub's library, which other runs need nothing of.
+            # Imports the library of the Hub, which other runs do not need.
             from manyhands.policies.publish import check_publishing
 
             world.once(lambda: check_publishing(config))
@@ -68,7 +68,7 @@ def run_training(
 
 
 def continue_lap(run: Run) -> None:
-    """Let the rows of a run that was stopped be those of one that was not."""
+    """Continue the interrupted row of metrics, so that a stop does not change the log."""
     lap = resumed_lap(run.config)
     if lap is not None:
         run.meter.resume(lap)
@@ -76,7 +76,7 @@ def continue_lap(run: Run) -> None:
 
 
 def publish_run(run: Run) -> None:
-    """Upload the newest checkpoint; the other ranks have left and need not wait."""
+    """Upload the newest checkpoint; the other ranks have already left."""
     from manyhands.policies.publish import publish_checkpoint
 
     facts = json.loads((run.run_dir / "run.json").read_text(encoding="utf-8"))
@@ -86,14 +86,14 @@ def publish_run(run: Run) -> None:
 
 
 def farewell(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
-    """What to do with the run now."""
+    """The last line of the log: result and next command."""
     if not config.save_checkpoint:
-        return f"{ending.value}; nothing was saved, as --save_checkpoint=false asks"
+        return f"{ending.value}; nothing was saved (--save_checkpoint=false)"
     if ending is Ending.STOPPED:
         quoted = shlex.quote(str(run_dir))
         return f"stopped on request; continue with: manyhands train --resume={quoted}"
-    averaged = f" and its average in {AVERAGED} beside it" if config.ema.enable else ""
-    return f"finished; the policy is in {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
+    averaged = f" (EMA weights: {AVERAGED})" if config.ema.enable else ""
+    return f"finished; policy: {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
 
 
 def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
@@ -107,22 +107,22 @@ def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
 
 
 def fault_of_run_dir(run_dir: Path, config: TrainConfig) -> str | None:
-    """Why a run cannot live in a directory, which need not exist yet; None if it can."""
+    """Why a run cannot use a directory, which need not exist yet; None if it can."""
     nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        return f"--output_dir={run_dir} cannot be written to because of {nearest}; choose another"
-    # A run that was killed as it began may have left folders and its claim, and no more.
+        return f"--output_dir={run_dir} is not writable because of {nearest}. Choose another"
+    # A run that was killed at its start leaves only folders and its lock.
     files = {path for path in run_dir.rglob("*") if path.is_file()} - {run_dir / LOCK}
     if nearest != run_dir or not files or _is_at_home(run_dir, config):
         return None
     return (
-        f"--output_dir={run_dir} exists and holds something else; choose another, or continue the "
-        f"run in it with --resume={run_dir}"
+        f"--output_dir={run_dir} already contains a run or other files. Choose another, or resume "
+        f"the run: --resume={run_dir}"
     )
 
 
 def _is_at_home(run_dir: Path, config: TrainConfig) -> bool:
-    """Whether what a directory holds is of the run that goes on, or that starts over, in it."""
+    """Whether a directory belongs to the run that resumes or restarts in it."""
     if config.resumes:
         return Path(str(config.resume)).resolve().parent.parent == run_dir.resolve()
     return config.resume == AUTO and (run_dir / "run.json").is_file()

@@ -1,6 +1,6 @@
-"""When ranks ask each other whether to stop: about twice a second, however long a step takes.
+"""Polls all ranks for a stop request about twice a second, however long a step takes.
 
-The question is a collective, so all ranks must ask it after the same step. Each poll therefore
+A poll is a collective, so all ranks must call it after the same step. Each poll therefore
 gathers how long steps took on every rank, and all compute the next poll from the same values.
 """
 
@@ -19,7 +19,7 @@ MAX_GROWTH = 2
 
 
 class StopPoll:
-    """Asks all ranks now and then whether one of them was asked to stop."""
+    """Polls all ranks periodically for a stop request."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -28,7 +28,7 @@ class StopPoll:
         self._since = time.monotonic()
 
     def after_step(self, must_ask: bool = False) -> bool:
-        """Collective. Whether to stop after this step; False where ranks do not ask.
+        """Collective. Whether to stop after this step; False where ranks do not poll.
 
         All ranks must agree on `must_ask`.
         """
@@ -52,7 +52,7 @@ def next_interval(interval: int, step_s: float) -> int:
 
 
 def wait_for_device(device: torch.device) -> None:
-    """Wait until the device has done all steps so far.
+    """Wait until the device has finished all steps so far.
 
     The host may be many steps ahead of it, and a checkpoint has to wait for all of them.
     """

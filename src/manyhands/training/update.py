@@ -1,4 +1,4 @@
-"""One update as the device sees it: tensors in, measures out, and nothing read on the way."""
+"""Inputs and outputs of one training step on the device, without synchronization."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ TensorsByName = dict[str, Tensor]
 
 
 class Inputs(NamedTuple):
-    """All that differs from one update to the next, but learning rates and seeds."""
+    """All that differs between two steps, except learning rates and seeds."""
 
     batch: TensorsByName
     """Raw values of this rank's samples."""
@@ -24,19 +24,19 @@ class Inputs(NamedTuple):
 
     @property
     def groups(self) -> tuple[TensorsByName, ...]:
-        """The inputs by what they are for."""
+        """The inputs by purpose."""
         return self.batch, self.keys
 
 
 class Measures(NamedTuple):
-    """What an update measured, still on the device."""
+    """The measures of a step, still on the device."""
 
     terms: TensorsByName
-    """This rank's parts of the loss and its terms; summed over ranks they are the global means."""
+    """Loss and terms of this rank; their sums over ranks are the global means."""
     grad_norm: Tensor
     is_bad: Tensor
-    """Whether this rank found the loss or the gradients not finite; nothing was changed then."""
+    """Whether loss or gradients are non-finite on this rank; the step then changed nothing."""
 
 
 Compute = Callable[[Inputs], Measures]
-"""Makes an update."""
+"""Runs a step."""

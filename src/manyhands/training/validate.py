@@ -1,7 +1,7 @@
-"""The loss on held-out samples: the same number at any number of ranks, and training unchanged.
+"""The held-out loss: identical at any number of ranks, without any effect on training.
 
-Samples are cut into chunks of a fixed size, and each sample has random draws of its own. Ranks take
-turns at chunks; their sums are added up in the order of the chunks, whoever made them.
+Samples are split into chunks of a fixed size, and each sample has its own random draws. Chunks are
+distributed over ranks round-robin; their sums are added in the order of the chunks.
 """
 
 from collections.abc import Mapping
@@ -26,22 +26,22 @@ from manyhands.types import Batch, LossTerms, Network
 
 HELD_OUT_LOSS = "held_out_loss"
 CHUNK = 32
-"""Samples measured at a time."""
+"""Samples per forward pass."""
 
 Sums = dict[str, tuple[float, float, float]]
 """Total, number of entries and weight of every term of the loss."""
 
 
 class Measured(NamedTuple):
-    """What was found on one chunk of samples."""
+    """The result of one chunk of samples."""
 
     num_samples: int
     sums: dict[str, Sums]
-    """By the ending of the weights that were measured."""
+    """By the suffix of the measured weights."""
 
 
 class HeldOut:
-    """Samples that a policy does not learn from, and its loss on them."""
+    """Held-out samples, and the loss of a policy on them."""
 
     def __init__(
         self, stream: SampleStream, rows: np.ndarray, policy: Policy, world: World, seed: int
@@ -53,9 +53,9 @@ class HeldOut:
         self._seed = seed
 
     def losses(self, weights: Weights) -> dict[str, float]:
-        """Collective. The loss and its terms, with each of the weights and named by their ending.
+        """Collective. The loss and its terms for each set of weights, named by their suffix.
 
-        Samples are read once for all of them. There are none if a request to stop came meanwhile.
+        Samples are read once for all of them. A stop request returns no losses.
         """
         measured = self._measure(weights)
         if not measured:
@@ -91,14 +91,14 @@ class HeldOut:
         counts = network.entry_counts(inputs)
         sums = {}
         for ending, in_place in weights.items():
-            # Autocast remembers weights in low precision until it is left.
+            # Autocast caches weights in low precision until it exits.
             with in_place(), self._world.accelerator.autocast():
                 sums[ending] = _read(network(inputs, draws), counts)
         return sums
 
 
 class Validator:
-    """Measures a policy on held-out samples now and then."""
+    """Measures the held-out loss periodically."""
 
     def __init__(self, held_out: HeldOut, weights: Weights, due: Due, clock: Clock) -> None:
         self._held_out = held_out
@@ -107,7 +107,7 @@ class Validator:
         self._clock = clock
 
     def losses_after(self, step: int) -> dict[str, float]:
-        """Collective. The held-out losses where they are due after an update, else nothing."""
+        """Collective. The held-out losses if they are scheduled after a step, else nothing."""
         if not self._due.validate(step):
             return {}
         with self._clock.timing("validate"):
@@ -115,17 +115,17 @@ class Validator:
 
 
 class NoValidator:
-    """Measures nothing, where nothing is held out."""
+    """The validator of a run without held-out episodes."""
 
     def losses_after(self, step: int) -> dict[str, float]:
-        """Nothing."""
+        """No losses."""
         return {}
 
 
 def chunks_of(num_samples: int, rank: int, num_ranks: int) -> list[int]:
-    """The chunks a rank computes: its own and, where others have more, the last one once more.
+    """The chunks of a rank: its own and, where others have more, the last one repeated.
 
-    All ranks make the same number of passes, which sharded weights need; repeated ones are dropped.
+    Sharded weights need the same number of passes on all ranks; repeated ones are dropped.
     """
     num_chunks = -(-num_samples // CHUNK)
     num_turns = -(-num_chunks // num_ranks)
@@ -139,7 +139,7 @@ def _read(terms: LossTerms, counts: Mapping[str, Tensor]) -> Sums:
 
 
 def means_of(parts: list[Sums]) -> dict[str, float]:
-    """The loss over all chunks and the means of its terms, under names of their own."""
+    """The loss over all chunks and the means of its terms, with metric names."""
     means = {
         name: sum(part[name][0] for part in parts) / max(1, sum(part[name][1] for part in parts))
         for name in parts[0]
@@ -149,7 +149,7 @@ def means_of(parts: list[Sums]) -> dict[str, float]:
 
 
 def held_out_rows(source: Dataset | Mixture, max_samples: int) -> np.ndarray:
-    """The rows to measure: all, or the first ones of every task up to a number."""
+    """The rows to measure: all, or the first ones of every task up to a maximum."""
     rows = np.arange(source.num_frames)
     if max_samples == 0:
         return rows

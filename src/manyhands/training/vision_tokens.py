@@ -1,4 +1,4 @@
-"""Images that are encoded once: tokens of a frozen image encoder, made ahead and read instead."""
+"""Cached vision tokens: a frozen image encoder runs once, training reads its tokens."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -26,7 +26,7 @@ from manyhands.training.validate import held_out_rows
 from manyhands.types import VISION_TOKENS
 
 NUM_ENCODED = 32
-"""Frames that are encoded at a time."""
+"""Frames encoded at a time."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Wanted:
 def with_vision_tokens(
     data: TrainingData, policy: Policy, config: TrainConfig, world: World
 ) -> TrainingData:
-    """Collective. The data with tokens instead of images, if they are asked for and fit."""
+    """Collective. The data with tokens instead of images, if enabled and if they fit."""
     if not config.cache.vision_tokens:
         return data
     encoder = FrozenEncoder(policy)
     plan = planned(data, encoder, config, world)
-    # All processes read alike, also where one machine has less room than another.
+    # All processes read the same way, even if one machine has less disk space.
     refused = [each.reason for each in world.gather(plan) if each.where == "off"]
     if refused:
         return replace(data, notes=[*data.notes, f"WARNING: {refused[0]}"])
@@ -62,14 +62,17 @@ def with_vision_tokens(
         source=joined_again(data.source, read[:num_trained]),
         held_out=data.held_out and joined_again(data.held_out, read[num_trained:]),
         tokens=caches,
-        notes=[*(note for note in data.notes if note not in obsolete), f"Frames: {plan.reason}"],
+        notes=[
+            *(note for note in data.notes if note not in obsolete),
+            f"Frame cache: {plan.reason}",
+        ],
     )
 
 
 def planned(
     data: TrainingData, encoder: FrozenEncoder, config: TrainConfig, world: World
 ) -> TokenPlan:
-    """Collective. Where tokens go, by what they are of and how much room there is."""
+    """Collective. Plan where to cache tokens, by their identity and the available space."""
     identities = world.once(lambda: encoder.identity(world.precision))
     forms = {}
     for camera, shape in encoder.cameras.items():
@@ -82,7 +85,7 @@ def planned(
 
 
 def wanted_frames(data: TrainingData, config: TrainConfig) -> list[Wanted]:
-    """The frames that samples are drawn from, by dataset, and behind them the held-out ones."""
+    """The frames to encode by dataset: training frames, then held-out frames."""
     wanted = by_dataset(data.source, data.order.rows())
     if data.held_out is not None:
         rows = held_out_rows(data.held_out, config.max_eval_samples)
@@ -91,7 +94,7 @@ def wanted_frames(data: TrainingData, config: TrainConfig) -> list[Wanted]:
 
 
 def by_dataset(source: Dataset | Mixture, rows: np.ndarray) -> list[Wanted]:
-    """Rows of all datasets together as rows of each."""
+    """Split global rows into the rows of each dataset."""
     if isinstance(source, Dataset):
         return [Wanted(source, rows)]
     bounds = zip(source.parts, source.first_rows[:-1], source.first_rows[1:], strict=True)
@@ -101,7 +104,7 @@ def by_dataset(source: Dataset | Mixture, rows: np.ndarray) -> list[Wanted]:
 
 
 def with_tokens(dataset: Dataset, cache: TokenCache) -> Dataset:
-    """The same samples, with the tokens of cameras under names of their own."""
+    """The same samples, with camera tokens under separate keys."""
     reading = dataset.reading
     names = {reading.delivered(key): key for key in cache.of_camera}
     renamed = {key: name + VISION_TOKENS for name, key in names.items()}
@@ -114,12 +117,12 @@ def with_tokens(dataset: Dataset, cache: TokenCache) -> Dataset:
 
 
 def joined_again(source: Dataset | Mixture, parts: Sequence[Dataset]) -> Dataset | Mixture:
-    """Datasets that are read in another way, joined as they were."""
+    """Join datasets the way the source joined them."""
     return Mixture(parts, ()) if isinstance(source, Mixture) else parts[0]
 
 
 class Filling:
-    """Makes the tokens that are not kept yet; the ranks of a machine share the work."""
+    """Computes the tokens that are not cached yet; the ranks of a machine split the work."""
 
     def __init__(
         self, encoder: FrozenEncoder, config: TrainConfig, world: World, data: TrainingData
@@ -130,7 +133,7 @@ class Filling:
         self._loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
 
     def fill(self, wanted: Sequence[tuple[Wanted, TokenCache]]) -> None:
-        """Make this rank's part of all tokens that are missing."""
+        """Compute this rank's slice of all missing tokens."""
         missing = [(self._missing(own, cache), cache) for own, cache in wanted]
         total, done = sum(len(own.rows) for own, _ in missing), 0
         with self._progress() as on_progress:
@@ -149,7 +152,7 @@ class Filling:
         return Wanted(own.dataset, rows[~np.all(is_kept, axis=0)])
 
     def _filled(self, own: Wanted, cache: TokenCache) -> Iterator[int]:
-        """Keep tokens batch by batch; yields how many frames each had."""
+        """Cache tokens batch by batch; yields the number of frames of each."""
         frames = own.dataset.source.selection.frames(own.rows)
         source = Dataset(own.dataset.source, only_cameras(own.dataset), {})
         share = Share(self._world.rank, self._world.size, NUM_ENCODED * self._world.size)
@@ -167,23 +170,23 @@ class Filling:
 
 
 def keep(tokens: np.ndarray, frames: np.ndarray, store: FrameStore) -> None:
-    """Write the tokens of frames; those that are there already stay."""
+    """Cache the tokens of frames; existing ones stay."""
     try:
         for frame, own in zip(frames.tolist(), tokens, strict=True):
             store.write(frame, store.encode(own))
     except OSError as error:
         raise EnvironmentFault(
-            f"{store.folder} cannot take vision tokens: {error.strerror}; free some space, choose "
-            f"another --cache.folder, or leave out {FLAG}"
+            f"cannot write vision tokens to {store.folder}: {error.strerror}. Free disk space, set "
+            f"another --cache.folder, or remove {FLAG}"
         ) from None
 
 
 def only_cameras(dataset: Dataset) -> Reading:
-    """How the pictures of a dataset are read, each once, and nothing else."""
+    """Read only the images of a dataset, each once."""
     features, reading = dataset.info.features, dataset.reading
     others = [key for key, feature in features.items() if not feature.is_camera]
     return replace(reading, cache=None, skip={*reading.skip, *others})
 
 
 def _in_silence(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""

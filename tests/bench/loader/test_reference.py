@@ -54,5 +54,5 @@ def test_a_python_without_lerobot_is_told():
 
 def test_a_file_that_is_no_python_is_told(tmp_path):
     (tmp_path / "python").write_text("nothing")
-    with pytest.raises(UserError, match="cannot be measured"):
+    with pytest.raises(UserError, match="cannot run --against"):
         measure_reference(tmp_path / "python", REQUEST)

@@ -112,13 +112,13 @@ def test_a_run_that_is_not_at_its_end_is_a_difference(finished, other):
 def test_a_step_that_was_counted_otherwise_is_a_difference(finished, other):
     file = other / "checkpoints/last/training_state/manyhands.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"samples": 1}))
-    assert "manyhands.json is not as" in the_difference(finished, other)
+    assert "manyhands.json differs from" in the_difference(finished, other)
 
 
 def test_what_a_killed_run_left_must_be_whole_or_passed_over(finished, other):
     checkpoints = other / "checkpoints"
     shutil.rmtree(checkpoints / "000004")
-    assert "which is not there" in next(interim_differences(finished, other))
+    assert "which is missing" in next(interim_differences(finished, other))
     (checkpoints / "last").unlink()
     assert [*interim_differences(finished, other)] == []
     (checkpoints / "000002" / "manifest.json").unlink()

@@ -99,7 +99,7 @@ def test_an_orphan_is_waited_for_and_one_that_stays_is_told_and_ended(starter, l
     monkeypatch.setattr("manyhands.bench.resume.processes.LEAVE_S", 0.3)
     starter.fork(["stay"], 1, log).wait()
     (told,) = starter.clear()
-    assert "was left: sleep 600" in told
+    assert "is still running: sleep 600" in told
     assert starter.clear(at_once=True) == []
 
 

@@ -1,10 +1,10 @@
-"""How much memory processes hold."""
+"""Resident memory of processes."""
 
 import psutil
 
 
 def resident_bytes() -> int:
-    """Memory of this process and all it has started, shared parts counted once per process."""
+    """Memory of this process and its children; shared memory counts once per process."""
     process = psutil.Process()
     total = 0
     for each in (process, *process.children(recursive=True)):

@@ -1,4 +1,4 @@
-"""How many samples a second the loader delivers: from video, from the cache, and LeRobot's own."""
+"""Samples per second of the loader: from video, from the cache, and of LeRobot's loader."""
 
 import time
 from collections.abc import Generator, Iterator
@@ -21,13 +21,13 @@ from manyhands.training.loading import loading_of, max_ram_of
 from manyhands.types import Batch
 
 WARM_UP = 0.25
-"""Time to read before the measurement, as a share of it."""
+"""Warm-up time as a fraction of the measurement."""
 MIB = 1024**2
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderResult:
-    """What was measured; None where it was not."""
+    """The measurements; None where not measured."""
 
     decode_samples_per_s: float
     cache_samples_per_s: float | None
@@ -41,7 +41,7 @@ class LoaderResult:
 
     @property
     def speedups(self) -> dict[str, float]:
-        """How many times faster than LeRobot's loader each way is."""
+        """Speed-up of each loader over LeRobot's."""
         if self.reference_samples_per_s is None:
             return {}
         ways = {"decode": self.decode_samples_per_s, "cache": self.cache_samples_per_s}
@@ -51,9 +51,9 @@ class LoaderResult:
 def bench_loader(
     bench: BenchLoaderConfig, config: TrainConfig, on_progress: Progress
 ) -> LoaderResult:
-    """Measure one way after the other, in one run on one machine."""
+    """Measure all loaders one after the other."""
     if config.cache.vision_tokens:
-        raise ConfigError([f"{FLAG}: bench loader reads images; see bench step --with_loader"])
+        raise ConfigError([f"bench loader does not support {FLAG}. Use bench step --with_loader"])
     decoding, _ = open_training_data(config.without_cache(), alone)
     decode_rate = samples_per_s(decoding, config, bench.seconds)
     cached, config = open_training_data(config, alone)
@@ -81,7 +81,7 @@ def bench_loader(
 
 
 def samples_per_s(data: TrainingData, config: TrainConfig, seconds: float) -> float:
-    """The rate at which batches come once loading is under way."""
+    """Samples per second after the warm-up."""
     with batches_of(data, config) as batches:
         warm = time.perf_counter() + WARM_UP * seconds
         while time.perf_counter() < warm:
@@ -108,7 +108,7 @@ def memory_by_epoch(data: TrainingData, config: TrainConfig, num_epochs: int) ->
 
 
 def batch_size_of(config: TrainConfig) -> int:
-    """Samples that one rank on its own reads at a time."""
+    """The batch size of a single rank."""
     size = config.global_batch_size or config.batch_size
     assert size is not None
     return size
@@ -116,7 +116,7 @@ def batch_size_of(config: TrainConfig) -> int:
 
 @contextmanager
 def batches_of(data: TrainingData, config: TrainConfig) -> Iterator[Iterator[Batch]]:
-    """Batches as one rank of a training run reads them."""
+    """Batches as a single rank of a training run reads them."""
     share = Share(rank=0, num_ranks=1, samples_per_step=batch_size_of(config))
     stream = SampleStream(data.source, data.order, share, loading_of(config))
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
@@ -126,10 +126,10 @@ def batches_of(data: TrainingData, config: TrainConfig) -> Iterator[Iterator[Bat
 def request_of(
     bench: BenchLoaderConfig, config: TrainConfig, data: TrainingData
 ) -> ReferenceRequest:
-    """The same samples, in LeRobot's words."""
+    """The request for the same samples from LeRobot."""
     assert config.policy is not None
     if not isinstance(data.source, Dataset) or data.source.info.major_version != 3:
-        raise UserError("--against reads one dataset of format v3.0, as LeRobot does")
+        raise UserError("--against needs a single dataset of format v3.0, as LeRobot does")
     fps, own_names = data.source.fps, {new: old for old, new in config.rename_map.items()}
     return ReferenceRequest(
         repo_id=config.dataset.repo_id or "local/dataset",

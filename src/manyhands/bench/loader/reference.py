@@ -1,4 +1,4 @@
-"""LeRobot's loader on the same data, measured by a Python of another environment."""
+"""Measures LeRobot's loader on the same data, in another Python environment."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ START_S = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceRequest:
-    """What the other loader is to read."""
+    """The request to LeRobot's loader."""
 
     repo_id: str
     root: str

@@ -1,4 +1,4 @@
-"""LeRobot's own loader, measured. Runs in another environment, by a Python that has LeRobot.
+"""Measures LeRobot's loader. Runs in a Python environment that has LeRobot.
 
 Reads a JSON object from standard input and prints one: the samples per second.
 """
@@ -11,11 +11,11 @@ import time
 from typing import Any
 
 MIN_BATCHES = 20
-"""Fewer would tell more about the first ones, which were read ahead, than about the rate."""
+"""With fewer, prefetched batches would distort the rate."""
 
 
 def main() -> None:
-    """Measure as the request says."""
+    """Measure a request."""
     request = json.load(sys.stdin)
     rate = measure(request)
     print(json.dumps({"samples_per_s": rate}))
@@ -26,7 +26,7 @@ def measure(request: dict[str, Any]) -> float:
     from torch.utils.data import DataLoader
 
     kind = importlib.import_module("lerobot.datasets.lerobot_dataset").LeRobotDataset
-    # Training asks for bytes where a release can deliver them.
+    # Training uses uint8 images if the release supports them.
     bytes_wanted = "return_uint8" in inspect.signature(kind.__init__).parameters
     dataset = kind(
         request["repo_id"],

@@ -1,4 +1,4 @@
-"""Whether runs survive kill -9 at any moment, and how much of a save training has to wait for."""
+"""Tests that runs survive kill -9 at any moment, and measures how long saves block training."""
 
 import shutil
 import tempfile
@@ -20,27 +20,27 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeResult:
-    """What was found."""
+    """The result of all kills."""
 
     seed: int
     tallies: list[Tally]
     delay: Delay | None
     wall_s: float
     folder: Path | None
-    """Where runs were kept; None if they were not."""
+    """The folder of the runs; None if removed."""
 
     @property
     def kills(self) -> int:
-        """Kills that were made."""
+        """The number of kills."""
         return sum(tally.kills for tally in self.tallies)
 
     @property
     def failures(self) -> list[str]:
-        """What did not end as if nothing had happened."""
+        """Runs that differ from the uninterrupted one."""
         return [failure for tally in self.tallies for failure in tally.failures]
 
     def as_json(self) -> dict[str, Any]:
-        """The result for programs."""
+        """The result as JSON."""
         return {
             "kills": self.kills,
             "failures": len(self.failures),
@@ -53,7 +53,7 @@ class ResumeResult:
 
 
 def bench_resume(bench: BenchResumeConfig, on_progress: OnProgress) -> ResumeResult:
-    """Kill runs, and time saves."""
+    """Kill runs, and measure saves."""
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="manyhands-resume-")) if bench.folder is None else None
     place = (bench.folder or folder or Path()).absolute()
@@ -74,7 +74,7 @@ def bench_resume(bench: BenchResumeConfig, on_progress: OnProgress) -> ResumeRes
 
 
 def kill_runs(bench: BenchResumeConfig, folder: Path, on_progress: OnProgress) -> list[Tally]:
-    """Make the kills, spread over the cases."""
+    """Distribute the kills over the cases."""
     kills, names = planned_kills(bench.seed, bench.kills), bench.cases or CASES
     tallies: list[Tally] = []
     made = 0

@@ -1,4 +1,4 @@
-"""Small runs of every policy in every strategy, and the dataset they learn from."""
+"""Small runs of every policy with every strategy, and their dataset."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,7 @@ POLICIES = {
         "--policy.scheduler_warmup_steps=5",
     ),
 }
-"""Flags of policies without cameras that make an update in milliseconds."""
+"""Flags of policies without cameras, with steps of milliseconds."""
 STRATEGIES = {
     "single": (1, ("--launch.num_processes=1",)),
     "ddp": (2, ("--launch.num_processes=2",)),
@@ -59,7 +59,7 @@ OWN = {
     "diffusion-ddp": ("--num_workers=1", "--dataloader_multiprocessing_context=fork"),
     "diffusion-fsdp": ("--num_workers=0", "--checkpoint_format=dcp"),
 }
-"""What each run does besides, so that together they do everything that is saved."""
+"""Further flags, so that together the runs cover everything that is saved."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,18 @@ class Case:
     name: str
     num_ranks: int
     flags: tuple[str, ...]
-    """All but where it reads and writes."""
+    """All flags but dataset and output folder."""
 
 
 def case_of(name: str) -> Case:
-    """The run of a policy in a strategy, as act-ddp."""
+    """The case of a policy and a strategy, such as act-ddp."""
     policy, _, strategy = name.partition("-")
     num_ranks, spread = STRATEGIES[strategy]
     return Case(name, num_ranks, (*COMMON, *POLICIES[policy], *spread, *OWN[name]))
 
 
 def record_dataset(root: Path) -> None:
-    """Record a few short episodes of small vectors; they need nothing from outside."""
+    """Write a synthetic dataset: a few short episodes of small vectors."""
     features = {
         name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in SIZES.items()
     }

@@ -1,4 +1,4 @@
-"""What differs between a run that was interrupted and one that was not: nothing may, to the bit."""
+"""Compares an interrupted run with an uninterrupted one, bit for bit."""
 
 import json
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from manyhands.lerobot_format.files import read_tensors
 from manyhands.observe.rows import read_rows
 
 STATE_FILES = ("training_step.json", "scheduler_state.json", "manyhands.json")
-"""What says how far a run is; configurations name folders, and differ."""
+"""Files with the progress of a run; configurations contain folders, and differ."""
 MEASURES = ("loss", "lr", "grad_norm")
-"""Columns of metrics.jsonl that are no times; terms of the loss end like the first."""
+"""Columns of metrics.jsonl without timings; loss terms have the suffix _loss."""
 
 
 def run_differences(reference: Path, run_dir: Path) -> Iterator[str]:
-    """Yield how a finished run differs from the one that nothing interrupted."""
+    """Yield the differences of a finished run from the uninterrupted one."""
     step = last_step(reference)
     if last_step(run_dir) != step:
         yield f"{run_dir / CHECKPOINTS / LAST} is of step {last_step(run_dir)}, not of {step}"
@@ -36,10 +36,10 @@ def run_differences(reference: Path, run_dir: Path) -> Iterator[str]:
 
 
 def interim_differences(reference: Path, run_dir: Path) -> Iterator[str]:
-    """Yield what is wrong with what a run that was killed has left to go on from."""
+    """Yield faults in the checkpoints that a killed run would resume from."""
     link = run_dir / CHECKPOINTS / LAST
     if link.is_symlink() and not link.exists():
-        yield f"{link} points at {link.readlink()}, which is not there"
+        yield f"{link} points at {link.readlink()}, which is missing"
     try:
         newest = newest_whole(run_dir)
     except CheckpointError as error:
@@ -48,20 +48,20 @@ def interim_differences(reference: Path, run_dir: Path) -> Iterator[str]:
     if newest is None:
         return
     known = {path.name: path for path in checkpoints_of(reference)}
-    # A run that was asked to stop saves at whatever step it is.
+    # A stopped run saves at any step.
     if newest.name in known:
         yield from checkpoint_differences(known[newest.name], newest)
 
 
 def last_step(run_dir: Path) -> int:
-    """The step of the checkpoint that `last` names; zero without one."""
+    """The step of the checkpoint `last`; zero without one."""
     link = run_dir / CHECKPOINTS / LAST
     return int(link.resolve().name) if link.exists() else 0
 
 
 def checkpoint_differences(reference: Path, checkpoint: Path) -> Iterator[str]:
-    """Yield tensors and counts of a checkpoint that are not those of another."""
-    # Where random numbers stood is written down for others: here they follow from the step.
+    """Yield differing tensors and counters of two checkpoints."""
+    # RNG state is saved for LeRobot only: here random numbers follow from the step.
     files = [path for path in reference.rglob("*.safetensors") if path.name != RNG_FILE]
     for file in sorted(files):
         other = checkpoint / file.relative_to(reference)
@@ -69,11 +69,11 @@ def checkpoint_differences(reference: Path, checkpoint: Path) -> Iterator[str]:
     for file in (path for name in STATE_FILES for path in reference.rglob(name)):
         other = checkpoint / file.relative_to(reference)
         if not other.exists() or json.loads(other.read_text()) != json.loads(file.read_text()):
-            yield f"{other} is not as {file}"
+            yield f"{other} differs from {file}"
 
 
 def tensor_differences(reference: Path, file: Path) -> Iterator[str]:
-    """Yield tensors of a file that are not bit for bit those of another."""
+    """Yield tensors of two files that differ in any bit."""
     known, found = read_tensors(reference), read_tensors(file)
     if known.keys() != found.keys():
         yield f"{file} has other tensors than {reference}: {sorted(known.keys() ^ found.keys())}"
@@ -87,12 +87,12 @@ def tensor_differences(reference: Path, file: Path) -> Iterator[str]:
 
 
 def bits_of(value: Tensor) -> Tensor:
-    """A tensor as it lies in memory: of two that are not a number each bit counts, too."""
+    """The bytes of a tensor, so that NaN values compare too."""
     return value.reshape(-1).view(torch.uint8)
 
 
 def row_differences(reference: Path, file: Path) -> Iterator[str]:
-    """Yield the first update of which a file of rows says something else than another."""
+    """Yield the first row that differs between two files."""
     known, found = _rows(reference), _rows(file)
     if len(known) != len(found):
         yield f"{file} has {len(found)} rows, not {len(known)}"
@@ -103,7 +103,7 @@ def row_differences(reference: Path, file: Path) -> Iterator[str]:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    """What rows say that is the same whenever it is said."""
+    """The reproducible columns of all rows."""
     rows = list(read_rows(file)) if file.exists() else []
     return [{name: row[name] for name in row if _is_exact(name)} for row in rows]
 

@@ -1,4 +1,4 @@
-"""How long training waits for a save that goes on behind its back, and for one that does not."""
+"""Measures how long asynchronous and synchronous saves block training."""
 
 import math
 import time
@@ -35,11 +35,11 @@ POLICY = (
     "--num_workers=0",
     "--keep_last=1",
 )
-"""A policy that is with its optimizer 500 MB large, and makes an update in a moment."""
+"""A policy of 500 MB with its optimizer state, and with fast steps."""
 WARM_UP = 3
 MIN_UPDATES = 5
 MARGIN = 2.0
-"""Updates are timed for that many times as long as a save takes."""
+"""Steps are timed for this multiple of the time of a save."""
 
 
 @dataclass(frozen=True)
@@ -49,24 +49,24 @@ class Delay:
     state_bytes: int
     update_s: float
     sync_s: float
-    """Time that training loses by a save it waits for."""
+    """Time that training loses to a synchronous save."""
     async_s: float
-    """Time that training loses by a save behind its back."""
+    """Time that training loses to an asynchronous save."""
 
     @property
     def async_over_sync(self) -> float:
-        """The part of a save that training still waits for."""
+        """Fraction of a save that still blocks training."""
         return self.async_s / self.sync_s
 
 
 def measure_delay(folder: Path, num_saves: int) -> Delay:
-    """Time updates of a policy of 500 MB with and without saves of each kind."""
+    """Time steps of a policy of 500 MB with and without saves of each kind."""
     flags = (f"--dataset.root={folder / 'dataset'}", f"--output_dir={folder / 'delay'}")
     return delay_of(read_train_config([*POLICY, *flags]), num_saves)
 
 
 def delay_of(config: TrainConfig, num_saves: int) -> Delay:
-    """Time updates of a run with and without saves of each kind, one after the other."""
+    """Time steps of a run with and without saves of each kind, one after the other."""
     assert config.output_dir is not None
     with one_core_left(), joined_world(config) as world, subject(config, world) as training:
         training.seconds(WARM_UP)
@@ -87,7 +87,7 @@ def delay_of(config: TrainConfig, num_saves: int) -> Delay:
 
 
 class Subject:
-    """A learner and its checkpoints, as training has them."""
+    """A learner and its checkpoint store."""
 
     def __init__(self, learner: Learner, batch: Batch, checkpoints: CheckpointStore) -> None:
         self._learner = learner
@@ -96,11 +96,11 @@ class Subject:
         self._position = Position()
 
     def state_bytes(self) -> int:
-        """How much there is to save."""
+        """The size of a checkpoint."""
         return tensor_files_bytes(self._learner.snapshot(self._position), num_shards=1, block=1)
 
     def seconds(self, num_updates: int, save: Callable[[], None] | None = None) -> float:
-        """How long updates take, with a save before them."""
+        """The time of steps, with a save before them."""
         self._wait_for_device()
         started = time.perf_counter()
         if save is not None:
@@ -118,18 +118,18 @@ class Subject:
             torch.cuda.synchronize()
 
     def save(self) -> None:
-        """Begin a save, as training does."""
+        """Start an asynchronous save."""
         self._checkpoints.save(self._position, self._learner)
 
     def save_and_wait(self) -> None:
-        """Save, and do nothing else meanwhile."""
+        """Save synchronously."""
         self.save()
         self._checkpoints.finish()
 
 
 @contextmanager
 def subject(config: TrainConfig, world: World) -> Iterator[Subject]:
-    """What training would have to save, without the rest of it."""
+    """The learner and checkpoint store of a run, without its loop."""
     data, config = open_training_data(config, world.once)
     share = share_of(config, world.rank, world.size)
     config = settled(config, Position(), data.order.num_samples, share.samples_per_step)
@@ -143,7 +143,7 @@ def subject(config: TrainConfig, world: World) -> Iterator[Subject]:
 
 @contextmanager
 def one_core_left() -> Iterator[None]:
-    """Compute with all cores but one, which is free where a GPU computes."""
+    """Leave one core to the save, as in training on a GPU."""
     before = torch.get_num_threads()
     torch.set_num_threads(max(1, num_cores() - 1))
     try:

@@ -1,4 +1,4 @@
-"""Moments to kill at: drawn from a seed, and waited for by looking at the files of a run."""
+"""Times of kills: drawn from a seed, detected by polling the files of a run."""
 
 import os
 import random
@@ -15,15 +15,15 @@ from manyhands.observe.rows import read_rows
 
 POLL_S = 0.001
 SHORTEST_S, LONGEST_S = 1e-4, 0.2
-"""How long after something has begun a kill may fall, from the first write to after the last."""
+"""Range of the delay of a kill, from the first write to after the last."""
 LAUNCHER_EVERY = 5
-"""Every so many kills the run is started by the program itself instead of being forked."""
+"""Every Nth kill starts the run by the program itself instead of forking it."""
 SCRATCH = ("partial", "shards", "removed")
-"""Endings of what is in checkpoints/ only while one is written or removed."""
+"""Suffixes of temporary folders in checkpoints/."""
 
 
 class Moment(Enum):
-    """What a run is doing."""
+    """The phase of a run."""
 
     START = "start"
     UPDATE = "update"
@@ -31,33 +31,33 @@ class Moment(Enum):
 
 
 PLANNED = (Moment.SAVE,) * 5 + (Moment.UPDATE,) * 2 + (Moment.START,) * 2
-"""How often each is aimed at: most of what can go wrong goes wrong in a save."""
+"""Relative frequencies: most faults happen in a save."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """A kill that is planned."""
+    """A planned kill."""
 
     moment: Moment
     num_updates: int
-    """Updates to let pass first."""
+    """Steps before the kill."""
     is_late: bool
     """Whether to wait for the first file of a start, or for the end of a save."""
     place: float
-    """Where in the moment it falls, from 0 to 1."""
+    """Position in the phase, from 0 to 1."""
     victim: float
-    """Which of the processes it hits, from 0 to 1."""
+    """Which process it hits, from 0 to 1."""
     by_launcher: bool
-    """Whether the run is started as users start it."""
+    """Whether the program starts the run, as for users."""
 
     @property
     def delay_s(self) -> float:
-        """How long to wait once the moment has come; short times are as likely as long ones."""
+        """The delay in the phase, log-uniform."""
         return float(SHORTEST_S * (LONGEST_S / SHORTEST_S) ** self.place)
 
 
 def planned_kills(seed: int, number: int) -> list[Kill]:
-    """That many kills, always the same ones for a seed."""
+    """A number of kills, deterministic for a seed."""
     draw = random.Random(seed)
     order: list[Moment] = []
     while len(order) < number:
@@ -76,10 +76,10 @@ def planned_kills(seed: int, number: int) -> list[Kill]:
 
 
 class Trail:
-    """What can be seen of a run from outside, from just before it is started on."""
+    """The visible progress of a run, from just before its start."""
 
     def __init__(self, run_dir: Path, start: int) -> None:
-        """`start` is the step that the run will go on from."""
+        """`start` is the step that the run resumes from."""
         self._run_dir = run_dir
         self._audit = run_dir / "audit" / audit_file(0)
         self._start = start
@@ -99,13 +99,13 @@ class Trail:
         return found.st_ino, found.st_size
 
     def has_begun(self) -> bool:
-        """Whether the start has put something into the folder of the run."""
+        """Whether the run has written to its folder."""
         return self._everything() != self._first_seen
 
     def num_updates(self) -> int:
-        """Updates that were made since the start."""
+        """Steps since the start."""
         now = self._audit_file()
-        # Whoever goes on takes back what is made again, and so puts another file in its place.
+        # A resumed run drops rows, and so replaces the file.
         if now[0] != self._old_audit[0] and now != self._audit_seen:
             self._audit_seen = now
             rows = list(read_rows(self._audit))
@@ -117,13 +117,13 @@ class Trail:
         return any(name.startswith(".") and name.endswith(SCRATCH) for name in self._names())
 
     def moment(self) -> Moment:
-        """What the run is doing."""
+        """The phase of the run."""
         if self.num_updates() == 0:
             return Moment.START
         return Moment.SAVE if self.is_saving() else Moment.UPDATE
 
     def saved(self) -> set[str]:
-        """The checkpoints that are there."""
+        """The existing checkpoints."""
         return {name for name in self._names() if name.isdecimal()}
 
     def _names(self) -> list[str]:
@@ -131,7 +131,7 @@ class Trail:
 
 
 def entries_of(folder: Path) -> set[tuple[str, int]]:
-    """The names in a folder, each with what tells one file from another of its name."""
+    """Names and inodes of the entries of a folder."""
     try:
         with os.scandir(folder) as entries:
             return {(entry.name, entry.inode()) for entry in entries}
@@ -140,7 +140,7 @@ def entries_of(folder: Path) -> set[tuple[str, int]]:
 
 
 def wait_until(condition: Callable[[], bool], is_over: Callable[[], bool]) -> bool:
-    """Look again and again until something is the case; False if it is over before."""
+    """Poll until a condition holds; False if the run ends before."""
     while not condition():
         if is_over():
             return False
@@ -149,12 +149,12 @@ def wait_until(condition: Callable[[], bool], is_over: Callable[[], bool]) -> bo
 
 
 def wait_for_updates(trail: Trail, number: int, is_over: Callable[[], bool]) -> bool:
-    """Wait until a run that was started has made updates; False if it is over before."""
+    """Wait until a run has finished steps; False if it ends before."""
     return wait_until(lambda: trail.num_updates() >= number, is_over)
 
 
 def wait_in_start(kill: Kill, start_s: float, trail: Trail, is_over: Callable[[], bool]) -> bool:
-    """Wait until a start, which usually takes some time, comes to the moment of a kill."""
+    """Wait in the start of a run until the time of a kill."""
     if kill.is_late:
         comes = wait_until(trail.has_begun, is_over)
         time.sleep(kill.delay_s)
@@ -164,9 +164,9 @@ def wait_in_start(kill: Kill, start_s: float, trail: Trail, is_over: Callable[[]
 
 
 def wait_for_kill(kill: Kill, trail: Trail, is_over: Callable[[], bool]) -> bool:
-    """Wait until a run that makes updates comes to the moment of a kill; False if it ends before.
+    """Wait in a training run until the time of a kill; False if it ends before.
 
-    What it does then is another matter: it goes on while the last bit of time passes.
+    The run continues during the last delay, so its phase may change.
     """
     if not wait_for_updates(trail, trail.num_updates() + kill.num_updates, is_over):
         return False

@@ -1,4 +1,4 @@
-"""The processes of a run: started, killed, and waited for until none is left."""
+"""Starts and kills the processes of a run, and waits until none is left."""
 
 import ctypes
 import os
@@ -18,11 +18,11 @@ from manyhands.parallel.peers import is_gone
 PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 POLL_S = 0.05
 RUN_S = 900.0
-"""How long a run may take as a whole."""
+"""Timeout of a run."""
 LEAVE_S = 120.0
-"""How long processes may stay once the one that was started, or that was killed, is gone."""
+"""How long processes may outlive the one that was started or killed."""
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-"""However runs are started, the same number of threads must add up the same way."""
+"""The same number of threads in all runs, for identical sums."""
 LAUNCHER, RANK, LOADER = "launcher", "rank", "loader"
 
 
@@ -36,16 +36,16 @@ class Member:
 
     process: psutil.Process
     role: str
-    """What it is in the run: the launcher, a rank by its number, or a loader of one."""
+    """The role: launcher, rank with its number, or loader."""
 
     def kill(self) -> None:
-        """End it at once, whatever it does."""
+        """Send SIGKILL."""
         with suppress(psutil.NoSuchProcess):
             self.process.send_signal(signal.SIGKILL)
 
 
 class Started:
-    """A run that was started, seen from the process that started it."""
+    """A started run."""
 
     def __init__(self, pid: int, num_ranks: int, wait: Callable[[], int]) -> None:
         self._num_ranks = num_ranks
@@ -55,17 +55,17 @@ class Started:
 
     @property
     def age_s(self) -> float:
-        """How long ago it was started."""
+        """Seconds since the start."""
         return time.monotonic() - self._since
 
     def is_over(self) -> bool:
-        """Whether the process that was started has ended; raises if it never does."""
+        """Whether the started process has ended; raises after a timeout."""
         if self.age_s > RUN_S:
-            raise Stuck(f"it has not ended after {RUN_S:.0f} s")
+            raise Stuck(f"still running after {RUN_S:.0f} s")
         return is_gone(self._root)
 
     def members(self) -> list[Member]:
-        """Its processes as they are: the launcher, ranks in their order, and their loaders."""
+        """Its current processes: launcher, ranks in order, loaders."""
         if self._num_ranks == 1:
             ranks, members = [self._root], []
         else:
@@ -75,14 +75,14 @@ class Started:
         return members + [Member(each, LOADER) for each in loaders]
 
     def wait(self) -> int:
-        """Wait until it has ended; its exit code, negative if a signal ended it."""
+        """Wait for the end; returns the exit code, negative after a signal."""
         while not self.is_over():
             time.sleep(POLL_S)
         return self._wait()
 
 
 class Starter:
-    """Starts runs, by the program or forked, and knows whatever is left of them."""
+    """Starts runs, by the program or forked, and tracks their processes."""
 
     def __init__(self, nursery: Nursery, home: Path) -> None:
         self._nursery = nursery
@@ -91,7 +91,7 @@ class Starter:
         self._program = 0
 
     def fork(self, arguments: Sequence[str], num_ranks: int, log: Path) -> Started:
-        """Start a run in processes that have everything imported."""
+        """Start a run in forked processes with all imports done."""
         pid = self._nursery.start(arguments, num_ranks, log)
         return Started(pid, num_ranks, lambda: self._nursery.wait(pid))
 
@@ -103,7 +103,7 @@ class Starter:
         return Started(program.pid, num_ranks, program.wait)
 
     def left(self) -> list[psutil.Process]:
-        """Every process that runs have left."""
+        """All remaining processes of runs."""
         everything = psutil.Process().children(recursive=True)
         children = [child for child in everything if child.pid not in self._others]
         for child in children:
@@ -112,12 +112,12 @@ class Starter:
         return [child for child in children if is_alive(child)]
 
     def clear(self, at_once: bool = False) -> list[str]:
-        """Wait until no process is left, or do not wait; those that stay are ended, and told."""
+        """Wait until no process is left; kill and report those that remain."""
         deadline = time.monotonic() + (0 if at_once else LEAVE_S)
         while self.left() and time.monotonic() < deadline:
             time.sleep(POLL_S)
         stayed = self.left()
-        told = [f"process {each.pid} was left: {_command_of(each)}" for each in stayed]
+        told = [f"process {each.pid} is still running: {_command_of(each)}" for each in stayed]
         for each in stayed:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
@@ -127,7 +127,7 @@ class Starter:
 
 
 def chosen(members: Sequence[Member], share: float) -> Member:
-    """The member at a share of the way through all roles, and through those of one role."""
+    """The member at a fraction of all roles, and of all members of that role."""
     roles = list(dict.fromkeys(member.role for member in members))
     place = share * len(roles)
     alike = [member for member in members if member.role == roles[int(place)]]
@@ -136,7 +136,7 @@ def chosen(members: Sequence[Member], share: float) -> Member:
 
 @contextmanager
 def starter(home: Path) -> Iterator[Starter]:
-    """Start runs that share files in a folder of their own; processes never outlive the block."""
+    """Start runs with a common home folder; processes never outlive the block."""
     nursing = [sys.executable, "-m", "manyhands", "bench", "nursery"]
     with adopting(), Nursery(nursing, environment(home)) as nursery:
         starting = Starter(nursery, home)
@@ -147,13 +147,13 @@ def starter(home: Path) -> Iterator[Starter]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What runs are told by variables."""
+    """Environment variables of runs."""
     return {**ENVIRONMENT, "MANYHANDS_HOME": str(home)}
 
 
 @contextmanager
 def adopting() -> Iterator[None]:
-    """Let processes whose parent has died become children of this one, so that none is lost."""
+    """Become the subreaper of orphaned processes, so that none is lost."""
     if sys.platform != "linux":
         yield
         return
@@ -167,7 +167,7 @@ def adopting() -> Iterator[None]:
 
 
 def children_of(process: psutil.Process, recursive: bool = False) -> list[psutil.Process]:
-    """What a process has started, the oldest first."""
+    """The children of a process, oldest first."""
     try:
         found = process.children(recursive=recursive)
     except psutil.NoSuchProcess:
@@ -176,7 +176,7 @@ def children_of(process: psutil.Process, recursive: bool = False) -> list[psutil
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process does something still."""
+    """Whether a process is alive."""
     return not is_gone(process)
 
 
@@ -191,4 +191,4 @@ def _command_of(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())[:200]
     except psutil.Error:
-        return "gone meanwhile"
+        return "already ended"

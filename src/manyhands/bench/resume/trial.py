@@ -1,4 +1,4 @@
-"""A run that is killed again and again, and must end as if nothing had happened."""
+"""Kills a run repeatedly, and compares its result with an uninterrupted run."""
 
 import shutil
 from collections import Counter, deque
@@ -22,17 +22,17 @@ from manyhands.errors import CheckpointError
 
 KILLS_PER_RUN = 6
 FIRST_START_S = 4.0
-"""How long a start is thought to take until one was seen."""
+"""Estimated time of a start before the first measurement."""
 LOG_LINES = 40
 
 
 class Failure(Exception):
-    """What a kill must not lead to."""
+    """A fault caused by a kill."""
 
 
 @dataclass
 class Tally:
-    """What became of the kills of one case."""
+    """The results of one case."""
 
     case: str
     moments: Counter[str] = field(default_factory=Counter)
@@ -40,17 +40,17 @@ class Tally:
     starts: Counter[str] = field(default_factory=Counter)
     """Kills by how the run was started."""
     runs: int = 0
-    """Runs that were killed, went on to their end, and equal the one that was not."""
+    """Killed runs that finished and equal the uninterrupted one."""
     failures: list[str] = field(default_factory=list)
 
     @property
     def kills(self) -> int:
-        """Kills so far."""
+        """The number of kills."""
         return self.victims.total()
 
 
 class Trial:
-    """All runs of one case: one that nothing interrupts, and those that are killed."""
+    """All runs of one case: one uninterrupted run, and the killed ones."""
 
     def __init__(
         self, case: Case, dataset: Path, folder: Path, starter: Starter, on_kill: Callable[[], None]
@@ -65,10 +65,10 @@ class Trial:
         self._tally = Tally(case.name)
 
     def run(self, kills: Iterable[Kill]) -> Tally:
-        """Make all kills, in as many runs as it takes."""
+        """Run all kills, in as many runs as needed."""
         self._folder.mkdir(parents=True)
         left, number = deque(kills), 0
-        # Whatever a run may be resumed from is kept there to compare with.
+        # The reference keeps all checkpoints, to compare with each.
         if not self._succeeds([], lambda: self._finish(self._reference, "--keep_last=null")):
             return self._tally
         while left:
@@ -77,7 +77,7 @@ class Trial:
         return self._tally
 
     def _kill_and_compare(self, run_dir: Path, left: deque[Kill]) -> None:
-        """Kill one run some times, let it end, and compare it; always takes a kill off the list."""
+        """Kill one run several times, finish and compare it; always consumes a kill."""
         made: list[str] = []
         if not self._succeeds(made, lambda: self._kill_often(run_dir, left, made)):
             if not made:
@@ -87,7 +87,7 @@ class Trial:
         shutil.rmtree(run_dir)
 
     def _succeeds(self, made: list[str], work: Callable[[], None]) -> bool:
-        """Do something; whether that went well. What did not is noted, with the kills before."""
+        """Run work; returns whether it succeeded. Records a failure with its kills."""
         try:
             work()
         except (Failure, Stuck, CheckpointError) as failure:
@@ -111,7 +111,7 @@ class Trial:
         refuse(run_differences(self._reference, run_dir))
 
     def _kill_once(self, run_dir: Path, kill: Kill) -> str | None:
-        """Start a run and kill a process of it; what was hit, or None if the run ended before."""
+        """Start a run and kill one process; returns a description, or None if it ended before."""
         newest = newest_whole(run_dir)
         trail = Trail(run_dir, 0 if newest is None else int(newest.name))
         started = self._start(run_dir, kill.by_launcher)
@@ -128,7 +128,7 @@ class Trial:
         return f"{victim.role} in {moment}, then exit code {code}; planned: {kill}"
 
     def _wait(self, kill: Kill, trail: Trail, started: Started) -> Member | None:
-        """Wait for the moment of a kill and choose its victim; None if the run ended before."""
+        """Wait for the time of a kill and choose its process; None if the run ended before."""
         if kill.moment is Moment.START:
             start_s = self._start_s.get(kill.by_launcher, FIRST_START_S)
             comes = wait_in_start(kill, start_s, trail, started.is_over)
@@ -136,7 +136,7 @@ class Trial:
         if not wait_for_updates(trail, 1, started.is_over):
             return None
         self._start_s[kill.by_launcher] = started.age_s
-        # Chosen ahead: looking for processes takes as long as a good part of a save.
+        # Chosen ahead: listing processes takes about as long as a save.
         victim = chosen(started.members(), kill.victim)
         return victim if wait_for_kill(kill, trail, started.is_over) else None
 
@@ -146,20 +146,20 @@ class Trial:
         return start(arguments, self._case.num_ranks, log_of(run_dir))
 
     def _finish(self, run_dir: Path, *flags: str) -> None:
-        """Let a run go on to its end."""
+        """Run to the end."""
         self._check_end(run_dir, self._start(run_dir, False, *flags))
 
     def _check_end(self, run_dir: Path, started: Started) -> None:
-        """Refuse a run that ended by itself, and not well."""
+        """Raise if a run failed without a kill."""
         code = started.wait()
         refuse(self._starter.clear())
         if code != 0:
             lines = log_of(run_dir).read_text(errors="replace").splitlines()[-LOG_LINES:]
-            raise Failure("\n".join([f"exit code {code} in {run_dir}; its log ends with", *lines]))
+            raise Failure("\n".join([f"exit code {code} in {run_dir}; end of its log:", *lines]))
 
 
 def log_of(run_dir: Path) -> Path:
-    """Where all starts of a run print to."""
+    """The log file of all starts of a run."""
     return run_dir.with_suffix(".log")
 
 

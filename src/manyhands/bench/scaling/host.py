@@ -1,4 +1,4 @@
-"""How many processes this machine can host so that a measurement of them is one."""
+"""The number of processes that this machine can measure without contention."""
 
 from dataclasses import dataclass
 
@@ -13,38 +13,38 @@ from manyhands.parallel.world import num_visible_gpus
 from manyhands.training.processes import refuse_missing_ids
 
 DEFAULT_MOST = 8
-"""Processes up to which speed-up is usually asked for."""
+"""Default maximal number of processes."""
 
 WATCHED_S = 0.5
 
 
 @dataclass(frozen=True)
 class Host:
-    """What this machine has for processes."""
+    """The resources of this machine."""
 
     is_gpu: bool
     capacity: int
-    """Processes that each have a GPU, or enough cores, of their own."""
+    """Processes with a separate GPU, or enough separate cores."""
     num_cores: int
     busy_share: float = 0.0
-    """The part of the cores that other programs keep busy."""
+    """Fraction of the cores that other programs use."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of processes, by how their speed is found."""
+    """Numbers of processes, measured or modelled."""
 
     measured: list[int]
     modelled: list[int]
 
     @property
     def all(self) -> list[int]:
-        """All of them, the smallest first."""
+        """All numbers in ascending order."""
         return sorted(self.measured + self.modelled)
 
 
 def host_of(bench: BenchScalingConfig, config: TrainConfig, launcher: Launcher) -> Host:
-    """What this machine has for the processes of a run."""
+    """The resources of this machine for a run."""
     assert config.policy is not None
     device, gpu_ids, cores = config.policy.device, config.launch.gpu_ids, num_cores()
     num_gpus = 0 if launcher.use_cpu or device == "cpu" else num_visible_gpus()
@@ -60,12 +60,12 @@ def host_of(bench: BenchScalingConfig, config: TrainConfig, launcher: Launcher) 
 
 
 def busy_share() -> float:
-    """The part of this machine's cores that is busy right now."""
+    """Current fraction of busy cores."""
     return psutil.cpu_percent(interval=WATCHED_S) / 100
 
 
 def sizes_of(bench: BenchScalingConfig, host: Host) -> Sizes:
-    """Which numbers of processes are measured, and which are modelled from one."""
+    """Split the numbers of processes into measured and modelled ones."""
     asked = sorted({1, *(bench.processes or default_processes(host))})
     hosted = [number for number in asked if number <= host.capacity]
     if bench.kind == "measured":
@@ -77,13 +77,13 @@ def sizes_of(bench: BenchScalingConfig, host: Host) -> Sizes:
 
 
 def default_processes(host: Host) -> list[int]:
-    """Powers of two up to what this machine has GPUs for, and at least up to the usual."""
+    """Powers of two up to the number of GPUs, and at least up to the default."""
     most = max(DEFAULT_MOST, host.capacity if host.is_gpu else 0)
     return [2**power for power in range(most.bit_length())]
 
 
 def refuse_more(bench: BenchScalingConfig, host: Host) -> None:
-    """Refuse to measure processes that would share a GPU, or cores."""
+    """Reject measurements of processes that would use the same GPU or cores."""
     number = max(bench.processes or [1])
     if number <= host.capacity:
         return
@@ -92,22 +92,22 @@ def refuse_more(bench: BenchScalingConfig, host: Host) -> None:
     if not host.is_gpu and bench.threads is not None:
         has += f" and every process has --threads={bench.threads}"
     raise EnvironmentFault(
-        f"--processes={bench.processes} cannot be measured here, as {has}; ask for at most "
-        f"{host.capacity}, or leave out --kind=measured to have {number} modelled"
+        f"--processes={bench.processes} cannot be measured here: {has}. Use at most "
+        f"{host.capacity}, or remove --kind=measured to model {number}"
     )
 
 
 def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
-    """Refuse what says in another way how many processes there are, or where a run begins."""
+    """Reject launchers and flags that bench scaling does not support."""
     if launcher.started_ranks:
         raise EnvironmentFault(
-            "bench scaling starts its processes by itself; run it without torchrun, accelerate "
-            "launch or srun"
+            "bench scaling starts its own processes. Run it without torchrun, accelerate launch "
+            "or srun"
         )
     faults = [
-        f"--{name} has no place in bench scaling; {remedy}"
+        f"bench scaling does not support --{name}: {remedy}"
         for name, is_given, remedy in (
-            ("launch.num_processes", config.launch.num_processes is not None, "give --processes"),
+            ("launch.num_processes", config.launch.num_processes is not None, "use --processes"),
             (
                 "launch.num_machines",
                 config.launch.num_machines > 1,
@@ -118,7 +118,7 @@ def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
                 config.parallelism.gpus_per_process > 1,
                 "each process has one GPU",
             ),
-            ("resume", config.resume is not False, "give the flags of a new run"),
+            ("resume", config.resume is not False, "use the flags of a new run"),
         )
         if is_given
     ]

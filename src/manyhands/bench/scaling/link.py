@@ -1,4 +1,4 @@
-"""The links that messages between processes usually take, where nobody says which it is."""
+"""Default links between processes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,9 +9,9 @@ from manyhands.config.bench import BenchScalingConfig
 from manyhands.launch.gpus import told_by_driver
 
 YIELD = 0.8
-"""The part of a link's peak rate that collectives reach."""
+"""Fraction of a link's peak rate that collectives reach."""
 GPUS_PER_MACHINE = 8
-"""As many GPUs as machines usually have; more are taken to be in several machines."""
+"""Typical GPUs per machine; more are assumed to be on several machines."""
 NVLINK_GBPS = {1: 160.0, 2: 200.0, 3: 200.0, 4: 200.0, 5: 200.0, 6: 200.0, 7: 400.0}
 """Peak rate of one NVLink in one direction, by NVML's number of its version."""
 NVLINK_LATENCY_US = 3.0
@@ -25,17 +25,17 @@ FAST_ETHERNET = Link(name="100 Gbit/s Ethernet", gbps=YIELD * 100.0, latency_us=
 
 
 def link_of(bench: BenchScalingConfig, is_gpu: bool, num_processes: int, capacity: int) -> Link:
-    """What the user says of the link, and else what is usual where that many processes are."""
+    """The link from the flags, else the default for that many processes."""
     link = usual_link(is_gpu, num_processes, capacity)
     if bench.link_gbps is not None:
-        link = replace(link, name="as --link_gbps says", gbps=bench.link_gbps)
+        link = replace(link, name="set by --link_gbps", gbps=bench.link_gbps)
     if bench.link_latency_us is not None:
         link = replace(link, latency_us=bench.link_latency_us)
     return link
 
 
 def usual_link(is_gpu: bool, num_processes: int, capacity: int) -> Link:
-    """The link between neighbors of a ring; the slowest, where it passes several machines."""
+    """The default link of a ring; the slowest one if it spans several machines."""
     if not is_gpu:
         return LOOPBACK if num_processes <= capacity else ETHERNET
     if num_processes <= max(GPUS_PER_MACHINE, capacity):
@@ -44,13 +44,13 @@ def usual_link(is_gpu: bool, num_processes: int, capacity: int) -> Link:
 
 
 def link_between_gpus() -> Link:
-    """What this machine's first GPU has to reach another."""
+    """The link of this machine's first GPU to another."""
     told = told_by_driver(lambda nvml: link_of_gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(0)))
     return told or pcie_link(generation=4, num_lanes=16)
 
 
 def link_of_gpu(nvml: Any, gpu: Any) -> Link:
-    """NVLink where some are in use, else PCIe."""
+    """NVLink if active, else PCIe."""
     versions = [*_nvlinks(nvml, gpu)]
     if not versions:
         generation = nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu)
@@ -74,7 +74,7 @@ def pcie_link(generation: int, num_lanes: int) -> Link:
 
 
 def _nvlinks(nvml: Any, gpu: Any) -> Iterator[int]:
-    """The version of every NVLink in use; a GPU that has no more says so by an error."""
+    """The version of every active NVLink; NVML raises after the last one."""
     for number in range(nvml.NVML_NVLINK_MAX_LINKS):
         try:
             if nvml.nvmlDeviceGetNvLinkState(gpu, number):

@@ -1,9 +1,8 @@
-"""How long an update takes on processes that are not there, from what is known of those that are.
+"""Models the step time of more processes than this machine has.
 
-Computing takes what was measured on the most processes that there are, in proportion to the samples
-of each. Exchange goes around a ring of processes. A part of it hides behind the backward pass: all
-messages but the last, and never more than that pass takes. What is left costs no less than it was
-measured to cost among fewer processes.
+Compute time is that of the largest measured number of processes, in proportion to the local batch.
+Communication is a ring. The backward pass overlaps all messages but the last, for at most its own
+duration. The remaining communication costs at least what fewer processes were measured to need.
 """
 
 from dataclasses import dataclass
@@ -11,71 +10,71 @@ from dataclasses import dataclass
 from manyhands.parallel.strategy import Kind, Strategy
 
 BACKWARD_SHARE = 2 / 3
-"""The part of computing that the backward pass is: it costs twice the forward pass."""
+"""Fraction of compute time in the backward pass, which costs twice the forward pass."""
 FIRST_BUCKET_BYTES = 1024**2
 BUCKET_BYTES = 25 * 1024**2
-"""How much of the gradients DDP sends at a time."""
+"""Bucket sizes of DDP."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """What a policy has to exchange."""
+    """The communication volume of a policy."""
 
     gradient_bytes: int
-    """Gradients of all parameters that are trained."""
+    """Gradients of all trainable parameters."""
     weight_bytes: int
-    """All parameters, in the precision in which shards travel."""
+    """All parameters, in the precision of the all-gather."""
     num_units: int
-    """Layers whose shards are gathered at a time."""
+    """Modules whose shards are gathered together."""
     num_gathers: int = 2
-    """Times that every weight is gathered for an update, where weights are sharded."""
+    """All-gathers of every sharded weight per step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """What carries messages from a process to its neighbor."""
+    """The link from a process to its neighbor."""
 
     name: str
     gbps: float
     latency_us: float
 
     def seconds(self, num_bytes: float, num_messages: float) -> float:
-        """How long some messages take, one after the other."""
+        """The time of sequential messages."""
         return num_bytes * 8 / (self.gbps * 1e9) + num_messages * self.latency_us * 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """Where the time of an update goes."""
+    """The time of a step."""
 
     compute_s: float
     exchange_s: float
-    """All of the exchange, hidden or not."""
+    """All communication, overlapped or not."""
     overlap: float
-    """The share of the exchange that may hide behind the backward pass."""
+    """Fraction of communication that may overlap the backward pass."""
     least_s: float = 0.0
-    """What an exchange among fewer processes was measured to cost."""
+    """Measured cost of communication between fewer processes."""
 
     @property
     def hidden_s(self) -> float:
-        """The part of the exchange that costs nothing."""
+        """Overlapped communication, which costs nothing."""
         return min(self.overlap * self.exchange_s, BACKWARD_SHARE * self.compute_s)
 
     @property
     def step_s(self) -> float:
-        """How long the update takes."""
+        """The step time."""
         return self.compute_s + max(self.least_s, self.exchange_s - self.hidden_s)
 
     @property
     def communication_share(self) -> float:
-        """The part of the update that the exchange costs beyond computing."""
+        """Fraction of the step time spent on communication that is not overlapped."""
         return 1 - self.compute_s / self.step_s
 
 
 def modelled_update(
     compute_s: float, strategy: Strategy, traffic: Traffic, link: Link, overlap: float | None = None
 ) -> Update:
-    """An update of processes that compute for some time and exchange as their strategy says."""
+    """The modelled step of a strategy, from its compute time."""
     num_messages = num_messages_of(strategy, traffic)
     return Update(
         compute_s=compute_s,
@@ -85,24 +84,24 @@ def modelled_update(
 
 
 def exchange_s(strategy: Strategy, traffic: Traffic, link: Link) -> float:
-    """Gathering shards and scattering gradients within a copy, and adding gradients of copies."""
+    """All-gather and reduce-scatter within a replica, all-reduce between replicas."""
     shards, replicas = strategy.num_shards, strategy.num_replicas
     num_messages = num_messages_of(strategy, traffic)
     gather_s = ring_s(shards, traffic.weight_bytes, num_messages, link)
     scatter_s = ring_s(shards, traffic.gradient_bytes, num_messages, link)
-    # Adding up is scattering sums and gathering them again.
+    # An all-reduce is a reduce-scatter and an all-gather.
     add_s = 2 * ring_s(replicas, traffic.gradient_bytes / shards, num_messages, link)
     return traffic.num_gathers * gather_s + scatter_s + add_s
 
 
 def ring_s(num_processes: int, num_bytes: float, num_messages: int, link: Link) -> float:
-    """Once around a ring: every process passes on all parts but one, of each message."""
+    """Once around a ring: every process sends all slices but one of each message."""
     passed = num_processes - 1
     return link.seconds(num_bytes * passed / num_processes, num_messages * passed)
 
 
 def num_messages_of(strategy: Strategy, traffic: Traffic) -> int:
-    """Messages that the gradients travel in: layer by layer, or in DDP's buckets."""
+    """The number of gradient messages: modules of FSDP, or buckets of DDP."""
     if strategy.kind in (Kind.FSDP, Kind.HSDP):
         return traffic.num_units
     rest = max(0, traffic.gradient_bytes - FIRST_BUCKET_BYTES)

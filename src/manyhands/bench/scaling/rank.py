@@ -1,4 +1,4 @@
-"""What one of the measured processes does: it makes real updates of one batch, and times them."""
+"""One measured process: runs and times real steps on one batch."""
 
 import os
 from collections.abc import Generator
@@ -29,18 +29,18 @@ from manyhands.types import Batch
 
 @dataclass(frozen=True, kw_only=True)
 class RankRequest:
-    """What a process is to measure."""
+    """The request to a measured process."""
 
     num_steps: int
     warm_up: int
     threads: int
     exchanges: bool
-    """Whether processes exchange anything; else each computes beside the others."""
+    """Whether processes communicate; else each computes alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankReport:
-    """What a process has measured."""
+    """The result of a measured process."""
 
     rank: int
     num_ranks: int
@@ -54,7 +54,7 @@ class RankReport:
 
 
 def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
-    """Collective over the ranks a launcher started. Time updates as a config says."""
+    """Collective over the ranks a launcher started. Time the steps of a config."""
     torch.set_num_threads(request.threads)
     backend = None if request.exchanges else silent_backend()
     with chosen_kernels(config.cudnn_deterministic), joined_world(config, backend) as world:
@@ -68,7 +68,7 @@ def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
         world.barrier()
         last = request.warm_up + request.num_steps
         times = step_times(update, range(request.warm_up, last), world.device)
-        # Whoever is done first leaves the others company: they are measured side by side.
+        # Ranks that finish first wait, so that all are measured side by side.
         world.barrier()
         seat = world.seats[world.rank]
         return RankReport(
@@ -85,7 +85,7 @@ def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
 
 
 def prepared(config: TrainConfig, world: World) -> tuple[Learner, Batch, Traffic]:
-    """Collective. A learner as training has it, and this rank's part of the first batch."""
+    """Collective. The learner of a run, and this rank's slice of the first batch."""
     config = replace(config.without_cache(), num_workers=0)
     data, config = open_training_data(config, world.once)
     share = share_of(config, world.rank, world.size)
@@ -101,7 +101,7 @@ def prepared(config: TrainConfig, world: World) -> tuple[Learner, Batch, Traffic
 
 
 def traffic_of(network: nn.Module, config: TrainConfig, world: World) -> Traffic:
-    """What processes that train a network would exchange."""
+    """The communication volume of training a network."""
     weights = [*network.parameters()]
     is_rounded = world.precision == "bf16" and world.device.type == "cuda"
     return Traffic(

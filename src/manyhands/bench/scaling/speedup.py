@@ -1,9 +1,9 @@
 """Speed-up and efficiency over numbers of processes: measured here, modelled beyond.
 
-Speed-up is samples per second against those of one process, efficiency is speed-up per process.
-The share of communication is 1 - (time of a step whose exchanges return at once) / (time of a
-step), both measured on as many processes computing side by side: sharing cores or memory is no
-communication, waiting for a slower process is.
+Speed-up is samples per second relative to one process, efficiency is speed-up per process. The
+fraction of communication is 1 - (step time with no-op collectives) / (step time), both measured on
+the same number of processes side by side: contention for cores or memory is not communication,
+waiting for a slower process is.
 """
 
 from collections import defaultdict
@@ -42,16 +42,16 @@ class Row:
     communication_share: float
     step_ms: float
     compute_ms: float
-    """A step whose exchanges return at once."""
+    """A step with no-op collectives."""
     ranks: list[dict[str, Any]] = field(default_factory=list)
-    """The processes that were measured; the single one before all others, and after them."""
+    """The measured processes; the single process before all others, and after them."""
     model: dict[str, Any] = field(default_factory=dict)
-    """What a modelled row is made from."""
+    """Inputs of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """All rows, and what they were measured with."""
+    """All rows, and the setup of the measurement."""
 
     rows: list[Row]
     host: Host
@@ -59,27 +59,27 @@ class Scaling:
     device: str
     precision: str
     is_strong: bool
-    """Whether the batch of an update stays as it is, and not that of a process."""
+    """Strong scaling: whether the effective batch is constant, not the local batch."""
     num_samples: int
-    """That batch."""
+    """The effective batch of one process."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A number of processes, and how they divide weights and samples."""
+    """A number of processes with their strategy and local batch."""
 
     strategy: Strategy
     share: Share
 
     @property
     def processes(self) -> int:
-        """How many they are."""
+        """The number of processes."""
         return self.share.num_ranks
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Some processes and how long their updates took."""
+    """Processes and their measured step time."""
 
     case: Case
     update: Update
@@ -89,11 +89,11 @@ class Measured:
 def bench_scaling(
     bench: BenchScalingConfig, config: TrainConfig, launcher: Launcher, on_progress: OnProgress
 ) -> Scaling:
-    """Measure what this machine can host, and model the rest."""
+    """Measure what this machine can run, and model the rest."""
     refuse_other_starts(config, launcher)
     host = host_of(bench, config, launcher)
     sizes = sizes_of(bench, host)
-    # All of them before the first is measured: what cannot work is said at once.
+    # All cases before the first measurement, so that errors come at once.
     cases = {number: case_of(config, launcher, number) for number in sizes.all}
     measured = measure(bench, config, [cases[number] for number in sizes.measured], on_progress)
     rows = [measured_row(each, measured[0]) for each in measured]
@@ -114,7 +114,7 @@ def bench_scaling(
 
 
 def case_of(config: TrainConfig, launcher: Launcher, number: int) -> Case:
-    """Some processes of a run; raises where they cannot divide its weights or its batch."""
+    """The case of a number of processes; raises if weights or batch cannot be split."""
     launcher = replace(launcher, num_ranks=number, num_local_ranks=number)
     strategy = strategy_of(placed(config, number), launcher)
     return Case(strategy, share_of(config, 0, number))
@@ -123,9 +123,9 @@ def case_of(config: TrainConfig, launcher: Launcher, number: int) -> Case:
 def measure(
     bench: BenchScalingConfig, config: TrainConfig, cases: list[Case], on_progress: OnProgress
 ) -> list[Measured]:
-    """Measure one number of processes after the other, each with exchanges and without.
+    """Measure each number of processes with and without communication.
 
-    The single one, which all are compared with, is measured before and after the others.
+    The single process, the baseline, is measured before and after the others.
     """
     asked = RankRequest(
         num_steps=bench.steps,
@@ -149,7 +149,7 @@ def measure(
 
 
 def measured_of(case: Case, exchanging: list[RankReport], silent: list[RankReport]) -> Measured:
-    """What the processes of a case have found; a single one has nothing to be silent about."""
+    """The measurement of a case; a single process has no communication."""
     if case.processes > 1:
         return Measured(case, update_of(exchanging, silent), exchanging)
     step_s = median(seconds for report in exchanging for seconds in report.step_s)
@@ -157,20 +157,20 @@ def measured_of(case: Case, exchanging: list[RankReport], silent: list[RankRepor
 
 
 def update_of(exchanging: list[RankReport], silent: list[RankReport]) -> Update:
-    """Where the time of a step went, from steps with exchanges and from steps without."""
+    """The time of a step, from steps with and without communication."""
     step_s = pace_of(exchanging)
-    # Noise may make silent steps the longer ones; exchange costs nothing then.
+    # Noise may make steps without communication slower; communication costs nothing then.
     compute_s = min(step_s, pace_of(silent))
     return Update(compute_s=compute_s, exchange_s=step_s - compute_s, overlap=0.0)
 
 
 def pace_of(reports: list[RankReport]) -> float:
-    """The pace of processes is that of the slowest."""
+    """The step time of the slowest process."""
     return max(median(report.step_s) for report in reports)
 
 
 def measured_row(measured: Measured, single: Measured) -> Row:
-    """The row of processes that were measured, and who they were."""
+    """The row of measured processes, with details of each."""
     ranks = [
         {
             "rank": each.rank,
@@ -188,7 +188,7 @@ def measured_row(measured: Measured, single: Measured) -> Row:
 def modelled_row(
     case: Case, measured: list[Measured], traffic: Traffic, link: Link, overlap: float | None
 ) -> Row:
-    """The row of processes that are not there, from those that were measured."""
+    """The row of modelled processes, from the measured ones."""
     single, most = measured[0], measured[-1]
     samples = case.share.most_per_rank / most.case.share.most_per_rank
     compute_s = samples * most.update.compute_s
@@ -210,7 +210,7 @@ def modelled_row(
 
 
 def row_of(case: Case, update: Update, single: Measured) -> Row:
-    """The speed of processes whose update takes some time, against that of a single process."""
+    """The speed for a step time, relative to a single process."""
     num_samples = case.share.samples_per_step
     more = num_samples / single.case.share.samples_per_step
     speedup = more * (single.update.step_s / update.step_s)
@@ -229,7 +229,7 @@ def row_of(case: Case, update: Update, single: Measured) -> Row:
 
 
 def traffic_of(case: Case, traffic: Traffic, config: TrainConfig) -> Traffic:
-    """What a policy exchanges for an update, as the flags of the run say."""
+    """The communication volume of a step, with the flags of the run."""
     is_halved = config.accelerator.ddp.gradient_compression == "bf16"
     num_passes = 2 if case.strategy.fsdp.reshard_after_forward else 1
     return replace(

@@ -1,4 +1,4 @@
-"""A number of processes, really started as training starts them, and what they have measured."""
+"""Starts processes as training does, and collects their measurements."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ CONFIG, REQUEST = "train.yaml", "request.json"
 
 
 class WorldFailed(Exception):
-    """Processes that ended without a measurement, and have said why."""
+    """Processes that failed, after reporting why."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(f"exit code {exit_code}")
@@ -30,7 +30,7 @@ class WorldFailed(Exception):
 def measure_world(
     config: TrainConfig, num_processes: int, request: RankRequest
 ) -> list[RankReport]:
-    """Start processes that measure what is asked; their reports by rank."""
+    """Start processes that measure a request; return their reports by rank."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         config = placed(config, num_processes)
@@ -43,7 +43,7 @@ def measure_world(
 
 
 def placed(config: TrainConfig, num_processes: int) -> TrainConfig:
-    """The config for a number of processes: a single one has nobody to share weights with."""
+    """The config for a number of processes; a single one cannot shard weights."""
     assert config.policy is not None
     if num_processes > 1:
         return config
@@ -57,10 +57,10 @@ def placed(config: TrainConfig, num_processes: int) -> TrainConfig:
 
 
 def run_processes(config: TrainConfig, num_processes: int, folder: Path) -> int:
-    """Run `manyhands bench rank` once per rank; return the exit code of the whole."""
+    """Run `manyhands bench rank` once per rank; return the exit code."""
     command = [sys.executable, "-m", "manyhands", "bench", "rank", str(folder)]
     if num_processes == 1:
-        # As training does: a process on its own is no group of one.
+        # As in training: a single process has no process group.
         code = subprocess.run(command, check=False).returncode
         return 128 - code if code < 0 else code
     gpu_ids, changes = config.launch.gpu_ids, {}
@@ -70,7 +70,7 @@ def run_processes(config: TrainConfig, num_processes: int, folder: Path) -> int:
 
 
 def write_report(folder: Path) -> None:
-    """Collective over the processes that were started. Measure as a folder says, and report."""
+    """Collective over the started processes. Measure the request in a folder, and report."""
     config = read_train_config([f"--config={folder / CONFIG}"])
     request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
     report = measure_rank(config, RankRequest(**request))
@@ -79,11 +79,11 @@ def write_report(folder: Path) -> None:
 
 
 def read_report(folder: Path, rank: int) -> RankReport:
-    """What a rank has measured."""
+    """Read the report of a rank."""
     values = json.loads(report_file(folder, rank).read_text(encoding="utf-8"))
     return RankReport(**values | {"traffic": Traffic(**values["traffic"])})
 
 
 def report_file(folder: Path, rank: int) -> Path:
-    """Where a rank reports."""
+    """The report file of a rank."""
     return folder / f"rank-{rank:02d}.json"

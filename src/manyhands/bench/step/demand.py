@@ -1,4 +1,4 @@
-"""What an update asks of a device, kernel by kernel."""
+"""FLOPs and memory traffic of a step, kernel by kernel."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,24 +22,24 @@ ALIKE = {
         aten._scaled_dot_product_flash_attention_backward
     ),
 }
-"""Kernels that torch has no formula for, and those that compute the same."""
+"""Kernels without a FLOP formula in torch, and equivalent ones."""
 OVERWRITING = {aten.copy_, aten.fill_, aten.zero_}
-"""In-place operations that do not look at what was there."""
+"""In-place operations that do not read their target."""
 RESERVING = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty}
-"""Operations that compute nothing."""
+"""Operations that only allocate."""
 
 
 class Kernel(NamedTuple):
-    """What one operation asks for."""
+    """The cost of one operation."""
 
     flops: int
-    """Multiplications and additions of products, convolutions and attention."""
+    """Multiplications and additions of matmuls, convolutions and attention."""
     num_bytes: int
-    """Bytes that are read and written, each tensor once."""
+    """Bytes read and written, each tensor once."""
 
 
 class Demand(TorchDispatchMode):
-    """Notes every operation that a device computes."""
+    """Records every operation of a device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,10 +57,10 @@ class Demand(TorchDispatchMode):
 
 
 def demand_of(subject: Subject, world: World) -> list[Kernel]:
-    """The kernels of an update that is made one operation at a time."""
+    """The kernels of an eager step."""
     config = with_mode(subject.config, EAGER)
     learner, _ = learner_of(config, subject.stats, world, subject.share)
-    # Optimizers make room for what they remember in their first step.
+    # Optimizers allocate their state in the first step.
     learner.update(subject.batch, 0)
     demand = Demand()
     with demand:
@@ -69,21 +69,21 @@ def demand_of(subject: Subject, world: World) -> list[Kernel]:
 
 
 def flops_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any) -> int:
-    """Operations, where torch knows how to count them."""
+    """FLOPs, where torch has a formula."""
     packet = func.overloadpacket
     count: Callable[..., int] | None = flop_registry.get(ALIKE.get(packet, packet))
     return 0 if count is None else int(count(*args, **kwargs, out_val=made))
 
 
 class Argument(NamedTuple):
-    """Tensors that an operation is given."""
+    """Tensors of one argument."""
 
     tensors: list[Tensor]
     is_written: bool
 
 
 def arguments_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Argument]:
-    """All that is given, with what the operation does to it."""
+    """All arguments, and whether the operation writes them."""
     named = dict(zip((each.name for each in func._schema.arguments), args, strict=False))
     for each in func._schema.arguments:
         value = kwargs.get(each.name, named.get(each.name))
@@ -92,7 +92,7 @@ def arguments_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> I
 
 
 def bytes_moved(func: Any, arguments: Iterator[Argument], made: Any) -> int:
-    """Bytes that a kernel reads and writes; none where tensors are only looked at differently."""
+    """Bytes that a kernel reads and writes; zero for views."""
     if func.overloadpacket in RESERVING:
         return 0
     given, written = list[Tensor](), list[Tensor]()
@@ -107,15 +107,15 @@ def bytes_moved(func: Any, arguments: Iterator[Argument], made: Any) -> int:
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors of some nested values."""
+    """All tensors in nested values."""
     return [each for each in tree_leaves(value) if isinstance(each, Tensor)]
 
 
 def place_of(tensor: Tensor) -> int:
-    """Which memory a tensor lies in; told for tensors without values, too."""
+    """The identity of a tensor's storage, also for meta tensors."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def size_of(tensor: Tensor) -> int:
-    """Bytes of a tensor in memory, where repeated entries lie once."""
+    """Bytes of a tensor in memory; expanded entries count once."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

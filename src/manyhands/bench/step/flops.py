@@ -1,8 +1,7 @@
-"""Floating-point operations of an update, counted as its network is defined.
+"""FLOPs of a step, counted from the definition of its network.
 
-Products, convolutions and attention count, in the forward and in the backward pass; sums, norms,
-activations and the optimizer, a percent or so of them, do not. A multiplication and an addition
-are two operations.
+Matmuls, convolutions and attention count, in the forward and the backward pass; sums, norms,
+activations and the optimizer, about one percent, do not. A multiply-add is two FLOPs.
 """
 
 from collections.abc import Callable
@@ -17,11 +16,11 @@ from manyhands.parallel.world import World
 from manyhands.training.assemble import make_policy
 
 NUM_COUNTED = 2
-"""Samples that are looked at; every other one takes as many operations."""
+"""Samples to count; all others take the same FLOPs."""
 
 
 def flops_per_update(subject: Subject, world: World) -> int:
-    """Operations of an update, by a policy of its own that is never trained."""
+    """FLOPs of a step, counted on a separate policy."""
     policy, _ = make_policy(subject.config, subject.stats, world.device)
     policy.train()
     number = min(NUM_COUNTED, subject.share.samples_per_rank)
@@ -31,8 +30,8 @@ def flops_per_update(subject: Subject, world: World) -> int:
 
 
 def counted_flops(loss: Callable[[], Tensor]) -> int:
-    """Operations to compute a loss and its gradients."""
-    # Fused kernels of attention hide their products, on a CPU from the counter as well.
+    """FLOPs of a loss and its gradients."""
+    # Fused attention hides its matmuls, on a CPU also from the counter.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         torch.autograd.backward(loss())
     return int(counter.get_total_flops())

@@ -1,4 +1,4 @@
-"""Updates that wait for their batches: the loader, its processes, and copies to the device."""
+"""Steps with the real loader, its processes, and copies to the device."""
 
 import time
 from collections.abc import Generator
@@ -22,16 +22,16 @@ from manyhands.types import Batch
 
 @dataclass(frozen=True)
 class Loaded:
-    """The speed of training as a whole."""
+    """The speed of training with the loader."""
 
     samples_per_s: float
     share: float
-    """Of the speed of updates whose batch lies on the device."""
+    """Fraction of the speed of steps with a batch on the device."""
     num_workers: int
 
 
 def fill_caches(data: TrainingData) -> None:
-    """Decode what is kept, as an epoch of training would have; tokens are there already."""
+    """Fill the frame cache, as an epoch of training does; tokens are already cached."""
     if data.tokens is None and any(data.caches.caches):
         with progress_bar("decoding frames") as on_progress:
             fill(data.caches, num_cores(), on_progress)
@@ -40,12 +40,12 @@ def fill_caches(data: TrainingData) -> None:
 def with_loader(
     learner: Learner, pure_rate: float, subject: Subject, bench: BenchStepConfig, world: World
 ) -> Loaded:
-    """Train from the loader of a run, and compare with the rate of updates alone."""
+    """Train from the loader of a run, and compare with the rate of steps alone."""
     assert subject.data is not None
     subject.data.kept.read_ahead(max_ram_of(subject.config))
     stream = stream_of(subject.data, subject.config, world, subject.share)
     num_workers = resolve_num_workers(stream.loading)
-    # Batches that were read ahead before the clock runs must not be counted as its speed.
+    # Batches prefetched before the measurement must not count.
     warm_up = max(bench.warm_up, num_workers * stream.loading.prefetch_factor + 1)
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
         for step in range(warm_up):

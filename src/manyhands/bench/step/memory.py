@@ -1,4 +1,4 @@
-"""The most memory that updates took."""
+"""Peak memory of steps."""
 
 import resource
 import sys
@@ -6,17 +6,17 @@ import sys
 import torch
 
 UNIT = 1 if sys.platform == "darwin" else 1024
-"""Bytes that the system counts by."""
+"""Bytes per unit of ru_maxrss."""
 
 
 def forget_peak(device: torch.device) -> None:
-    """Count anew, where the device can."""
+    """Reset the peak, where the device supports it."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most bytes that tensors on a GPU took since; on a CPU the most of this process ever."""
+    """Peak bytes of tensors on a GPU since the reset; on a CPU of this process ever."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return UNIT * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

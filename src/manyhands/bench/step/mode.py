@@ -1,4 +1,4 @@
-"""Ways to carry out an update, of which one run may measure several."""
+"""Step modes, of which one run may measure several."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def modes_of(bench: BenchStepConfig, config: TrainConfig, device: torch.device) 
     asked = config.step.mode
     modes = bench.compare or [asked]
     if device.type == "cuda":
-        # The mode of the run, where it is among them, comes before all others.
+        # The mode of the run comes first.
         return sorted(modes, key=lambda mode: mode != asked)
     if modes not in ([asked], [EAGER]):
         raise EnvironmentFault(

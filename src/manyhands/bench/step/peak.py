@@ -1,4 +1,4 @@
-"""What a device does at most in a second: operations by a matrix product, bytes by a copy."""
+"""Peak rates of a device: FLOPs by a matmul, bytes by a copy."""
 
 from dataclasses import dataclass
 
@@ -9,31 +9,31 @@ from manyhands.bench.timing import step_times
 SIZES = {"cuda": 8192, "cpu": 1024}
 WARM_UP, NUM_PRODUCTS = 3, 10
 COPIED = {"cuda": 1 << 30, "cpu": 1 << 27}
-"""Bytes, of which no cache holds much."""
+"""Bytes, more than caches hold."""
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "no": torch.float32}
 
 
 @dataclass(frozen=True)
 class Peak:
-    """What a device does at most."""
+    """Peak rates of a device."""
 
     flops_per_s: float
     bytes_per_s: float
 
 
 def peak_of(device: torch.device, precision: str, dtype: str) -> Peak:
-    """What a device does at most for a run in some numbers."""
+    """Peak rates of a device in the precision of a run."""
     return Peak(peak_flops_per_s(device, precision, dtype), peak_bytes_per_s(device))
 
 
 def peak_flops_per_s(device: torch.device, precision: str, dtype: str = "float32") -> float:
-    """The rate of the fastest of some large products, in the numbers that a run multiplies."""
+    """The rate of the fastest of several large matmuls, in the precision of a run."""
     number_type = torch.float64 if dtype == "float64" else DTYPES[precision]
     if device.type == "cpu" and precision != "no":
-        # Few processors multiply short numbers; what all of them do well is float32.
+        # Few CPUs have fast bf16 matmuls; all have fast float32.
         number_type = torch.float32
     size = SIZES[device.type]
-    # Equal numbers would cost less power than those of a network, and flatter the device.
+    # Equal values need less power than real ones, and would raise the rate.
     block = torch.randn(size, size, device=device).to(number_type)
     out = torch.empty_like(block)
 
@@ -45,7 +45,7 @@ def peak_flops_per_s(device: torch.device, precision: str, dtype: str = "float32
 
 
 def peak_bytes_per_s(device: torch.device) -> float:
-    """The rate of the fastest of some large copies, in bytes read and bytes written."""
+    """The rate of the fastest of several large copies, in bytes read and written."""
     size = COPIED[device.type]
     block = torch.ones(size, dtype=torch.uint8, device=device)
     out = torch.empty_like(block)

@@ -1,8 +1,7 @@
-"""Where the time of an update goes.
+"""The time of a step by phase.
 
-Nothing is hooked into the update. Forward and backward pass are timed by a loop that makes no
-updates; whatever a whole update takes beyond them is the optimizer's: clipping, the step, the
-moving average and its bookkeeping.
+The step has no hooks. A loop without optimizer steps times forward and backward pass; the rest of a
+step is the optimizer: clipping, its step, the EMA and bookkeeping.
 """
 
 import time
@@ -19,14 +18,14 @@ from manyhands.policies.policy import Policy
 
 NUM_TRIALS = 10
 CLOCK_HZ = 2e9
-"""No GPU runs much faster, so that a pause is at least as long as it is meant to be."""
+"""An upper bound of GPU clocks, so that a pause is never too short."""
 PAUSE = 2.0
-"""Pauses of a GPU last so many times as long as the submission they hide."""
+"""Length of a GPU pause as a multiple of the submission that it hides."""
 
 
 @dataclass(frozen=True)
 class Passes:
-    """Medians of the two passes through a network."""
+    """Medians of forward and backward pass."""
 
     forward_s: float
     backward_s: float
@@ -34,16 +33,16 @@ class Passes:
 
 @dataclass(frozen=True)
 class Submission:
-    """Medians of an update that begins with nothing to do."""
+    """Medians of a step on an idle device."""
 
     host_s: float
     """Until update() returned."""
     device_s: float
-    """What the device took, with all work there before it began."""
+    """Device time with all kernels submitted ahead."""
 
 
 def passes_of(policy: Policy, subject: Subject, world: World) -> Passes:
-    """Time both passes over the batch of an update, all of its micro-batches together."""
+    """Time both passes over the batch of a step, all micro-batches together."""
     share = subject.share
     batch = first_samples(subject.batch, share.most_per_part)
     forward, backward = [], []
@@ -55,7 +54,7 @@ def passes_of(policy: Policy, subject: Subject, world: World) -> Passes:
         torch.autograd.backward(loss)
         marks.append(mark(world.device))
         policy.network.zero_grad(set_to_none=True)
-        # The first finds kernels, which none of the others has to.
+        # The first one includes the choice of kernels.
         if number > 0:
             forward.append((marks[0], marks[1]))
             backward.append((marks[1], marks[2]))
@@ -65,7 +64,7 @@ def passes_of(policy: Policy, subject: Subject, world: World) -> Passes:
 
 
 def submission_of(update: Callable[[int], None], first: int, device: torch.device) -> Submission:
-    """Time what the host and what a GPU has to do with an update, apart from each other."""
+    """Time the host work and the GPU work of a step separately."""
     host = [host_s(update, step) for step in range(first, first + NUM_TRIALS)]
     pause = int(PAUSE * median(host) * CLOCK_HZ)
     cuda: Any = torch.cuda
@@ -81,7 +80,7 @@ def submission_of(update: Callable[[int], None], first: int, device: torch.devic
 
 
 def host_s(update: Callable[[int], None], step: int) -> float:
-    """How long the host takes to submit an update to a GPU that has nothing else to do."""
+    """Host time to submit a step to an idle GPU."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     update(step)
@@ -89,7 +88,7 @@ def host_s(update: Callable[[int], None], step: int) -> float:
 
 
 def mark(device: torch.device) -> Any:
-    """A moment, as the device counts time."""
+    """A time stamp of the device."""
     if device.type != "cuda":
         return time.perf_counter()
     cuda: Any = torch.cuda
@@ -99,13 +98,13 @@ def mark(device: torch.device) -> Any:
 
 
 def median_s(spans: list[tuple[Any, Any]]) -> float:
-    """The median of what lies between moments, once they have passed."""
+    """The median duration between time stamps."""
     if isinstance(spans[0][0], float):
         return float(median(end - start for start, end in spans))
     return float(median(start.elapsed_time(end) for start, end in spans)) / 1e3
 
 
 def wait_for(device: torch.device) -> None:
-    """Return when a device has nothing to do."""
+    """Wait until a device is idle."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

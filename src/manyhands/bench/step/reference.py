@@ -1,4 +1,4 @@
-"""LeRobot's updates of the same policy, measured by a Python of another environment."""
+"""Measures LeRobot's steps of the same policy, in another Python environment."""
 
 import tempfile
 from dataclasses import asdict, dataclass, replace
@@ -19,25 +19,25 @@ from manyhands.training.assemble import make_policy
 
 LEROBOT = "LeRobot"
 START_S = 600.0
-"""How long the other Python may take to import LeRobot and make its first update."""
+"""How long the other Python may take to import LeRobot and run its first step."""
 UPDATE_S = 20.0
-"""How long any other update may take."""
+"""How long any other step may take."""
 PRECISIONS = ("no", "bf16")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceRequest:
-    """What the other program is to train."""
+    """The request to LeRobot."""
 
     folder: str
-    """Where the policy's configuration and processors are, in LeRobot's own form."""
+    """Folder with the policy's configuration and processors in LeRobot's format."""
     device: str
     """With an index if it is a GPU: torch.cuda.set_device needs one."""
     precision: str
     shapes: Shapes
     """Type and shape of every tensor of a batch."""
     task: str | None
-    """What every sample is told to do; null for a policy that does not read."""
+    """The task of every sample; null for a policy without language."""
     num_steps: int
     warm_up: int
 
@@ -78,8 +78,8 @@ def precisions_of(world: World, dtype: str) -> list[str]:
     if world.precision not in PRECISIONS or dtype != "float32":
         raise ConfigError(
             [
-                "--against measures float32 and bf16, not what this run computes in: "
-                f"--dtype={dtype}, --accelerator.mixed_precision={world.precision}"
+                "--against supports only float32 and bf16, not "
+                f"--dtype={dtype} --accelerator.mixed_precision={world.precision}"
             ]
         )
     others = PRECISIONS if world.device.type == "cuda" else ()
@@ -87,7 +87,7 @@ def precisions_of(world: World, dtype: str) -> list[str]:
 
 
 def features_in(shapes: Shapes, policy: PolicyConfig) -> Shapes:
-    """The tensors of a batch that a policy knows, and what of them is padding."""
+    """The tensors of a batch that a policy uses, and their padding masks."""
     features = policy.input_features | policy.output_features
     return {
         name: shape
@@ -97,12 +97,12 @@ def features_in(shapes: Shapes, policy: PolicyConfig) -> Shapes:
 
 
 def task_of(policy: PolicyConfig) -> str | None:
-    """A text of the largest length, as made-up words are, for a policy that reads."""
+    """A synthetic text of maximal length, for a policy with language."""
     return None if policy.language is None else "go " * policy.language.max_length
 
 
 def write_reference_policy(folder: Path, subject: Subject, device: str) -> None:
-    """Write all of a policy but its weights, which do not change how long anything takes."""
+    """Write a policy without its weights, which do not affect step times."""
     policy, _ = make_policy(subject.config, subject.stats, torch.device("cpu"))
     write_policy(folder, replace(policy.config, device=device), policy.processors, {})
 

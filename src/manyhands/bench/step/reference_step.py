@@ -1,7 +1,7 @@
-"""LeRobot's own updates, timed. Runs in another environment, by a Python that has LeRobot.
+"""Times LeRobot's steps. Runs in a Python environment that has LeRobot.
 
-Reads a JSON object from standard input and prints one: the seconds of every update and of the
-first, and the most memory that they took.
+Reads a JSON object from standard input and prints one: the seconds of every step and of the first,
+and the peak memory.
 """
 
 import importlib
@@ -13,16 +13,16 @@ from itertools import pairwise
 from typing import Any
 
 NUM_PLANNED = 100_000
-"""Updates that a schedule of learning rates is made for."""
+"""Steps of the learning rate schedule."""
 
 
 def main() -> None:
-    """Measure as the request says."""
+    """Measure a request."""
     print(json.dumps(measure(json.load(sys.stdin))))
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:
-    """Make updates as LeRobot's training does, of one batch that lies on the device."""
+    """Run steps as LeRobot's training does, on one batch on the device."""
     import torch
 
     device: Any = torch.device(request["device"])
@@ -45,7 +45,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def updates_of(request: dict[str, Any], batch: dict[str, Any]) -> Any:
-    """A function that makes one update: preprocessing, both passes, optimizer and schedule."""
+    """A function that runs one step: preprocessing, both passes, optimizer and schedule."""
     import torch
 
     factory: Any = importlib.import_module("lerobot.policies.factory")
@@ -69,14 +69,14 @@ def updates_of(request: dict[str, Any], batch: dict[str, Any]) -> Any:
         optimizer.zero_grad()
         if schedule is not None:
             schedule.step()
-        # LeRobot's training reads both after every update, and so waits for the device.
+        # LeRobot's training reads both after every step, and so synchronizes.
         loss.item(), norm.item()
 
     return update
 
 
 def random_batch(shapes: dict[str, Any], device: Any) -> dict[str, Any]:
-    """A batch of the types and shapes that are asked for."""
+    """A random batch of given types and shapes."""
     import torch
 
     batch = {}
@@ -85,14 +85,14 @@ def random_batch(shapes: dict[str, Any], device: Any) -> dict[str, Any]:
         if dtype.is_floating_point:
             batch[name] = torch.randn(shape, dtype=dtype, device=device)
         else:
-            # Marks of padding are all zero, other whole numbers are bytes of images.
+            # Padding masks are all zero, other integers are image bytes.
             top = 256 if dtype is torch.uint8 else 1
             batch[name] = torch.randint(top, shape, device=device).to(dtype)
     return batch
 
 
 def as_floats(batch: dict[str, Any]) -> dict[str, Any]:
-    """A batch whose images are floats from 0 to 1, which LeRobot's training makes of bytes."""
+    """The batch with images as floats from 0 to 1, as in LeRobot's training."""
     import torch
 
     def is_image(value: Any) -> bool:
@@ -105,7 +105,7 @@ def as_floats(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def step_times(update: Any, number: int, device: Any) -> list[float]:
-    """Seconds of each of some updates, as the device counts them."""
+    """Seconds of each step, by the clock of the device."""
     import torch
 
     if device.type != "cuda":
@@ -125,7 +125,7 @@ def step_times(update: Any, number: int, device: Any) -> list[float]:
 
 
 def wait_for(device: Any) -> None:
-    """Return when a device has nothing to do."""
+    """Wait until a device is idle."""
     import torch
 
     if device.type == "cuda":
@@ -133,7 +133,7 @@ def wait_for(device: Any) -> None:
 
 
 def peak_bytes(device: Any) -> int:
-    """The most bytes that tensors on a GPU took; on a CPU the most of this process."""
+    """Peak bytes of tensors on a GPU; on a CPU of this process."""
     import torch
 
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""The least time of an update on a device, which computes and moves bytes only so fast."""
+"""Roofline model: the lower bound of the step time on a device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ from manyhands.bench.step.peak import Peak
 
 @dataclass(frozen=True, kw_only=True)
 class Roofline:
-    """What an update asks for, and how long that takes at best."""
+    """Memory traffic of a step, and the lower bounds of its time."""
 
     bytes_per_update: int
-    """That kernels of single operations read and write; fused ones move less."""
+    """Traffic of unfused kernels; fused ones move less."""
     peak_bytes_per_s: float
     compute_ms: float
-    """If only operations counted."""
+    """Bound by FLOPs only."""
     memory_ms: float
-    """If only bytes counted."""
+    """Bound by memory traffic only."""
     floor_ms: float
-    """If every kernel took as long as the slower of both, and nothing else."""
+    """Sum over kernels of the larger of both bounds."""
 
 
 def roofline_of(kernels: Sequence[Kernel], peak: Peak) -> Roofline:
-    """The limits of some kernels, one after the other."""
+    """The roofline of sequential kernels."""
     compute = [kernel.flops / peak.flops_per_s for kernel in kernels]
     memory = [kernel.num_bytes / peak.bytes_per_s for kernel in kernels]
     return Roofline(

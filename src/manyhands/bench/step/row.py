@@ -1,4 +1,4 @@
-"""Updates in one mode, timed."""
+"""Step times in one mode."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ GIB = 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """The speed of updates; None where it was not measured, or means nothing."""
+    """The speed of steps; None where not measured or not meaningful."""
 
     mode: str
     precision: str
@@ -32,25 +32,25 @@ class Row:
     samples_per_s: float
     peak_memory_gib: float
     setup_s: float
-    """From the first call of update until the device had nothing left to do."""
+    """From the first call of update() until the device was idle."""
     tflops: float | None = None
     mfu: float | None = None
-    """The share of the device's peak."""
+    """Fraction of the device's peak."""
     host_ms: float | None = None
-    """Until update() has returned, on a GPU that does nothing else."""
+    """Until update() has returned, on an idle GPU."""
     device_ms: float | None = None
-    """What the GPU has to do, without waiting for the host."""
+    """GPU time without waiting for the host."""
     forward_ms: float | None = None
     backward_ms: float | None = None
     optimizer_ms: float | None = None
-    """All that an update does besides."""
+    """The rest of a step."""
     notes: list[str] = field(default_factory=list)
-    """What was said of the mode, as where updates could not be carried out that way."""
+    """Messages about the mode, such as a fallback."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """What a row is made from."""
+    """The measurements of a row."""
 
     step_s: Sequence[float]
     peak_bytes: int
@@ -60,7 +60,7 @@ class Timed:
 def measured_row(
     mode: str, subject: Subject, bench: BenchStepConfig, world: World
 ) -> tuple[Row, Learner]:
-    """Time updates in a mode, and return the learner that made them."""
+    """Time steps in a mode; return the row and the learner."""
     device = world.device
     world.let_go()
     forget_peak(device)
@@ -83,7 +83,7 @@ def measured_row(
 def timed_updates(
     update: Callable[[int], None], bench: BenchStepConfig, device: torch.device
 ) -> Timed:
-    """Time the first update, and those after the warm-up."""
+    """Time the first step, and those after the warm-up."""
     started = time.perf_counter()
     update(0)
     wait_for(device)
@@ -95,7 +95,7 @@ def timed_updates(
 
 
 def row_of(mode: str, precision: str, timed: Timed, num_samples: int) -> Row:
-    """The speed of updates that were timed."""
+    """The row of timed steps."""
     low, middle, high = np.percentile(timed.step_s, (10, 50, 90)).tolist()
     return Row(
         mode=mode,
@@ -110,16 +110,16 @@ def row_of(mode: str, precision: str, timed: Timed, num_samples: int) -> Row:
 
 
 def with_passes(row: Row, learner: Learner, subject: Subject, world: World) -> Row:
-    """The row of updates made one operation after the other, with what they consist of."""
+    """The row of eager steps, with their phases."""
     passes = passes_of(learner.policy, subject, world)
     forward_ms, backward_ms = 1e3 * passes.forward_s, 1e3 * passes.backward_s
-    # Noise may make passes by themselves the longer ones; nothing takes less than no time.
+    # Noise may make the passes alone slower than a step.
     rest_ms = max(0.0, row.median_ms - forward_ms - backward_ms)
     return replace(row, forward_ms=forward_ms, backward_ms=backward_ms, optimizer_ms=rest_ms)
 
 
 def rated(row: Row, flops_per_update: int, peak_flops_per_s: float | None) -> Row:
-    """The row with the operations that were made, and their share of a peak where one is known."""
+    """The row with TFLOPS, and MFU where the peak is known."""
     rate = flops_per_update / (row.median_ms / 1e3)
     mfu = None if peak_flops_per_s is None else rate / peak_flops_per_s
     return replace(row, tflops=rate / 1e12, mfu=mfu)

@@ -1,4 +1,4 @@
-"""How fast updates are, in each of some ways to carry them out, and beside LeRobot's."""
+"""Step speed in several modes, compared with LeRobot's."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -22,17 +22,17 @@ from manyhands.parallel.world import World, joined_world
 from manyhands.training.kernels import chosen_kernels
 
 MAIN_FIELDS = ("mode", "median_ms", "samples_per_s", "peak_memory_gib", "setup_s", "mfu")
-"""What programs are told of the main row without looking for it."""
+"""Fields of the main row at the top level of the JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepResult:
-    """All rows, and what they were measured with."""
+    """All rows, and the setup of the measurement."""
 
     rows: list[Row]
     """The main one first."""
     reference: list[Row]
-    """LeRobot's, that of the same precision first; none where it was not measured."""
+    """Rows of LeRobot, the same precision first; empty if not measured."""
     device: str
     precision: str
     batch_size: int
@@ -43,11 +43,11 @@ class StepResult:
 
     @property
     def reference_median_ms(self) -> float | None:
-        """LeRobot's time for an update in the same precision."""
+        """LeRobot's step time in the same precision."""
         return self.reference[0].median_ms if self.reference else None
 
     def as_json(self) -> dict[str, Any]:
-        """The result for programs."""
+        """The result as JSON."""
         main = asdict(self.rows[0])
         return {
             **{name: main[name] for name in MAIN_FIELDS},
@@ -66,7 +66,7 @@ class StepResult:
 def bench_step(
     bench: BenchStepConfig, config: TrainConfig, launcher: Launcher, on_progress: OnProgress
 ) -> StepResult:
-    """Time updates of one process on one device."""
+    """Time steps of one process on one device."""
     refuse_other_starts(config, launcher)
     with chosen_kernels(config.cudnn_deterministic), joined_world(config) as world:
         modes = modes_of(bench, config, world.device)
@@ -84,7 +84,7 @@ def measured(
     world: World,
     on_progress: OnProgress,
 ) -> StepResult:
-    """Measure LeRobot first, since its environment may lack something, and then every mode."""
+    """Measure LeRobot first, since its environment may be incomplete, then every mode."""
     total = 2 + len(modes)
     on_progress(0, total)
     against = bench.against
@@ -100,7 +100,7 @@ def measured(
         if bench.with_loader and number == 0:
             loaded = with_loader(learner, row.samples_per_s, subject, bench, world)
         rows.append(rated(row, flops, peak))
-        # Weights and graphs of one mode must not lie in the memory of the next.
+        # Weights and graphs of one mode must not use memory in the next.
         del learner
     on_progress(total, total)
     return StepResult(
@@ -120,16 +120,16 @@ def measured(
 
 
 def device_name(world: World) -> str:
-    """What the device is called; of a CPU, that it is one."""
+    """The name of the GPU, or cpu."""
     seat = world.seats[0]
     return seat.device if world.device.type == "cpu" else seat.name
 
 
 def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
-    """Refuse more than one process or device, and runs that exist already."""
+    """Reject more than one process or device, and resumed runs."""
     if launcher.started_ranks:
         raise EnvironmentFault(
-            "bench step measures one process; run it without torchrun, accelerate launch or srun"
+            "bench step measures one process. Run it without torchrun, accelerate launch or srun"
         )
     faults = [*_other_starts(config)]
     if faults:
@@ -137,7 +137,7 @@ def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:
 
 
 def _other_starts(config: TrainConfig) -> Iterator[str]:
-    remedy = "has no place in bench step, which measures one process on one device"
+    remedy = "is not supported by bench step, which measures one process on one device"
     if (config.launch.num_processes or 1) > 1:
         yield f"--launch.num_processes={config.launch.num_processes} {remedy}; see bench scaling"
     if config.launch.num_machines > 1:
@@ -145,4 +145,4 @@ def _other_starts(config: TrainConfig) -> Iterator[str]:
     if config.parallelism.gpus_per_process > 1:
         yield f"--parallelism.gpus_per_process={config.parallelism.gpus_per_process} {remedy}"
     if config.resume is not False:
-        yield f"--resume={config.resume} has no place in bench step; give the flags of a new run"
+        yield f"--resume={config.resume} is not supported by bench step; use the flags of a new run"

@@ -1,4 +1,4 @@
-"""What is measured: a run without its loop, and a batch that lies on the device already."""
+"""The measured run, without its loop, and a batch on the device."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -28,7 +28,7 @@ Shapes = dict[str, tuple[str, tuple[int, ...]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A run, as far as updates need it."""
+    """The state of a run that steps need."""
 
     config: TrainConfig
     """With the features of its policy."""
@@ -36,16 +36,16 @@ class Subject:
     share: Share
     batch: Batch
     recorded: Shapes
-    """Of the same batch before its images were encoded, where they are."""
+    """Shapes of the same batch before its images were encoded."""
     data: TrainingData | None
-    """None where it is made up."""
+    """None for synthetic data."""
 
 
 def subject_of(bench: BenchStepConfig, config: TrainConfig, world: World) -> Subject:
-    """The run of a config on its dataset, or on made-up data where it names none."""
+    """The run of a config on its dataset, or on synthetic data if it names none."""
     assert config.policy is not None
     share = share_of(config, world.rank, world.size)
-    # Published weights of an image encoder take time to fetch, and none from an update.
+    # Pretrained weights take time to download, and do not affect step times.
     config = replace(config, policy=config.policy.self_contained())
     if not config.dataset.is_named:
         return made_up_subject(bench, config, share, world)
@@ -70,7 +70,7 @@ def subject_of(bench: BenchStepConfig, config: TrainConfig, world: World) -> Sub
 def made_up_subject(
     bench: BenchStepConfig, config: TrainConfig, share: Share, world: World
 ) -> Subject:
-    """A run on data that nobody has recorded; one batch is an epoch of it."""
+    """A run on synthetic data; one batch is an epoch."""
     assert config.policy is not None
     policy, num_samples = with_made_up_features(config.policy, bench), share.samples_per_step
     config = settled(replace(config, policy=policy), Position(), num_samples, num_samples)
@@ -89,7 +89,7 @@ def made_up_subject(
 
 
 def as_trained(batch: Batch, config: TrainConfig, stats: Stats, world: World) -> Batch:
-    """A batch as updates read it: with tokens instead of images, where those are kept."""
+    """A batch as steps read it: with cached tokens instead of images, if enabled."""
     if not config.cache.vision_tokens:
         return batch
     policy, _ = make_policy(config, stats, world.device)
@@ -104,7 +104,7 @@ def stream_of(data: TrainingData, config: TrainConfig, world: World, share: Shar
 
 
 def first_batch(data: TrainingData, config: TrainConfig, world: World, share: Share) -> Batch:
-    """The batch of the first update, on the device."""
+    """The batch of the first step, on the device."""
     stream = stream_of(data, config, world, share)
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
         return next(batches)
@@ -116,7 +116,7 @@ def first_samples(batch: Batch, number: int) -> Batch:
 
 
 def tensor_shapes(batch: Batch) -> Shapes:
-    """Type and shape of every tensor of a batch, in words that any torch knows."""
+    """Type and shape of every tensor of a batch, independent of the torch version."""
     return {
         name: (str(value.dtype).removeprefix("torch."), tuple(value.shape))
         for name, value in batch.items()
@@ -125,6 +125,6 @@ def tensor_shapes(batch: Batch) -> Shapes:
 
 
 def autocast_of(world: World) -> torch.autocast:
-    """How numbers are rounded within a network, as the precision of a run says."""
+    """Autocast in the precision of a run."""
     dtype = torch.float16 if world.precision == "fp16" else torch.bfloat16
     return torch.autocast(world.device.type, dtype, enabled=world.precision != "no")

@@ -100,7 +100,7 @@ class AutoCompile:
             self._log("Step mode: CUDA graph of compiled modules, cached by an earlier run")
 
     def _settle(self, inputs: Inputs, num_left: int, step_s: float) -> Stage | None:
-        """The first steps include the capture, and say nothing about speed."""
+        """Skip the first steps, whose time includes the capture."""
         return self._begin
 
     def _begin(self, inputs: Inputs, num_left: int, step_s: float) -> Stage | None:

@@ -185,7 +185,7 @@ class CapturedStep:
         """Collective. Let libraries choose kernels and the compiler make them."""
         compute, world = self.work.compute, self.work.world
         if world.size > 1:
-            # Compiling may fail, and memory run out, while nobody waits.
+            # Compiling may fail, and memory run out, while no other rank waits.
             with self._alone(), aside(world.device), apart():
                 compute(inputs)
         with self._shared(), aside(world.device):

@@ -29,7 +29,7 @@ MAX_TIMES_TOTAL_NOISE = 1.5
 MAX_OVERALL = 0.75
 """The largest difference that noise excuses; a gradient that is missing differs by 1."""
 MAX_SHARE = 0.05
-"""The part of a tensor's own change that is always allowed."""
+"""Fraction of a tensor's own change that is always allowed."""
 MOMENTS = ("exp_avg", "momentum_buffer")
 """Optimizer state that is linear in the gradient."""
 

@@ -56,7 +56,7 @@ def capturing(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
 
 
 def has_ended(graph: torch.cuda.CUDAGraph) -> bool:
-    """Whether a capture came to its end; one that the device rejected did not."""
+    """Whether a capture finished; one that the device rejected did not."""
     try:
         graph.pool()
     except RuntimeError:

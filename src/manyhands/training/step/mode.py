@@ -18,7 +18,7 @@ def build_step(config: TrainConfig, work: StepWork, optimizer: Optimizer, log: L
         return EagerStep(work.compute)
     if world.strategy.kind not in (Kind.SINGLE, Kind.DDP) or not is_replayable(optimizer):
         log(
-            f"Running eagerly: --step.mode={mode} needs a whole copy of the weights on one GPU per "
+            f"Running eagerly: --step.mode={mode} needs a full copy of the weights on one GPU per "
             "process, and a fused optimizer"
         )
         return EagerStep(work.compute)

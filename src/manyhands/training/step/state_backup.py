@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 Tensors = Mapping[Any, Tensor]
-"""Tensors by whatever tells them apart."""
+"""Tensors by any unique key."""
 
 CPU = torch.device("cpu")
 COPIES_THAT_FIT = 4
@@ -52,7 +52,7 @@ class StateBackup:
 
 
 def total_norm(norms: Mapping[Any, Tensor]) -> Tensor:
-    """The norm of values that are known by the norms of their parts."""
+    """The norm of all values, from the norms of the tensors."""
     norm: Tensor = torch.linalg.vector_norm(torch.stack(list(norms.values())))
     return norm
 

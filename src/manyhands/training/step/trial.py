@@ -39,7 +39,7 @@ RESERVED_BYTES = 2 << 30
 """GPU memory for the CUDA context of the other process, and left to the run."""
 OUT_OF_MEMORY = "out of memory"
 FORGOTTEN = ("device", "pretrained_path", "pretrained_revision", "repo_id", "push_to_hub")
-"""Settings of a policy that say nothing about what a step computes."""
+"""Settings of a policy that do not affect what a step computes."""
 FORGOTTEN_OF_ADAPTERS = (BASE, REVISION, "inference_mode", "peft_version")
 """The same for adapters; files of a checkpoint always have them for inference."""
 
@@ -64,7 +64,7 @@ class TrialRequest:
 
 
 class Trial:
-    """A trial that a run may need, make, and wait for without waiting."""
+    """A trial of the compiled step that does not block the run."""
 
     def __init__(self, config: TrainConfig, work: StepWork) -> None:
         self._config = config
@@ -211,7 +211,7 @@ def how_it_ended(code: int) -> str:
 
 
 def last_line(log: Path) -> str:
-    """The last line that says something in a log."""
+    """The last line of a log that is not empty."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
