@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from manyhands.config.transforms import TransformConfig
-from manyhands.data.augment.transform import transform_of
+from manyhands.config.sections.image_transforms import TransformConfig
+from manyhands.data.augment.augmentation import transform_of
 from manyhands.sim.drawing import Scene, draw_scene
 
 SIZE = 96

@@ -28,8 +28,8 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+from manyhands_bench.resume.cases import ACT_SIZES, POLICIES
 
-from manyhands.bench.resume.cases import ACT_SIZES, POLICIES
 from manyhands.data.writing.writer import DatasetWriter
 
 DEADLINE_S = 200
@@ -367,10 +367,10 @@ def is_memory_checked() -> bool:
 @pytest.fixture
 def step_result() -> Any:
     """What a measurement of updates might have found, beside LeRobot's and with a loader."""
-    from manyhands.bench.step.loading import Loaded
-    from manyhands.bench.step.roofline import Roofline
-    from manyhands.bench.step.row import Row
-    from manyhands.bench.step.speed import StepResult
+    from manyhands_bench.step.loading import Loaded
+    from manyhands_bench.step.roofline import Roofline
+    from manyhands_bench.step.row import Row
+    from manyhands_bench.step.speed import StepResult
 
     def row(mode: str, median_ms: float, **values: float) -> Row:
         times = {"median_ms": median_ms, "p10_ms": 1.0, "p90_ms": 3.0, "setup_s": 5.0}

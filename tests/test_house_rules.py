@@ -26,11 +26,7 @@ MAY_WAIT_WHEN_ACTING = {"policies/policy.py"}
 """Files whose methods named predict* and select* hand actions to a robot, and so must wait."""
 TESTED_ELSEWHERE = {
     "__main__.py": "cli/test_main.py",
-    "bench/loader/reference_loader.py": "bench/loader/test_reference.py",
-    "bench/step/reference_step.py": "bench/step/test_reference.py",
-    "config/features.py": "config/test_policy.py",
-    "config/folders.py": "config/test_checkpoints.py",
-    "data/pictures/source.py": "data/pictures/test_cameras.py",
+    "config/policies/features.py": "config/policies/test_base.py",
     "training/run.py": "training/test_loop.py",
     "types.py": "policies/test_loss.py",
 }

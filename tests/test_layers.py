@@ -17,7 +17,7 @@ LAYERS = [
     "data policies sim",
     "checkpoint",
     "training report",
-    "demo doctor bench plan",
+    "demo doctor plan",
     "cli",
     "__main__",
 ]

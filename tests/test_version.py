@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import manyhands
-from manyhands.checkpoint.files import CheckpointFiles
 from manyhands.checkpoint.snapshot import Snapshot
-from manyhands.config.act import ActConfig
+from manyhands.checkpoint.writer import CheckpointFiles
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.manifest import read_manifest

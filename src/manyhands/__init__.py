@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from manyhands.config.train import TrainConfig as TrainConfig
     from manyhands.data.dataset import open_dataset as open_dataset
     from manyhands.policies.load import load_policy as load_policy
-    from manyhands.training.processes import train as train
+    from manyhands.training.spawn import train as train
 
 __version__ = VERSION
 __all__ = ["TrainConfig", "load_policy", "open_dataset", "read_train_config", "train"]
@@ -21,7 +21,7 @@ _HOMES = {
     "load_policy": "manyhands.policies.load",
     "open_dataset": "manyhands.data.dataset",
     "read_train_config": "manyhands.config.resolve",
-    "train": "manyhands.training.processes",
+    "train": "manyhands.training.spawn",
 }
 
 

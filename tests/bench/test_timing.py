@@ -4,8 +4,7 @@ import time
 
 import pytest
 import torch
-
-from manyhands.bench.timing import step_times
+from manyhands_bench.timing import step_times
 
 CPU = torch.device("cpu")
 

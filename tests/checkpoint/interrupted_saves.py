@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from manyhands import atomic
-from manyhands.checkpoint.files import CheckpointFiles
 from manyhands.checkpoint.snapshot import Snapshot
-from manyhands.config.act import ActConfig
-from manyhands.config.checkpoints import damage_to, find_checkpoint, newest_whole, passed_over
+from manyhands.checkpoint.writer import CheckpointFiles
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.run_dir import damage_to, find_checkpoint, newest_whole, passed_over
 from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format import files as tensor_files
 from manyhands.lerobot_format.checkpoint import TrainingState

@@ -5,15 +5,15 @@ import torch
 
 from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 from manyhands.checkpoint.shards import shard_file, write_shard
-from manyhands.config.checkpoints import damage_to
 from manyhands.config.resolve import read_train_config
+from manyhands.config.run_dir import damage_to
 from manyhands.errors import CheckpointError
 from manyhands.manifest import MANIFEST, entries_of, manifest_text, read_manifest
-from manyhands.parallel.copies import HostCopies
-from manyhands.parallel.shards import own_parts
+from manyhands.parallel.host_buffers import HostCopies
+from manyhands.parallel.sharded_tensors import own_parts
 from manyhands.policies.load import load_policy
-from manyhands.training.memory import named_in
 from manyhands.training.start import run_training
+from manyhands.training.step.learner_state import named_in
 
 
 def test_shards_become_a_policy(command, tmp_path):

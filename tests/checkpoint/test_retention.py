@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.checkpoint.retention import Saved, best_of, expired, remove, sweep, tidy
-from manyhands.config.checkpoints import checkpoint_dir
+from manyhands.config.run_dir import checkpoint_dir
 from manyhands.config.train import TrainConfig
 from manyhands.manifest import MANIFEST, entries_of, manifest_text
 

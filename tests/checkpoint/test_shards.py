@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from manyhands.checkpoint.shards import Shards, shard_file, write_shard
 from manyhands.errors import CheckpointError
-from manyhands.parallel.shards import Part
+from manyhands.parallel.sharded_tensors import Part
 
 
 def save_rows(folder: Path, values: torch.Tensor, cuts: list[int]) -> None:

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyhands.checkpoint.files import CheckpointFiles
 from manyhands.checkpoint.snapshot import Position, Snapshot
-from manyhands.checkpoint.space import allocated_bytes, tensor_files_bytes
+from manyhands.checkpoint.writer import CheckpointFiles, allocated_bytes, tensor_files_bytes
 from manyhands.config.resolve import read_train_config
 from manyhands.lerobot_format.checkpoint import TrainingState
-from manyhands.parallel.shards import Part
+from manyhands.parallel.sharded_tensors import Part
 from manyhands.parallel.world import joined_world
-from manyhands.training.assemble import assemble
+from manyhands.training.setup.assemble import assemble
 
 FLAGS = ("--policy.dim_model=64", "--policy.dim_feedforward=128", "--steps=1")
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from manyhands.checkpoint.snapshot import Position, Snapshot
 from manyhands.checkpoint.store import CheckpointStore
-from manyhands.config.act import ActConfig
-from manyhands.config.checkpoints import newest_whole
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.resolve import read_train_config
+from manyhands.config.run_dir import newest_whole
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError, RankLost
 from manyhands.lerobot_format.checkpoint import TrainingState
@@ -69,7 +69,7 @@ def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_p
     run_training(config)
     with joined_world(config) as world:
         store = CheckpointStore(run_dir, config, world)
-        monkeypatch.setattr("manyhands.checkpoint.saving.PAUSES_S", (0.0, 0.0))
+        monkeypatch.setattr("manyhands.checkpoint.async_save.PAUSES_S", (0.0, 0.0))
         with pytest.raises(CheckpointError, match="No space left"), store.concluded():
             store.save(Position(3, 24), BrokenLearner())
     news = store.news()

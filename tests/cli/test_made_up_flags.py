@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.cli.made_up_flags import read_described
-from manyhands.config.plan import PlanConfig
+from manyhands.cli.flags import read_described
+from manyhands.config.commands import PlanConfig
 from manyhands.errors import ConfigError
 
 

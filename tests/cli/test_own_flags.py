@@ -1,9 +1,9 @@
 """Flags of a measurement beside those of training."""
 
 import pytest
+from manyhands_bench.config import BenchLoaderConfig, BenchScalingConfig
 
-from manyhands.cli.own_flags import read_own_flags
-from manyhands.config.bench import BenchLoaderConfig, BenchScalingConfig
+from manyhands.cli.flags import read_own_flags
 from manyhands.errors import Answered, ConfigError
 
 BASE = ["--policy=act", "--dataset.root=x"]

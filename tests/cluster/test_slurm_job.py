@@ -10,7 +10,7 @@ import psutil
 import pytest
 import torch
 
-from manyhands.observe.rows import read_rows
+from manyhands.observe.jsonl import read_rows
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(550)]
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import torch
 
-from manyhands.observe.rows import read_rows
+from manyhands.observe.jsonl import read_rows
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.cache import CacheBuildConfig, CacheContentsConfig, CachedDatasetConfig
+from manyhands.config.commands import CacheBuildConfig, CacheContentsConfig, CachedDatasetConfig
 from manyhands.config.train import DiskCacheConfig
 
 HERE = Path("here")

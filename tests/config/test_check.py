@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.act import ActConfig
 from manyhands.config.check import faults_of
-from manyhands.config.optim import AdamWConfig, ConstantWithWarmupConfig, DiffuserSchedulerConfig
-from manyhands.config.peft import PeftConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.sections.optim import (
+    AdamWConfig,
+    ConstantWithWarmupConfig,
+    DiffuserSchedulerConfig,
+)
+from manyhands.config.sections.peft import PeftConfig
 from manyhands.config.train import (
     AcceleratorConfig,
     DatasetConfig,

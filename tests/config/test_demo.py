@@ -1,7 +1,7 @@
 """The demo's flags."""
 
-from manyhands.config.demo import DemoConfig
-from manyhands.config.schema import flags_of
+from manyhands.config.commands import DemoConfig
+from manyhands.config.schema.decoding import flags_of
 from manyhands.config.train import ProcessesConfig
 
 

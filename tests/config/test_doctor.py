@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from manyhands.config.doctor import CheckedDatasetConfig, DoctorConfig
+from manyhands.config.commands import CheckedDatasetConfig, DoctorConfig
 
 
 def test_a_dataset_must_be_named():

@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
-from manyhands.config import documents
-from manyhands.config.documents import read_document
+from manyhands.config import files as documents
+from manyhands.config.files import read_document
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)

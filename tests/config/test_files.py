@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
-from manyhands.config.act import ActConfig
 from manyhands.config.files import (
     find_config_file,
     is_stored_config,
@@ -15,6 +14,7 @@ from manyhands.config.files import (
     to_json,
     to_yaml,
 )
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 

@@ -3,7 +3,7 @@
 import pytest
 
 from manyhands.config.launcher import Launcher, read_launcher
-from manyhands.config.parallelism import FsdpConfig, ParallelismConfig
+from manyhands.config.sections.execution import FsdpConfig, ParallelismConfig
 from manyhands.errors import EnvironmentFault
 
 

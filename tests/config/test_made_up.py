@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.config.made_up import MadeUpConfig
+from manyhands.config.commands import MadeUpConfig
 
 
 def test_sound_shapes_have_no_fault():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.config.plan import PlanConfig
+from manyhands.config.commands import PlanConfig
 
 
 def test_sound_values_have_no_fault():

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manyhands.config.act import ActConfig
 from manyhands.config.files import to_json, to_yaml
-from manyhands.config.optim import AdamWConfig, SgdConfig
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.resolve import completed, job_name_of, output_dir_of, read_train_config
+from manyhands.config.sections.optim import AdamWConfig, SgdConfig
 from manyhands.config.train import DatasetConfig, TrainConfig
 from manyhands.errors import CheckpointError, ConfigError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.config.schema import flags_of
+from manyhands.config.schema.decoding import flags_of
 from manyhands.config.train import ScalingConfig, TrainConfig
 
 FLAGS = [

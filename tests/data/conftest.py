@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from manyhands.data.dataset import open_dataset
-from manyhands.data.pictures.encoder import ClipFile
-from manyhands.data.pictures.packets import EncodedVideo
+from manyhands.data.images.encoder import ClipFile
+from manyhands.data.images.packets import EncodedVideo
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset import DatasetMeta, read_dataset_meta
-from manyhands.lerobot_format.episode_stats import read_episode_stats
+from manyhands.lerobot_format.dataset.episode_stats import read_episode_stats
+from manyhands.lerobot_format.dataset.meta import DatasetMeta, read_dataset_meta
 
 CHUNK = 2
 Frame = dict[str, Any]

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from manyhands.data.columns import NumberColumn, ObjectColumn, TextColumn
-from manyhands.data.mapped import MappedArray
+from manyhands.data.columns import MappedArray, NumberColumn, ObjectColumn, TextColumn
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from manyhands.data.complete_stats import complete_stats
 from manyhands.data.dataset import open_dataset
-from manyhands.data.reading import Reading
+from manyhands.data.read_options import Reading
+from manyhands.data.statistics import complete_stats
 
 STATS = "meta/stats.json"
 EPISODES = "meta/episodes/chunk-000/file-000.parquet"

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from manyhands.data.dataset import open_dataset
-from manyhands.data.reading import Reading
+from manyhands.data.read_options import Reading
 from manyhands.errors import DatasetError
 
 EXPECTED = [

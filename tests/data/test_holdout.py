@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.holdout import split_episodes
+from manyhands.data.episodes import split_episodes
 from manyhands.errors import DatasetError
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from manyhands.data.mapped import MappedArray
+from manyhands.data.columns import MappedArray
 
 
 def test_entries_come_in_the_order_asked_for_and_travel_as_a_path(tmp_path):
@@ -37,7 +37,7 @@ def test_nothing_can_be_written_through_it(tmp_path):
 GROWTH = """
 import sys, numpy as np, psutil
 from pathlib import Path
-from manyhands.data.mapped import MappedArray
+from manyhands.data.columns import MappedArray
 array = MappedArray(Path(sys.argv[1]), (400, 1 << 20), np.dtype("u1"))
 out, memory = np.empty((4, 1 << 20), np.uint8), psutil.Process().memory_info
 array.take(np.arange(4), out)

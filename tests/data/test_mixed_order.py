@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyhands.data.mixed_order import BLOCK, MixedOrder, shares_of
-from manyhands.data.order import SampleOrder
+from manyhands.data.order import BLOCK, MixedOrder, SampleOrder, shares_of
 
 
 def order_of(lengths: list[int], weights: list[float], seed: int = 0) -> MixedOrder:

@@ -9,7 +9,7 @@ import torch
 from manyhands.data.batches import read_batch
 from manyhands.data.dataset import open_dataset
 from manyhands.data.mixture import Mixture
-from manyhands.data.reading import Reading
+from manyhands.data.read_options import Reading
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import DatasetError
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from manyhands.data.stamps import stamp_of
+from manyhands.data.locks import stamp_of
 from manyhands.errors import DatasetError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.windows import window_rows
+from manyhands.data.batches import window_rows
 
 
 @given(

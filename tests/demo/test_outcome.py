@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from manyhands.config.demo import DemoConfig
+from manyhands.config.commands import DemoConfig
 from manyhands.demo.outcome import Outcome, filmstrips, next_commands, tell, write_results
 from manyhands.demo.recipe import choose_recipe
 from manyhands.sim.rollout import EpisodeResult

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from manyhands.config.check import faults_of
-from manyhands.config.demo import DemoConfig
+from manyhands.config.commands import DemoConfig
 from manyhands.config.files import to_yaml
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import ProcessesConfig

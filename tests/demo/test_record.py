@@ -1,7 +1,7 @@
 """The demo's dataset is a LeRobot dataset with camera video."""
 
 from manyhands.data.dataset import open_dataset
-from manyhands.demo.record import record_dataset
+from manyhands.demo.demo import record_dataset
 from manyhands.sim.task import CAMERA
 
 

@@ -3,7 +3,7 @@
 import json
 
 from manyhands.data.checking.finding import CHECKS, CheckResult, Finding
-from manyhands.doctor.document import document_of
+from manyhands.doctor.dataset import document_of
 
 BAD = Finding("videos", "bad", "frame 3: gone", 2, "videos/a.mp4", "top", (13, 14))
 

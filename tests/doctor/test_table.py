@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from manyhands.data.checking.finding import CHECKS, CheckResult, Finding
-from manyhands.doctor.table import MAX_SHOWN, table_of, verdict_of
+from manyhands.doctor.dataset import MAX_SHOWN, table_of, verdict_of
 
 SCOPE = dict.fromkeys(CHECKS, "3 files")
 

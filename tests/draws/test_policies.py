@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from manyhands.config.act import ActConfig
-from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.smolvla import SmolVLAConfig
-from manyhands.config.transforms import ImageTransformsConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.policies.smolvla import SmolVLAConfig
+from manyhands.config.sections.image_transforms import ImageTransformsConfig
 from manyhands.data.augment.augmentation import Augmentation
 from manyhands.draws.counter import CounterSource, derive_key
-from manyhands.parallel.slices import even_slice
+from manyhands.parallel.collectives import even_slice
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.diffusion.network import DiffusionNetwork
 from manyhands.policies.smolvla.network import SmolVLANetwork

@@ -24,7 +24,7 @@ from soak_start import (
     steps_per_s,
 )
 
-from manyhands.observe.rows import read_rows
+from manyhands.observe.jsonl import read_rows
 from manyhands.training.step.verdict import FOLDER
 
 DEADLINE_S = 1800.0

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 from run_job import END_S, Job, is_alive, kill_all, log_of
 
-from manyhands.config.folders import CHECKPOINTS
+from manyhands.config.run_dir import CHECKPOINTS
 from manyhands.launch.environment import KERNELS
-from manyhands.observe.rows import read_rows
+from manyhands.observe.jsonl import read_rows
 
 MAIN = Path(__file__).with_name("sampled_main.py")
 STEP = re.compile(r"step (\d+)/")

@@ -10,9 +10,9 @@ from both_sides import scrambled
 from safetensors.torch import save_file
 from torch import Tensor
 
-from manyhands.config.decode import decode
-from manyhands.config.policies import POLICY_TYPES
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.policies.registry import POLICY_TYPES
+from manyhands.config.schema.json_values import decode
 from manyhands.policies.build import build_policy
 from manyhands.policies.policy import Policy
 from manyhands.types import Batch, Stats

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-
-from manyhands.cli.bench import bench_command
+from manyhands_bench.main import bench_command
 
 SHAPES = ("--image_size=[64,64]", "--state_dim=3", "--action_dim=2")
 SHORT = ("--num_steps=2", "--warm_up=1", "--batch_size=2", "--policy.device=cpu")

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from manyhands import load_policy, open_dataset
-from manyhands.lerobot_format.adapters import saved_tensors
+from manyhands.lerobot_format.policy.folder import saved_tensors
 
 NUM_STEPS = 3
 MORE_STEPS = 5

@@ -22,9 +22,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from manyhands import open_dataset
-from manyhands.data.complete_stats import compute_stats
-from manyhands.data.pictures.video import VideoReader
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.data.images.video import VideoReader
+from manyhands.data.statistics import compute_stats
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 from manyhands.types import Stats
 
 CAMERAS = tuple(key for key, each in features_of("video").items() if each["dtype"] == "video")

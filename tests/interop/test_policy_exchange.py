@@ -13,8 +13,7 @@ from torch import Tensor
 
 from manyhands import load_policy
 from manyhands.draws.generator import GeneratorSource
-from manyhands.policies.loss import loss_of
-from manyhands.policies.policy import Policy
+from manyhands.policies.policy import Policy, loss_of
 from manyhands.types import Batch
 
 SEED = 1234

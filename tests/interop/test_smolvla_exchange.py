@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 from test_policy_exchange import documents_in, starting, tensors_in
 from torch import Tensor
 
-from manyhands.config.peft import PeftConfig
-from manyhands.lerobot_format.adapters import file_name
-from manyhands.lerobot_format.policy import (
+from manyhands.config.sections.peft import PeftConfig
+from manyhands.lerobot_format.policy.folder import (
+    file_name,
     load_weights,
     read_config,
     read_processors,

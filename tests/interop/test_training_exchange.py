@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from manyhands import load_policy
-from manyhands.lerobot_format.policy import weights_file
+from manyhands.lerobot_format.policy.folder import weights_file
 
 NUM_STEPS = 20
 HALF = 10

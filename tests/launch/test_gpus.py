@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from manyhands.launch import gpus
-from manyhands.launch.gpus import can_be_several, gpus_that_compute, told_by_driver
+from manyhands.launch import environment as gpus
+from manyhands.launch.environment import can_be_several, gpus_that_compute, told_by_driver
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset import read_stats, write_stats
-from manyhands.lerobot_format.dataset_info import DatasetInfo, Feature, write_info
-from manyhands.lerobot_format.episode_stats import read_episode_stats
-from manyhands.lerobot_format.episodes import EpisodeRecord, Placement, write_episodes
-from manyhands.lerobot_format.statistics import aggregate_stats
-from manyhands.lerobot_format.tasks import write_tasks
+from manyhands.lerobot_format.dataset.episode_stats import read_episode_stats
+from manyhands.lerobot_format.dataset.episodes import EpisodeRecord, Placement, write_episodes
+from manyhands.lerobot_format.dataset.info import DatasetInfo, Feature, write_info
+from manyhands.lerobot_format.dataset.meta import read_stats, write_stats
+from manyhands.lerobot_format.dataset.statistics import aggregate_stats
+from manyhands.lerobot_format.dataset.tasks import write_tasks
 from manyhands.types import Stats
 
 LENGTHS = (4, 3, 2)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset import DatasetMeta, read_dataset_meta
-from manyhands.lerobot_format.episode_stats import read_episode_stats
+from manyhands.lerobot_format.dataset.episode_stats import read_episode_stats
+from manyhands.lerobot_format.dataset.meta import DatasetMeta, read_dataset_meta
 
 Tree = dict[str, bytes]
 VERSIONS = st.sampled_from(["v2.1", "v3.0"])

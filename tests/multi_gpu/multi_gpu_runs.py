@@ -12,7 +12,7 @@ from multi_gpu_cases import DECISIONS, ENDLESS, NUM_STEPS, TOLERANCES, Case
 from run_job import END_S, Job, log_of
 from run_report import cell
 
-from manyhands.observe.rows import read_rows
+from manyhands.observe.jsonl import read_rows
 
 FULL = """
 import os

@@ -8,8 +8,8 @@ from multi_gpu_cases import CPU_CASES, Case, gpu_cases
 from multi_gpu_runs import Result, Runs, largest_difference, table_of
 from run_report import document
 
-from manyhands.config.optim import ConstantWithWarmupConfig
 from manyhands.config.resolve import read_train_config
+from manyhands.config.sections.optim import ConstantWithWarmupConfig
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 

@@ -20,15 +20,15 @@ os.environ["LOCAL_RANK"] = "0"
 import torch
 from torch import nn
 from manyhands.cli.main import guarded
-from manyhands.config.act import ActConfig
-from manyhands.config.parallelism import DdpConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.sections.execution import DdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import Share
 from manyhands.parallel import world as worlds
 from manyhands.parallel.engine import engine_of
-from manyhands.parallel.exchange import sum_over_ranks
-from manyhands.training.room import told_if_full
-from manyhands.training.stop_poll import StopPoll
+from manyhands.parallel.collectives import sum_over_ranks
+from manyhands.training.health.out_of_memory import told_if_full
+from manyhands.training.periods import StopPoll
 
 worlds.refuse_shared_gpus = lambda seats: None
 backend, full_rank = sys.argv[1], int(sys.argv[2])

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from manyhands.observe.progress import progress_bar
+from manyhands.observe.console import progress_bar
 
 SHOW = """
-from manyhands.observe.progress import progress_bar
+from manyhands.observe.console import progress_bar
 with progress_bar("nothing to do"):
     pass
 with progress_bar("counting") as on_progress:

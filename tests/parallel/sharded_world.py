@@ -10,14 +10,14 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
-from manyhands.config.act import ActConfig
-from manyhands.config.parallelism import DdpConfig, FsdpConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.sections.execution import DdpConfig, FsdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
-from manyhands.parallel.copies import HostCopies
+from manyhands.parallel.collectives import apart
 from manyhands.parallel.engine import engine_of
-from manyhands.parallel.exchange import apart
-from manyhands.parallel.shards import as_held, fill, gathered, held_part, own_parts, whole
+from manyhands.parallel.host_buffers import HostCopies
+from manyhands.parallel.sharded_tensors import as_held, fill, gathered, held_part, own_parts, whole
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import World, joined_world
 

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from manyhands.parallel.buckets import settle_buckets
+from manyhands.parallel.accelerate_engine import settle_buckets
 
 
 @pytest.fixture

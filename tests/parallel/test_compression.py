@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from manyhands.parallel.compression import compress_gradients
+from manyhands.parallel.accelerate_engine import compress_gradients
 
 
 def test_a_process_alone_exchanges_nothing():

@@ -3,14 +3,14 @@
 import pytest
 from torch import nn
 
-from manyhands.config.act import ActConfig
-from manyhands.config.parallelism import DdpConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.sections.execution import DdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
-from manyhands.parallel.accelerated import AcceleratedEngine
+from manyhands.parallel.accelerate_engine import AcceleratedEngine
+from manyhands.parallel.data_parallel import Replicated
 from manyhands.parallel.engine import engine_of
-from manyhands.parallel.replicated import Replicated
-from manyhands.parallel.sharded import ShardedEngine
+from manyhands.parallel.sharded_engine import ShardedEngine
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import joined_world
 

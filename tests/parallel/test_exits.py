@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from manyhands.errors import Diverged, UserError
-from manyhands.parallel.exits import report
+from manyhands.parallel.hang_report import report
 
 
 @pytest.mark.parametrize("error", [UserError("too large\nhelp"), Diverged("too large\nhelp")])
@@ -29,7 +29,7 @@ def test_another_error_is_reported_with_its_traceback(capsys):
 
 UNCAUGHT = """
 import atexit
-from manyhands.parallel.exits import report
+from manyhands.parallel.hang_report import report
 error = ValueError("planted")
 atexit.register(lambda: report(error, 1))
 raise error
@@ -47,7 +47,7 @@ def test_a_traceback_that_python_printed_is_not_printed_again():
 
 @pytest.mark.parametrize("close", ["pass", "sys.stdout.close()", "os.close(1)"])
 def test_a_process_ends_whatever_became_of_its_output(close):
-    program = "import os, sys\nfrom manyhands.parallel.exits import leave_now\nprint('x')\n"
+    program = "import os, sys\nfrom manyhands.parallel.hang_report import leave_now\nprint('x')\n"
     program += f"{close}\nleave_now(7)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == 7

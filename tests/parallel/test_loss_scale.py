@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils import get_total_norm
 
 from manyhands.parallel.loss_scale import LossScale
-from manyhands.parallel.stepping import gradients_of
+from manyhands.parallel.optimizer_step import gradients_of
 
 CPU = torch.device("cpu")
 OPTIMIZERS = {

@@ -1,6 +1,6 @@
 """A single process has nobody to wait for."""
 
-from manyhands.parallel.no_watch import NoWatch
+from manyhands.parallel.rendezvous import NoWatch
 
 
 def test_nothing_waits_and_a_message_to_oneself_arrives():

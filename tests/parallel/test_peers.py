@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from manyhands.parallel.peers import is_gone, machine_identity
+from manyhands.parallel.placement import is_gone, machine_identity
 
 
 def test_a_process_is_gone_before_anybody_has_asked_for_its_exit_code():

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from manyhands.config.act import ActConfig
 from manyhands.config.launcher import Launcher
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import EnvironmentFault
-from manyhands.parallel.precision import precision_of, preferred_precision, refuse_unfit
+from manyhands.parallel.strategy import precision_of, preferred_precision, refuse_unfit
 
 CPU = torch.device("cpu")
 

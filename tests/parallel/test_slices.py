@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.parallel.slices import even_slice
+from manyhands.parallel.collectives import even_slice
 
 
 @given(st.integers(0, 200), st.integers(1, 20))

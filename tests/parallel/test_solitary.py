@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from manyhands.parallel.solitary import Silence, keep_apart
+from manyhands.parallel.sharded_engine import Silence, keep_apart
 
 
 @pytest.mark.process

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.act import ActConfig
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import Stopped
 from manyhands.launch.workers import run_workers
@@ -21,7 +21,7 @@ DEADLINE_S = 120
 WORK = """
 import ctypes, os, sys
 from pathlib import Path
-from manyhands.config.act import ActConfig
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import Stopped
 from manyhands.parallel.world import joined_world

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from manyhands.config.launcher import Launcher
-from manyhands.config.parallelism import DdpConfig, FsdpConfig, ParallelismConfig
+from manyhands.config.sections.execution import DdpConfig, FsdpConfig, ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import ConfigError
 from manyhands.parallel.strategy import Kind, Strategy, strategy_of

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from manyhands.parallel.streams import aside
+from manyhands.parallel.cuda import aside
 
 
 def test_a_cpu_has_one_stream_only():

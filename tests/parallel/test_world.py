@@ -7,23 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyhands.config.act import ActConfig
-from manyhands.config.parallelism import DdpConfig, ParallelismConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.sections.execution import DdpConfig, ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.launch.workers import run_workers
-from manyhands.parallel.world import (
-    accumulation_of,
-    indexed,
-    joined_world,
-)
+from manyhands.parallel.world import accumulation_of, indexed, joined_world
 
 CPU = TrainConfig(policy=ActConfig(device="cpu"))
 
 TALK = """
 import json, sys, torch
 from pathlib import Path
-from manyhands.config.act import ActConfig
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.parallel.world import joined_world
 

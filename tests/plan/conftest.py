@@ -6,7 +6,7 @@ import pytest
 
 from manyhands.cli.plan import read_plan_flags
 from manyhands.plan.plan import CPU, described
-from manyhands.training.assemble import make_policy
+from manyhands.training.setup.assemble import make_policy
 
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")
 

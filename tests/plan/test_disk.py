@@ -8,11 +8,10 @@ import manyhands
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.parallel.strategy import strategy_of
-from manyhands.plan.disk import disk_of, num_kept
-from manyhands.plan.memory import sizes_of
+from manyhands.plan.memory import disk_of, num_kept, sizes_of
 from manyhands.plan.plan import CPU
-from manyhands.training.assemble import make_policy
-from manyhands.training.data import alone, open_training_data
+from manyhands.training.setup.assemble import make_policy
+from manyhands.training.setup.data import alone, open_training_data
 
 SIZES = ("--policy.dim_model=128", "--policy.dim_feedforward=512")
 

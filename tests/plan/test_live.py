@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.plan.live import BLOCK, LiveBytes, in_blocks
+from manyhands.plan.gpu_emulation import BLOCK, LiveBytes, in_blocks
 
 
 def test_tensors_count_while_they_are_there():

@@ -10,9 +10,9 @@ import torch
 from manyhands.cli.plan import read_plan_flags
 from manyhands.config.launcher import Launcher
 from manyhands.parallel.strategy import strategy_of
+from manyhands.plan.fake_step import Rehearsals
 from manyhands.plan.memory import footprint_of, sizes_of
 from manyhands.plan.plan import plan_of
-from manyhands.plan.rehearsal import Rehearsals
 from manyhands.plan.topologies import spread_over
 from manyhands.training.step.trial import RESERVED_BYTES
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.act import ActConfig
-from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.types import Batch
 
 VECTORS = {

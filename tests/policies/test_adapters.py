@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.peft import PeftConfig
-from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.policies.smolvla import SmolVLAConfig
+from manyhands.config.sections.peft import PeftConfig
 from manyhands.errors import ConfigError, UserError
-from manyhands.lerobot_format.adapters import file_name, saved_tensors
+from manyhands.lerobot_format.policy.folder import file_name, saved_tensors
 from manyhands.policies.adapters import adapt, merge, new_settings, refuse_statistics
 from manyhands.policies.build import build_policy
 from manyhands.policies.load import load_policy

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
-from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.lerobot_format.names import LANGUAGE_TOKENS
 from manyhands.policies.build import build_policy

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from manyhands.config.act import ActConfig
-from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
-from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.draws.generator import GeneratorSource
 from manyhands.errors import ConfigError
 from manyhands.policies.build import build_policy

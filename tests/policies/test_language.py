@@ -9,7 +9,7 @@ import torch
 
 from manyhands.errors import UserError, WeightsUnavailable
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
-from manyhands.lerobot_format.processor import Tokenizing
+from manyhands.lerobot_format.policy.processors import Tokenizing
 from manyhands.policies.language import Language
 
 PAD = 2

@@ -2,7 +2,7 @@
 
 import torch
 
-from manyhands.policies.loss import loss_of
+from manyhands.policies.policy import loss_of
 from manyhands.types import LossTerm
 
 

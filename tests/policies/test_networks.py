@@ -3,9 +3,9 @@
 import pytest
 from torch import nn
 
-from manyhands.config.policies import OWN
+from manyhands.config.policies.registry import OWN
 from manyhands.errors import ConfigError
-from manyhands.policies.networks import network_maker
+from manyhands.policies.build import network_maker
 
 
 @pytest.mark.parametrize("config", OWN, ids=lambda config: config.type)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.errors import UserError
-from manyhands.lerobot_format.processor import Scaling
+from manyhands.lerobot_format.policy.processors import Scaling
 from manyhands.policies.normalize import STATISTICS, Normalizer, affine_maps
 
 STATE, IMAGE, ENV = "observation.state", "observation.image", "observation.environment_state"

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.policies.observations import ObservationWindow
+from manyhands.policies.acting import ObservationWindow
 
 
 def observation(tick):

@@ -9,7 +9,7 @@ import torch
 import yaml
 from huggingface_hub import constants
 
-from manyhands.config.act import ActConfig
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.workers import run_workers

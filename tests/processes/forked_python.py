@@ -51,10 +51,10 @@ PRELOADED = (
     "manyhands.cli.main",
     "manyhands.cli.train",
     "manyhands.launch.workers",
-    "manyhands.parallel.sharded",
+    "manyhands.parallel.sharded_engine",
     "manyhands.policies.act.network",
     "manyhands.policies.diffusion.network",
-    "manyhands.training.assemble",
+    "manyhands.training.setup.assemble",
     "manyhands.training.loop",
     "manyhands.training.run",
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from manyhands.observe.rows import read_rows
+from manyhands.observe.jsonl import read_rows
 
 END_S = 60.0
 """How long all processes may take to end once one has failed or was asked to stop."""

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manyhands.report.headline import Tile, tiles_of, title_of
-from manyhands.report.series import Series
+from manyhands.report.facts import Tile, tiles_of, title_of
+from manyhands.report.metrics import Series
 
 
 def series(*values: float) -> Series:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.report.panels import MAX_OTHERS, panels
+from manyhands.report.charts import MAX_OTHERS, panels
 
 
 def titles(*names: str) -> dict[str, list[str]]:

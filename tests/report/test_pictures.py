@@ -7,7 +7,7 @@ import av
 import numpy as np
 import pytest
 
-from manyhands.report.pictures import GAP, MAX_FRAMES, filmstrip, filmstrip_uri, png
+from manyhands.report.page import GAP, MAX_FRAMES, filmstrip, filmstrip_uri, png
 
 
 def flat(color: int, height: int = 10, width: int = 12) -> np.ndarray:

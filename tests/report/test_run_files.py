@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.report.run_files import read_metrics, read_run
+from manyhands.report.metrics import read_metrics, read_run
 
 
 def write_metrics(run_dir: Path, *lines: str) -> None:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.sim.rollout import EpisodeResult
-from manyhands.sim.score import score, wilson_interval
+from manyhands.sim.rollout import EpisodeResult, score, wilson_interval
 
 
 def test_wilson_interval_matches_published_values():

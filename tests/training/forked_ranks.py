@@ -16,13 +16,13 @@ import torch
 import torch._dynamo  # The first optimizer of each process would load it.
 import torch.distributed.checkpoint  # And the first sharded tensor that is saved this.
 
-import manyhands.parallel.sharded  # noqa: F401
+import manyhands.parallel.sharded_engine  # noqa: F401
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import Diverged, RankLost, UserError
 from manyhands.launch.workers import free_port
 from manyhands.parallel.world import joined_world
-from manyhands.training.assemble import assemble
 from manyhands.training.loop import train
+from manyhands.training.setup.assemble import assemble
 
 
 def train_rank(run_dir: Path, argv: list[str]) -> None:

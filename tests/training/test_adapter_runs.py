@@ -14,11 +14,11 @@ from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.policies.load import load_policy
-from manyhands.training import assemble
-from manyhands.training.assemble import learner_with
+from manyhands.training.setup import assemble
+from manyhands.training.setup.assemble import learner_with
 from manyhands.training.start import run_training
+from manyhands.training.step.train_step import Inputs
 from manyhands.training.step.trial import facts_of
-from manyhands.training.update import Inputs
 
 pytest.importorskip("peft", reason="pip install 'manyhands[smolvla]'")
 

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import Diverged
-from manyhands.observe.rows import read_rows
-from manyhands.training.ending import Ending
+from manyhands.launch.outcome import Ending
+from manyhands.observe.jsonl import read_rows
 from manyhands.training.start import run_training
 
 DEADLINE_S = 120

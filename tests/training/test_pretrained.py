@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from manyhands.config.act import ActConfig
-from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.config.resolve import read_train_config
-from manyhands.config.smolvla import SmolVLAConfig
 from manyhands.errors import CheckpointError, ConfigError
-from manyhands.lerobot_format.feature import Feature
+from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.policies.build import build_policy
 from manyhands.policies.load import load_policy
-from manyhands.training.features import with_features
+from manyhands.training.setup.features import with_features
 from manyhands.training.start import run_training
 
 AXES = ["height", "width", "channels"]

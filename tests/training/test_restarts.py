@@ -14,8 +14,8 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault, Stopped
 from manyhands.launch.outcome import Death, Outcome
 from manyhands.stop import StopSignal
-from manyhands.training.processes import needs_workers, train_in_workers
 from manyhands.training.restarts import FINAL, Places, Restarts, Start, run_with_restarts
+from manyhands.training.spawn import needs_workers, train_in_workers
 from manyhands.training.start import run_training
 
 BASE = ["--policy=act", "--dataset.root=x", "--policy.device=cpu"]
@@ -190,7 +190,7 @@ import sys
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.stop import StopSignal
-from manyhands.training.processes import train_in_workers
+from manyhands.training.spawn import train_in_workers
 from manyhands.training.restarts import Places
 
 argv = sys.argv[1:]

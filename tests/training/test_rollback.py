@@ -10,12 +10,12 @@ from safetensors.torch import load_file
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.resolve import read_train_config
 from manyhands.lerobot_format.checkpoint import read_progress
-from manyhands.observe.rows import read_rows
+from manyhands.observe.jsonl import read_rows
 from manyhands.parallel.world import joined_world
-from manyhands.training import assemble as assembling
-from manyhands.training import stop_poll
-from manyhands.training.assemble import assemble
+from manyhands.training import periods as stop_poll
 from manyhands.training.loop import train
+from manyhands.training.setup import assemble as assembling
+from manyhands.training.setup.assemble import assemble
 from manyhands.training.start import run_training
 
 OPTIMIZER = "training_state/optimizer_state.safetensors"

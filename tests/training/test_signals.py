@@ -12,11 +12,11 @@ import pytest
 
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import Stopped
-from manyhands.observe.rows import read_rows
+from manyhands.launch.outcome import Ending
+from manyhands.observe.jsonl import read_rows
 from manyhands.stop import StopSignal
-from manyhands.training.ending import Ending
 from manyhands.training.start import run_training
-from manyhands.training.validate import CHUNK, HeldOut
+from manyhands.training.validation import CHUNK, HeldOut
 
 NUM_HELD_OUT = 300
 STEPS = ("--batch_size=2", "--log_freq=1", "--save_freq=0", "--resume=auto")

@@ -11,13 +11,13 @@ import pytest
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
-from manyhands.training.ending import Ending
+from manyhands.launch.outcome import Ending
 from manyhands.training.start import farewell, run_training
 
 OF_OTHER_RUNS = """
 import sys
 import manyhands.training.start
-from manyhands.training.kernels import chosen_kernels
+from manyhands.training.step.kernel_choice import chosen_kernels
 slow = {
     "huggingface_hub.hf_api",
     "matplotlib",

@@ -10,14 +10,14 @@ from itertools import combinations, product
 
 import pytest
 import torch
+from manyhands_bench.step.command import read_step_flags
+from manyhands_bench.step.subject import subject_of
 from torch import Tensor
 
-from manyhands.bench.step.subject import subject_of
 from manyhands.checkpoint.snapshot import Position
-from manyhands.cli.bench_step import read_step_flags
 from manyhands.parallel.world import joined_world
-from manyhands.training.assemble import learner_of
-from manyhands.training.learner import Learner
+from manyhands.training.setup.assemble import learner_of
+from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
 
 Case = Mapping[str, str]

@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 import torch
 
-from manyhands.config.act import ActConfig
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.launch.workers import run_workers
 from manyhands.parallel.world import joined_world
 from manyhands.stop import StopSignal
-from manyhands.training import stop_poll
-from manyhands.training.stop_poll import MAX_STEPS, PERIOD_S, StopPoll, next_interval
+from manyhands.training import periods as stop_poll
+from manyhands.training.periods import MAX_STEPS, PERIOD_S, StopPoll, next_interval
 
 
 @dataclass
@@ -102,11 +102,11 @@ def test_a_request_is_found_within_the_interval():
 STEP = """
 import os, signal, sys, time
 from pathlib import Path
-from manyhands.config.act import ActConfig
+from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.parallel.world import joined_world
 from manyhands.stop import StopSignal
-from manyhands.training.stop_poll import StopPoll
+from manyhands.training.periods import StopPoll
 
 step_s, folder = float(sys.argv[1]), Path(sys.argv[2])
 config = TrainConfig(policy=ActConfig(device="cpu"))

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
-from manyhands.config.optim import AdamWConfig, OptimizerConfig
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.sections.optim import AdamWConfig, OptimizerConfig
 
 ALIKE = dict.fromkeys(("STATE", "ENV", "ACTION"), NormalizationMode.MEAN_STD)
 

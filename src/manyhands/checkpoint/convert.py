@@ -4,12 +4,15 @@ from pathlib import Path
 
 from manyhands.atomic import whole_directory, whole_file
 from manyhands.checkpoint.shards import Shards
-from manyhands.config.checkpoints import find_checkpoint
-from manyhands.config.folders import AVERAGED, PRETRAINED, SHARDS, TRAINING_STATE
+from manyhands.config.run_dir import AVERAGED, PRETRAINED, SHARDS, TRAINING_STATE, find_checkpoint
 from manyhands.errors import CheckpointError
-from manyhands.lerobot_format.adapters import read_settings
 from manyhands.lerobot_format.files import write_tensors
-from manyhands.lerobot_format.policy import WEIGHTS_FILE, weights_file, write_policy
+from manyhands.lerobot_format.policy.folder import (
+    WEIGHTS_FILE,
+    read_settings,
+    weights_file,
+    write_policy,
+)
 from manyhands.manifest import MANIFEST, entry_of, manifest_text, read_manifest
 from manyhands.policies.adapters import merge
 from manyhands.policies.load import find_policy, load_policy

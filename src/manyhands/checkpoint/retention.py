@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyhands.atomic import point_link
-from manyhands.config.checkpoints import checkpoints_of
-from manyhands.config.folders import BEST, CHECKPOINTS
+from manyhands.config.run_dir import BEST, CHECKPOINTS, checkpoints_of
 from manyhands.config.train import TrainConfig
 from manyhands.manifest import ManifestFault, read_manifest
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from manyhands.atomic import flush
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import save_tensors, tensors_num_bytes
-from manyhands.parallel.shards import Part
+from manyhands.parallel.sharded_tensors import Part
 
 OFFSETS_KEY, OFFSETS = "DCP_SHARDING_INFO", "saved_offsets"
 """Keys of torch's reader for the offsets of a shard."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from manyhands.checkpoint.shards import Shards
 from manyhands.lerobot_format.checkpoint import TrainingState
-from manyhands.parallel.shards import Part
+from manyhands.parallel.sharded_tensors import Part
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,21 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from manyhands.atomic import point_link
-from manyhands.checkpoint.files import CheckpointFiles
+from manyhands.checkpoint.async_save import Saving
 from manyhands.checkpoint.retention import sweep
-from manyhands.checkpoint.saving import Saving
 from manyhands.checkpoint.shards import Shards
 from manyhands.checkpoint.snapshot import Learner, Position
-from manyhands.config.changes import changes_since, told_changes
-from manyhands.config.checkpoints import passed_over
+from manyhands.checkpoint.writer import CheckpointFiles
 from manyhands.config.files import TRAIN_CONFIG, read_config_file
-from manyhands.config.folders import (
+from manyhands.config.resume_changes import changes_since, told_changes
+from manyhands.config.run_dir import (
     AVERAGED,
     CHECKPOINTS,
     LAST,
     PRETRAINED,
     SHARDS,
     TRAINING_STATE,
+    passed_over,
     removal_of,
 )
 from manyhands.config.train import TrainConfig

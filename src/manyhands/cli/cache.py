@@ -9,16 +9,16 @@ from rich.console import Console
 from rich.table import Table
 
 from manyhands import units
-from manyhands.cli.answers import read_config, write_results
-from manyhands.config.cache import CacheBuildConfig, CacheContentsConfig
+from manyhands.cli.flags import read_config, write_results
+from manyhands.config.commands import CacheBuildConfig, CacheContentsConfig
 from manyhands.errors import ConfigError, DatasetError
-from manyhands.observe.progress import progress_bar
+from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
     from manyhands.data.cache.contents import StoreSummary
     from manyhands.data.cache.frame_cache import CacheWish
-    from manyhands.data.reading import Reading
-    from manyhands.data.selection import Source
+    from manyhands.data.episodes import Source
+    from manyhands.data.read_options import Reading
 
 USAGE = """manyhands cache build --dataset.root=DIR [--cache.max_disk=50GiB] [--flag=value ...]
 manyhands cache show
@@ -47,7 +47,7 @@ def cache_command(arguments: Sequence[str]) -> int:
 def build(config: CacheBuildConfig) -> int:
     """Decode the frames of a dataset that are not kept yet."""
     from manyhands.cores import num_cores
-    from manyhands.data.cache.build import build_cache
+    from manyhands.data.cache.fill import build_cache
 
     started = time.monotonic()
     source, reading = wanted_frames(config)
@@ -68,10 +68,10 @@ def build(config: CacheBuildConfig) -> int:
 
 def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "Reading"]:
     """The episodes and cameras to decode."""
+    from manyhands.data.episodes import Source, select_episodes
     from manyhands.data.location import locate_dataset
-    from manyhands.data.reading import Reading
-    from manyhands.data.selection import Source, select_episodes
-    from manyhands.lerobot_format.dataset import read_dataset_meta
+    from manyhands.data.read_options import Reading
+    from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
     dataset = config.dataset
     root = locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
@@ -133,7 +133,7 @@ def clear_stores(config: CacheContentsConfig) -> int:
 
 def homes(config: CacheContentsConfig) -> list[Path]:
     """The folders that frames are kept in: on disk, and in memory while a run lasts."""
-    from manyhands.data.cache.root import ram_home
+    from manyhands.data.cache.locations import ram_home
     from manyhands.data.location import shared_home
 
     in_memory = None if config.cache.folder is not None else ram_home()

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manyhands import units
-from manyhands.cli.answers import read_config, write_results
-from manyhands.config.convert import ConvertConfig
-from manyhands.observe.progress import progress_bar
+from manyhands.cli.flags import read_config, write_results
+from manyhands.config.commands import ConvertConfig
+from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
     from manyhands.data.writing.copy_episodes import CopySummary

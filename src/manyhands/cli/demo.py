@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from manyhands.cli.answers import read_config
-from manyhands.config.demo import DemoConfig
+from manyhands.cli.flags import read_config
+from manyhands.config.commands import DemoConfig
 
 USAGE = """manyhands demo [--seed=N] [--fast]
 
@@ -14,6 +14,6 @@ processes, evaluates the policy before and after, and writes a report."""
 def demo_command(arguments: Sequence[str]) -> int:
     """Run the demo as the arguments say; return the exit code."""
     config = read_config(DemoConfig, USAGE, arguments)
-    from manyhands.demo.show import run_demo
+    from manyhands.demo.demo import run_demo
 
     return run_demo(config)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from manyhands.cli.answers import read_config, write_results
-from manyhands.config.doctor import DoctorConfig
+from manyhands.cli.flags import read_config, write_results
+from manyhands.config.commands import DoctorConfig
 from manyhands.errors import UserError
-from manyhands.observe.progress import progress_bar
+from manyhands.observe.console import progress_bar
 
 USAGE = """manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--json=FILE]
 
@@ -21,9 +21,7 @@ WIDTH = 160
 def doctor_command(arguments: Sequence[str]) -> int:
     """Check a dataset as the arguments say; return the exit code."""
     config = read_config(DoctorConfig, USAGE, arguments)
-    from manyhands.doctor.document import document_of
-    from manyhands.doctor.examine import examine
-    from manyhands.doctor.table import table_of, verdict_of
+    from manyhands.doctor.dataset import document_of, examine, table_of, verdict_of
 
     with progress_bar("checking frames") as on_progress:
         result = examine(config, on_progress)

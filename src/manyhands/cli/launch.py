@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from manyhands.atomic import whole_file
-from manyhands.cli.answers import read_config
-from manyhands.config.flags import read_flags
+from manyhands.cli.flags import read_config
 from manyhands.config.resolve import job_name_of, resolve_train_config
+from manyhands.config.schema.command_line import read_flags
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault, UserError

@@ -69,7 +69,7 @@ def find_command(name: str) -> Command | None:
 
             return cache_command
         case "bench":
-            from manyhands.cli.bench import bench_command
+            from manyhands_bench.main import bench_command
 
             return bench_command
         case "convert":

@@ -7,12 +7,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from manyhands.cli.answers import write_results
-from manyhands.cli.made_up_flags import read_described
-from manyhands.config.plan import PlanConfig
+from manyhands.cli.flags import read_described, write_results
+from manyhands.config.commands import PlanConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, UserError
-from manyhands.observe.progress import progress_bar
+from manyhands.observe.console import progress_bar
 from manyhands.units import count, num_bytes
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ import sys
 from collections.abc import Sequence
 
 from manyhands.config.files import to_yaml
-from manyhands.config.flags import read_flags
-from manyhands.config.help import help_text
 from manyhands.config.resolve import resolve_train_config
+from manyhands.config.schema.command_line import read_flags
+from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher
 from manyhands.stop import StopSignal
-from manyhands.training.processes import needs_workers, train_here, train_in_workers
+from manyhands.training.spawn import needs_workers, train_here, train_in_workers
 
 USAGE = """manyhands train --dataset.root=DIR --policy.type=act [--flag=value ...]
 

@@ -5,17 +5,17 @@ import multiprocessing
 import re
 from collections.abc import Collection, Iterator
 
-from manyhands.config.optim import (
+from manyhands.config.policies.base import BackbonePolicyConfig, PolicyConfig
+from manyhands.config.policies.size_limits import size_faults
+from manyhands.config.sections.cache import vision_token_faults
+from manyhands.config.sections.execution import CHECKPOINT_FORMATS
+from manyhands.config.sections.optim import (
     POLYNOMIAL_END_LR,
     SCHEDULE_CURVES,
     CosineDecayWithWarmupConfig,
     DiffuserSchedulerConfig,
 )
-from manyhands.config.parallelism import CHECKPOINT_FORMATS
-from manyhands.config.policy import BackbonePolicyConfig, PolicyConfig
-from manyhands.config.size_limits import size_faults
 from manyhands.config.train import BUDGETS, CacheConfig, DatasetConfig, TrainConfig
-from manyhands.config.vision_tokens import vision_token_faults
 from manyhands.units import parse_bytes
 
 PRECISIONS = ("no", "bf16", "fp16")

@@ -6,8 +6,8 @@ Each variable is used or refused by name: a launcher's wish that changes nothing
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from manyhands.config.fsdp_variables import read_sharding, refuse_all
-from manyhands.config.parallelism import FsdpConfig, ParallelismConfig
+from manyhands.config.launcher_fsdp import read_sharding, refuse_all
+from manyhands.config.sections.execution import FsdpConfig, ParallelismConfig
 from manyhands.errors import EnvironmentFault
 
 REFUSED = {

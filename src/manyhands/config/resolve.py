@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.changes import changes_since, faults_of_changes
 from manyhands.config.check import faults_of
-from manyhands.config.checkpoints import find_checkpoint, newest_whole
 from manyhands.config.files import is_stored_config, read_config_file, read_policy_file
-from manyhands.config.flags import overlay
-from manyhands.config.folders import CHECKPOINTS
-from manyhands.config.foreign import drop_foreign
-from manyhands.config.policy import PolicyConfig
-from manyhands.config.schema import Decoder, RawText, Tree, decode_value, encode
+from manyhands.config.lerobot_unsupported import drop_foreign
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.resume_changes import changes_since, faults_of_changes
+from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_whole
+from manyhands.config.schema.command_line import overlay
+from manyhands.config.schema.decoding import Decoder, RawText, Tree, decode_value, encode
 from manyhands.config.train import AUTO, BUDGETS, DEFAULT_BATCH_SIZE, DEFAULT_STEPS, TrainConfig
 from manyhands.errors import ConfigError
 
@@ -225,6 +224,6 @@ def job_name_of(config: TrainConfig) -> str:
 
 def read_train_config(argv: Sequence[str]) -> TrainConfig:
     """The run a command line asks for."""
-    from manyhands.config.flags import read_flags
+    from manyhands.config.schema.command_line import read_flags
 
     return resolve_train_config(read_flags(argv).tree)

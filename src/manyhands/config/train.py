@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from manyhands.config.dataset import NamedDatasetConfig
-from manyhands.config.ema import EmaConfig
-from manyhands.config.optim import OptimizerConfig, SchedulerConfig
-from manyhands.config.parallelism import DdpConfig, FsdpConfig, ParallelismConfig
-from manyhands.config.peft import PeftConfig
-from manyhands.config.policy import PolicyConfig
-from manyhands.config.step import StepConfig
-from manyhands.config.transforms import ImageTransformsConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.sections.dataset import NamedDatasetConfig
+from manyhands.config.sections.execution import DdpConfig, FsdpConfig, ParallelismConfig, StepConfig
+from manyhands.config.sections.image_transforms import ImageTransformsConfig
+from manyhands.config.sections.optim import EmaConfig, OptimizerConfig, SchedulerConfig
+from manyhands.config.sections.peft import PeftConfig
 
 DEFAULT_BATCH_SIZE = 8
 DEFAULT_STEPS = 100_000

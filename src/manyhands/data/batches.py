@@ -31,3 +31,18 @@ def read_batch(source: BatchSource, rows: np.ndarray) -> Batch:
     arrays = {key: np.empty(spec.shape, spec.dtype) for key, spec in specs.items()}
     objects = source.fill(rows, arrays)
     return {key: torch.from_numpy(array) for key, array in arrays.items()} | objects
+
+
+class Window(NamedTuple):
+    """The rows of each sample's window, of shape (samples, offsets)."""
+
+    rows: np.ndarray
+    is_pad: np.ndarray
+    """True where the offset is outside the episode and its first or last frame is repeated."""
+
+
+def window_rows(rows: np.ndarray, bounds: np.ndarray, offsets: np.ndarray) -> Window:
+    """Rows at `offsets` from each row, clamped to the episode's `bounds`."""
+    wanted = rows[:, None] + offsets
+    nearest = np.clip(wanted, bounds[:, :1], bounds[:, 1:] - 1)
+    return Window(nearest, wanted != nearest)

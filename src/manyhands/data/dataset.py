@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from manyhands.data.assembly import build_columns
-from manyhands.data.batches import ArraySpec, read_batch
+from manyhands.data.batches import ArraySpec, read_batch, window_rows
+from manyhands.data.build_columns import build_columns
 from manyhands.data.columns import Column
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.images.formats import depth_factor
 from manyhands.data.location import locate_dataset, shared_home
-from manyhands.data.pictures.form import depth_factor
-from manyhands.data.reading import Reading
-from manyhands.data.selection import Source, select_episodes
-from manyhands.data.stamps import stamp_of
-from manyhands.data.windows import window_rows
+from manyhands.data.locks import stamp_of
+from manyhands.data.read_options import Reading
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset import read_dataset_meta
-from manyhands.lerobot_format.dataset_info import DatasetInfo, Feature
+from manyhands.lerobot_format.dataset.info import DatasetInfo, Feature
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 from manyhands.types import Batch, Stats
 
 Windows = Mapping[str, Sequence[int]]

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from io import BufferedWriter, FileIO
 from pathlib import Path
 
+from manyhands.errors import DatasetError
+
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 """Error codes of a filesystem without locks."""
 
@@ -61,3 +63,14 @@ def warn_of_no_locks(folder: Path, error: OSError) -> None:
         RuntimeWarning,
         stacklevel=4,
     )
+
+
+def stamp_of(path: Path) -> str:
+    """Identity, size and times of a file: the time of its last change cannot be set back."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DatasetError(
+            f"{path} cannot be read: {error.strerror}. Copy or download the dataset again"
+        ) from None
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -13,8 +13,7 @@ from manyhands import units
 from manyhands.atomic import whole_file
 from manyhands.demo.recipe import Recipe
 from manyhands.report.page import ReportExtras, Result, report_available, write_report
-from manyhands.sim.rollout import EpisodeResult
-from manyhands.sim.score import Score, score
+from manyhands.sim.rollout import EpisodeResult, Score, score
 
 NUM_PICTURES = 8
 

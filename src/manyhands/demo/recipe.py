@@ -7,12 +7,12 @@ the policy reads the object's pose instead; the camera is recorded anyway.
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from manyhands.config.act import ActConfig
-from manyhands.config.demo import DemoConfig
-from manyhands.config.optim import AdamWConfig, DiffuserSchedulerConfig
+from manyhands.config.commands import DemoConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.sections.optim import AdamWConfig, DiffuserSchedulerConfig
 from manyhands.config.train import AcceleratorConfig, DatasetConfig, LaunchConfig, TrainConfig
-from manyhands.lerobot_format.dataset_info import parse_features
-from manyhands.lerobot_format.features import policy_features
+from manyhands.lerobot_format.dataset.info import parse_features
+from manyhands.lerobot_format.dataset.meta import policy_features
 from manyhands.sim.task import CAMERA, ENVIRONMENT_STATE, STATE, features
 
 SMALL_ACT = ActConfig(

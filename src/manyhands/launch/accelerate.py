@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from manyhands.config.documents import read_document
+from manyhands.config.files import read_document
 from manyhands.config.launcher import FULL_PRECISION
 from manyhands.errors import EnvironmentFault
 

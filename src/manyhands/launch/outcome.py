@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from manyhands.errors import Diverged, RankLost, Stopped, UserError
 from manyhands.stop import SIGNALS
@@ -74,3 +75,28 @@ def outcome_of(codes: Codes) -> Outcome:
     early = [Death(rank, code) for rank, code in enumerate(codes) if code in (0, STOPPED)]
     code = max((death.code for death in own), key=lambda code: (code > 1, code < 0), default=1)
     return Outcome(128 - code if code < 0 else code, own or early)
+
+
+class Ending(Enum):
+    """Why training returned."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the process."""
+        return EXIT_CODES[self]
+
+
+EXIT_CODES = {Ending.FINISHED: 0, Ending.STOPPED: 75}
+
+
+def ending_of(exit_code: int) -> Ending:
+    """The ending that worker processes reported; raises if they failed, after logging why."""
+    for ending, code in EXIT_CODES.items():
+        if code == exit_code:
+            return ending
+    if exit_code == Diverged.exit_code:
+        raise Diverged("training diverged")
+    raise UserError(f"training failed with exit code {exit_code}; see its output above")

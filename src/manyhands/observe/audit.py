@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from manyhands.observe.rows import RowFile
+from manyhands.observe.jsonl import RowFile
 from manyhands.types import Batch
 
 

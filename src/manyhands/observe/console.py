@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from rich.console import Console
@@ -99,3 +101,26 @@ def measures_of(metrics: Metrics) -> str:
         f"grad {metrics['grad_norm']:.3g}  "
         f"{rate:,.{0 if rate >= 100 else 1}f} samples/s  data wait {metrics['data_wait_share']:.0%}"
     )
+
+
+OnProgress = Callable[[int, int], None]
+"""Called with the amounts done and total."""
+
+
+@contextmanager
+def progress_bar(doing: str) -> Iterator[OnProgress]:
+    """A bar that appears with the first progress and disappears at the end."""
+    console = Console(stderr=True)
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    hidden = not console.is_terminal
+    progress = Progress(*columns, console=console, transient=True, disable=hidden)
+    task = progress.add_task(doing, total=None)
+
+    def on_progress(done: int, total: int) -> None:
+        progress.start()
+        progress.update(task, completed=done, total=total)
+
+    try:
+        yield on_progress
+    finally:
+        progress.stop()

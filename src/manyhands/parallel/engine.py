@@ -4,11 +4,10 @@ from functools import partial
 
 from torch import nn
 
-from manyhands.config.parallelism import DdpConfig
+from manyhands.config.sections.execution import DdpConfig
 from manyhands.errors import ConfigError
-from manyhands.parallel.accelerated import AcceleratedEngine
-from manyhands.parallel.compression import compress_gradients
-from manyhands.parallel.replicated import Replicated, devices_of
+from manyhands.parallel.accelerate_engine import AcceleratedEngine, compress_gradients
+from manyhands.parallel.data_parallel import Replicated, devices_of
 from manyhands.parallel.strategy import Kind
 from manyhands.parallel.world import World
 from manyhands.types import Engine
@@ -19,7 +18,7 @@ def engine_of(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine:
     match world.strategy.kind:
         case Kind.FSDP | Kind.HSDP:
             # Imports torch's FSDP, which takes a second.
-            from manyhands.parallel.sharded import ShardedEngine
+            from manyhands.parallel.sharded_engine import ShardedEngine
 
             return ShardedEngine(world, num_micro_batches)
         case Kind.DP:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from manyhands.parallel.stepping import step_within
+from manyhands.parallel.optimizer_step import step_within
 
 
 class LossScale:

@@ -17,14 +17,13 @@ from accelerate.utils import GradientAccumulationPlugin
 from torch import Tensor
 
 from manyhands.config.launcher import Launcher, read_launcher
-from manyhands.config.parallelism import DdpConfig
+from manyhands.config.sections.execution import DdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault, Stopped, UserError
-from manyhands.parallel.exchange import check_thread, num_ranks, sum_over_ranks
-from manyhands.parallel.meeting import Meeting, met
-from manyhands.parallel.precision import precision_of, refuse_unfit
-from manyhands.parallel.seats import refuse_shared_gpus, seat_of
-from manyhands.parallel.strategy import Strategy, strategy_of
+from manyhands.parallel.collectives import check_thread, num_ranks, sum_over_ranks
+from manyhands.parallel.placement import refuse_shared_gpus, seat_of
+from manyhands.parallel.rendezvous import Meeting, met
+from manyhands.parallel.strategy import Strategy, precision_of, refuse_unfit, strategy_of
 from manyhands.stop import StopSignal
 
 T = TypeVar("T")

@@ -5,18 +5,17 @@ from typing import Any
 
 import torch
 
-from manyhands.config.plan import PlanConfig
+from manyhands.config.commands import PlanConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
-from manyhands.observe.progress import OnProgress
-from manyhands.plan.disk import Disk, disk_of
-from manyhands.plan.memory import Footprint, footprint_of, sizes_of
-from manyhands.plan.rehearsal import Rehearsals
+from manyhands.observe.console import OnProgress
+from manyhands.plan.fake_step import Rehearsals
+from manyhands.plan.memory import Disk, Footprint, disk_of, footprint_of, sizes_of
 from manyhands.plan.topologies import precision_on_gpus, spread_over, topologies
-from manyhands.policies.made_up import made_up_stats, with_made_up_features
-from manyhands.training.arithmetic import lr_factor
-from manyhands.training.assemble import make_policy
-from manyhands.training.data import alone, open_training_data
+from manyhands.policies.synthetic import made_up_stats, with_made_up_features
+from manyhands.training.setup.assemble import make_policy
+from manyhands.training.setup.batch import lr_factor
+from manyhands.training.setup.data import alone, open_training_data
 from manyhands.types import Stats
 
 CPU = torch.device("cpu")

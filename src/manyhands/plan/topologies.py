@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from manyhands.checkpoint.snapshot import Position
+from manyhands.config.commands import USUAL_GPUS, PlanConfig
 from manyhands.config.launcher import Launcher
-from manyhands.config.parallelism import ParallelismConfig
-from manyhands.config.plan import USUAL_GPUS, PlanConfig
+from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import Share
-from manyhands.parallel.precision import preferred_precision
-from manyhands.parallel.strategy import Strategy, strategy_of
-from manyhands.training.arithmetic import settled, share_of
+from manyhands.parallel.strategy import Strategy, preferred_precision, strategy_of
+from manyhands.training.setup.batch import settled, share_of
 
 ALL = -1
 """As --parallelism.dp_shard: one copy of the weights for all."""

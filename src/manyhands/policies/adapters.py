@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from manyhands.config.files import find_policy_folder
-from manyhands.config.peft import PeftConfig
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.sections.peft import PeftConfig
 from manyhands.errors import ConfigError, UserError
-from manyhands.lerobot_format.adapters import BASE, NAME, REVISION, Settings, file_name
+from manyhands.lerobot_format.policy.folder import BASE, NAME, REVISION, Settings, file_name
+from manyhands.policies.hub_models import extra_module
 from manyhands.policies.policy import Policy
-from manyhands.policies.published import extra_module
 
 _EXTRA, _ASKER = "smolvla", "a policy with adapters"
 

@@ -1,24 +1,51 @@
 """Build a policy from its configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from torch import nn
 
-from manyhands.config.features import NormalizationMode
-from manyhands.config.language import LanguageConfig
-from manyhands.config.policy import PolicyConfig
-from manyhands.config.size_limits import size_faults
-from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.config.policies.features import LanguageConfig, NormalizationMode
+from manyhands.config.policies.registry import NETWORKS, installed
+from manyhands.config.policies.size_limits import size_faults
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
-from manyhands.lerobot_format.processor import Processors, Scaling, Tokenizing
-from manyhands.policies.networks import network_maker
+from manyhands.lerobot_format.policy.processors import Processors, Scaling, Tokenizing
+from manyhands.policies.act.network import ActNetwork
+from manyhands.policies.diffusion.network import DiffusionNetwork
 from manyhands.policies.normalize import STATISTICS
 from manyhands.policies.policy import Policy
-from manyhands.policies.smolvla.start import start_vlm
+from manyhands.policies.smolvla.network import SmolVLANetwork
+from manyhands.policies.smolvla.vlm_init import start_vlm
 from manyhands.policies.vision.imagenet import load_backbone_file, load_imagenet
 from manyhands.policies.vision.resnet import ResNet
 from manyhands.types import Stats
+
+Maker = Callable[[Any], nn.Module]
+"""Builds a network with new weights from a policy's configuration."""
+
+OWN: dict[str, Maker] = {
+    ActConfig.type: ActNetwork,
+    DiffusionConfig.type: DiffusionNetwork,
+    SmolVLAConfig.type: SmolVLANetwork,
+}
+
+
+def network_maker(kind: str) -> Maker:
+    """The constructor of a policy type's network."""
+    if kind in OWN:
+        return OWN[kind]
+    plugins = installed(NETWORKS)
+    if kind in plugins.found:
+        maker: Maker = plugins.found[kind]
+        return maker
+    missing = f"{kind} has no network: no entry point of that name in {NETWORKS}"
+    raise ConfigError([f"--policy.type={plugins.broken.get(kind, missing)}"])
+
 
 Modes = dict[str, NormalizationMode]
 

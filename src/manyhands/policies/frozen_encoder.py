@@ -9,13 +9,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyhands.config.policy import visual_features
-from manyhands.config.vision_tokens import FLAG
+from manyhands.config.policies.base import visual_features
+from manyhands.config.sections.cache import FLAG
 from manyhands.errors import ConfigError
 from manyhands.policies.normalize import affine_maps
 from manyhands.policies.policy import Policy
-from manyhands.policies.vision.tokens import storable
 from manyhands.types import VISION_TOKENS, Batch, VisionEncoder
+
+_BITS = torch.int16
+
+
+def storable(tokens: Tensor) -> Tensor:
+    """Tokens in a dtype of numpy."""
+    return tokens.view(_BITS) if tokens.dtype is torch.bfloat16 else tokens
+
+
+def restored(tokens: Tensor) -> Tensor:
+    """Tokens in their original dtype."""
+    return tokens.view(torch.bfloat16) if tokens.dtype is _BITS else tokens
 
 
 class FrozenEncoder:

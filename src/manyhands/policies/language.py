@@ -11,8 +11,8 @@ from torch import Tensor
 from manyhands.errors import UserError, WeightsUnavailable
 from manyhands.lerobot_format.files import read_json
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
-from manyhands.lerobot_format.processor import Tokenizing
-from manyhands.policies.published import extra_module, published_folder
+from manyhands.lerobot_format.policy.processors import Tokenizing
+from manyhands.policies.hub_models import extra_module, published_folder
 from manyhands.types import Batch
 
 FLAG = "--policy.vlm_model_name"

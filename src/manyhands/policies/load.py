@@ -8,20 +8,18 @@ from huggingface_hub.errors import HFValidationError
 
 from manyhands.config.files import POLICY_PLACES, find_policy_folder
 from manyhands.config.hub import HUB_FAULTS, fetch, snapshot, why
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policies.base import PolicyConfig
 from manyhands.errors import CheckpointError, ConfigError, UserError
-from manyhands.lerobot_format.adapters import (
+from manyhands.lerobot_format.policy.folder import (
     ADAPTER_CONFIG_FILE,
     BASE,
+    CONFIG_FILE,
     REVISION,
     Settings,
-    read_settings,
-)
-from manyhands.lerobot_format.policy import (
-    CONFIG_FILE,
     load_weights,
     read_config,
     read_processors,
+    read_settings,
 )
 from manyhands.policies.adapters import adapt
 from manyhands.policies.build import assemble_policy

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyhands.config.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.errors import UserError
-from manyhands.lerobot_format.processor import Scaling
+from manyhands.lerobot_format.policy.processors import Scaling
 from manyhands.types import Batch
 
 STATISTICS: dict[NormalizationMode, tuple[str, ...]] = {

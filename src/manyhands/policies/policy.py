@@ -9,19 +9,26 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policies.base import PolicyConfig
 from manyhands.draws.generator import GeneratorSource
 from manyhands.errors import UserError
-from manyhands.lerobot_format.adapters import Settings, saved_tensors
 from manyhands.lerobot_format.names import LANGUAGE_TOKENS
-from manyhands.lerobot_format.policy import write_policy
-from manyhands.lerobot_format.processor import Processors
-from manyhands.policies.actions import plan_of
+from manyhands.lerobot_format.policy.folder import Settings, saved_tensors, write_policy
+from manyhands.lerobot_format.policy.processors import Processors
+from manyhands.policies.acting import ObservationWindow, plan_of
 from manyhands.policies.language import Language
-from manyhands.policies.loss import loss_of
 from manyhands.policies.normalize import Normalizer
-from manyhands.policies.observations import ObservationWindow
-from manyhands.types import VISION_TOKENS, Batch, Draws, Network
+from manyhands.types import VISION_TOKENS, Batch, Draws, LossTerms, Network
+
+
+def loss_of(terms: LossTerms, counts: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    """The weighted sum of the terms' means, and the means.
+
+    With the counts of a larger batch, the results are a micro-batch's contributions to its means.
+    """
+    means = {name: term.total / counts[name].clamp(min=1) for name, term in terms.items()}
+    loss = torch.stack([terms[name].weight * mean for name, mean in means.items()]).sum()
+    return loss, {name: mean.detach() for name, mean in means.items()}
 
 
 class Policy:

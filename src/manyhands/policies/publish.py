@@ -13,12 +13,12 @@ from huggingface_hub import CommitOperationAdd, HfApi, RepoCard, constants
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
 from manyhands.atomic import whole_file
-from manyhands.config.folders import AVERAGED, PRETRAINED
 from manyhands.config.hub import HUB_FAULTS, why
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.run_dir import AVERAGED, PRETRAINED
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
-from manyhands.lerobot_format.card import CARD_FILE, model_card
+from manyhands.lerobot_format.policy.card import CARD_FILE, model_card
 
 _WAY_OUT = "or remove --policy.push_to_hub and upload later"
 _LOGIN = f"Log in with `hf auth login` or set HF_TOKEN, {_WAY_OUT}"

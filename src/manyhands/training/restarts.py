@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from manyhands.config.checkpoints import newest_whole, saved_at
 from manyhands.config.resolve import output_dir_of
+from manyhands.config.run_dir import newest_whole, saved_at
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import Diverged, EnvironmentFault, Stopped, UserError
 from manyhands.launch.outcome import INTERRUPTED, Outcome
@@ -126,7 +126,7 @@ class Restarts:
         """As many places as the effective batch of the first start can be split over."""
         if left.num_processes == self._first.num_processes:
             return left
-        from manyhands.training.arithmetic import share_of
+        from manyhands.training.setup.batch import share_of
 
         num_samples = share_of(self._config, 0, self._first.num_processes).samples_per_step
         fixed = with_batch(self._config, num_samples)

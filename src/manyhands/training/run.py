@@ -8,18 +8,17 @@ from typing import Protocol
 from manyhands.checkpoint.snapshot import Position
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.train import TrainConfig
-from manyhands.data.cache.kept_stores import KeptStores
+from manyhands.data.cache.store import KeptStores
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
-from manyhands.observe.journal import Journal, SilentJournal
+from manyhands.observe.run_log import Journal, SilentJournal
 from manyhands.parallel.world import World
-from manyhands.training.due import Due
-from manyhands.training.guard import Guard
-from manyhands.training.learner import Learner
-from manyhands.training.meter import Meter
-from manyhands.training.remarks import Remarks
-from manyhands.training.stop_poll import StopPoll
-from manyhands.training.validate import NoValidator, Validator
+from manyhands.training.health.loss_spikes import Remarks
+from manyhands.training.health.nonfinite_guard import Guard
+from manyhands.training.metrics import Meter
+from manyhands.training.periods import Due, StopPoll
+from manyhands.training.step.learner import Learner
+from manyhands.training.validation import NoValidator, Validator
 from manyhands.types import Batch
 
 

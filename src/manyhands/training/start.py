@@ -12,22 +12,21 @@ import torch
 
 from manyhands import garbage
 from manyhands.checkpoint.store import resumed_lap
-from manyhands.config.checkpoints import find_checkpoint
-from manyhands.config.folders import AVERAGED, PRETRAINED
 from manyhands.config.resolve import output_dir_of
+from manyhands.config.run_dir import AVERAGED, PRETRAINED, find_checkpoint
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far
-from manyhands.observe.rows import read_rows
+from manyhands.launch.outcome import Ending
+from manyhands.observe.jsonl import read_rows
 from manyhands.parallel.world import World, joined_world
-from manyhands.policies.networks import network_maker
+from manyhands.policies.build import network_maker
 from manyhands.stop import StopSignal
-from manyhands.training.assemble import assemble
-from manyhands.training.claim import LOCK, claimed
-from manyhands.training.ending import Ending
-from manyhands.training.kernels import chosen_kernels
 from manyhands.training.loop import train
 from manyhands.training.run import Run
+from manyhands.training.run_lock import LOCK, claimed
+from manyhands.training.setup.assemble import assemble
+from manyhands.training.step.kernel_choice import chosen_kernels
 
 
 def run_training(

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from manyhands.bench.loader.memory import resident_bytes
+from manyhands_bench.loader.rates import resident_bytes
 
 
 def test_processes_that_were_started_count():

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from manyhands_bench.loader.reference import ReferenceRequest, measure_reference
 
-from manyhands.bench.loader.reference import ReferenceRequest, measure_reference
 from manyhands.errors import UserError
 
 REQUEST = ReferenceRequest(

@@ -5,11 +5,10 @@ import sys
 from collections import Counter
 
 import pytest
-
-from manyhands.bench.resume.campaign import ResumeResult, bench_resume
-from manyhands.bench.resume.delay import Delay
-from manyhands.bench.resume.trial import Tally
-from manyhands.config.bench_resume import BenchResumeConfig
+from manyhands_bench.config import BenchResumeConfig
+from manyhands_bench.resume.campaign import ResumeResult, bench_resume
+from manyhands_bench.resume.delay import Delay
+from manyhands_bench.resume.trial import Tally
 
 DEADLINE_S = 1200
 """Half a minute on two idle cores; other programs may keep them busy."""

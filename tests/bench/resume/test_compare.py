@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from manyhands.bench.resume.compare import (
+from manyhands_bench.resume.compare import (
     interim_differences,
     last_step,
     run_differences,
     tensor_differences,
 )
+
 from manyhands.config.resolve import read_train_config
 from manyhands.lerobot_format.files import read_tensors, write_tensors
 from manyhands.training.start import run_training

@@ -4,8 +4,7 @@ import threading
 import time
 
 import torch
-
-from manyhands.bench.resume.moments import (
+from manyhands_bench.resume.moments import (
     LONGEST_S,
     SHORTEST_S,
     Kill,
@@ -16,8 +15,9 @@ from manyhands.bench.resume.moments import (
     wait_in_start,
     wait_until,
 )
+
 from manyhands.observe.audit import Audit, audit_file
-from manyhands.observe.rows import RowFile
+from manyhands.observe.jsonl import RowFile
 
 DEADLINE_S = 20.0
 

@@ -8,14 +8,13 @@ import time
 
 import psutil
 import pytest
-
-from manyhands.bench.resume.processes import Member, Starter, adopting, chosen
-from manyhands.launch.nursery import Nursery
+from manyhands_bench.resume.fork_server import Nursery
+from manyhands_bench.resume.processes import Member, Starter, adopting, chosen
 
 DEADLINE_S = 60
 SERVER = """
 import os, subprocess, sys, time
-from manyhands.launch.nursery import serve
+from manyhands_bench.resume.fork_server import serve
 
 def train(arguments):
     if "loader" in arguments:
@@ -96,7 +95,7 @@ def test_a_launcher_comes_before_its_ranks(starter, log):
 def test_an_orphan_is_waited_for_and_one_that_stays_is_told_and_ended(starter, log, monkeypatch):
     starter.fork(["orphan"], 1, log).wait()
     assert starter.left() != [] and starter.clear() == []
-    monkeypatch.setattr("manyhands.bench.resume.processes.LEAVE_S", 0.3)
+    monkeypatch.setattr("manyhands_bench.resume.processes.LEAVE_S", 0.3)
     starter.fork(["stay"], 1, log).wait()
     (told,) = starter.clear()
     assert "is still running: sleep 600" in told

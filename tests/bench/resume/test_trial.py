@@ -1,11 +1,10 @@
 """A run that is killed again and again."""
 
 import pytest
-
-from manyhands.bench.resume.cases import NUM_STEPS, case_of, record_dataset
-from manyhands.bench.resume.moments import Kill, Moment
-from manyhands.bench.resume.processes import starter
-from manyhands.bench.resume.trial import Failure, Trial, refuse
+from manyhands_bench.resume.cases import NUM_STEPS, case_of, record_dataset
+from manyhands_bench.resume.moments import Kill, Moment
+from manyhands_bench.resume.processes import starter
+from manyhands_bench.resume.trial import Failure, Trial, refuse
 
 SAVES = [
     Kill(

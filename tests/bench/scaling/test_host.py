@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from manyhands_bench.config import BenchScalingConfig
+from manyhands_bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
 
-from manyhands.bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
-from manyhands.config.bench import BenchScalingConfig
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.cores import num_cores

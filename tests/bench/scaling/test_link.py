@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-
-from manyhands.bench.scaling.link import (
+from manyhands_bench.config import BenchScalingConfig
+from manyhands_bench.scaling.link import (
     ETHERNET,
     FAST_ETHERNET,
     LOOPBACK,
@@ -13,7 +13,6 @@ from manyhands.bench.scaling.link import (
     link_of_gpu,
     usual_link,
 )
-from manyhands.config.bench import BenchScalingConfig
 
 
 class NvmlError(Exception):

@@ -5,8 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from manyhands.bench.scaling.model import (
+from manyhands_bench.scaling.model import (
     BACKWARD_SHARE,
     Link,
     Traffic,
@@ -15,6 +14,7 @@ from manyhands.bench.scaling.model import (
     modelled_update,
     num_messages_of,
 )
+
 from manyhands.parallel.strategy import Strategy
 
 MIB = 1024**2

@@ -4,8 +4,8 @@ import os
 
 import pytest
 import torch
+from manyhands_bench.scaling.rank import RankRequest, measure_rank
 
-from manyhands.bench.scaling.rank import RankRequest, measure_rank
 from manyhands.config.resolve import read_train_config
 
 

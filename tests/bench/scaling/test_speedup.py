@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from manyhands.bench.scaling.model import Link, Traffic
-from manyhands.bench.scaling.rank import RankReport
-from manyhands.bench.scaling.speedup import (
+from manyhands_bench.config import BenchScalingConfig
+from manyhands_bench.scaling.model import Link, Traffic
+from manyhands_bench.scaling.rank import RankReport
+from manyhands_bench.scaling.speedup import (
     bench_scaling,
     case_of,
     measured_of,
@@ -15,7 +15,7 @@ from manyhands.bench.scaling.speedup import (
     traffic_of,
     update_of,
 )
-from manyhands.config.bench import BenchScalingConfig
+
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import ConfigError, EnvironmentFault

@@ -1,9 +1,9 @@
 """Processes that are really started."""
 
 import pytest
+from manyhands_bench.scaling.rank import RankRequest
+from manyhands_bench.scaling.world import WorldFailed, measure_world, placed
 
-from manyhands.bench.scaling.rank import RankRequest
-from manyhands.bench.scaling.world import WorldFailed, measure_world, placed
 from manyhands.config.resolve import read_train_config
 
 REQUEST = RankRequest(num_steps=4, warm_up=1, threads=1, exchanges=True)

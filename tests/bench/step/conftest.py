@@ -3,9 +3,9 @@
 from contextlib import contextmanager
 
 import pytest
+from manyhands_bench.step.command import read_step_flags
+from manyhands_bench.step.subject import subject_of
 
-from manyhands.bench.step.subject import subject_of
-from manyhands.cli.bench_step import read_step_flags
 from manyhands.parallel.world import joined_world
 
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")

@@ -1,9 +1,8 @@
 """Training from the loader."""
 
 import pytest
-
-from manyhands.bench.step.loading import fill_caches, with_loader
-from manyhands.bench.step.row import measured_row
+from manyhands_bench.step.loading import fill_caches, with_loader
+from manyhands_bench.step.row import measured_row
 
 
 def test_batches_of_the_loader_are_trained_on(open_subject, tiny_dataset):

@@ -1,8 +1,7 @@
 """The most memory that was taken."""
 
 import torch
-
-from manyhands.bench.step.memory import forget_peak, peak_bytes
+from manyhands_bench.step.row import forget_peak, peak_bytes
 
 CPU = torch.device("cpu")
 

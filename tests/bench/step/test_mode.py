@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from manyhands_bench.config import BenchStepConfig
+from manyhands_bench.step.row import modes_of, with_mode
 
-from manyhands.bench.step.mode import modes_of, with_mode
-from manyhands.config.bench_step import BenchStepConfig
-from manyhands.config.step import StepConfig
+from manyhands.config.sections.execution import StepConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault
 

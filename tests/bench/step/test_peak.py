@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-
-from manyhands.bench.step import peak
-from manyhands.bench.step.peak import peak_bytes_per_s, peak_flops_per_s
+from manyhands_bench.step import roofline as peak
+from manyhands_bench.step.roofline import peak_bytes_per_s, peak_flops_per_s
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("no", "float32"), ("bf16", "float32")])

@@ -4,9 +4,9 @@ import time
 
 import pytest
 import torch
+from manyhands_bench.step.phases import mark, median_s, passes_of, submission_of, wait_for
 
-from manyhands.bench.step.phases import mark, median_s, passes_of, submission_of, wait_for
-from manyhands.training.assemble import learner_of
+from manyhands.training.setup.assemble import learner_of
 
 CPU = torch.device("cpu")
 

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-
-from manyhands.bench.step.reference import (
+from manyhands_bench.step.reference import (
     LEROBOT,
     features_in,
     make_request,
@@ -17,10 +16,11 @@ from manyhands.bench.step.reference import (
     task_of,
     write_reference_policy,
 )
-from manyhands.config.act import ActConfig
-from manyhands.config.smolvla import SmolVLAConfig
+
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
-from manyhands.lerobot_format.policy import read_config
+from manyhands.lerobot_format.policy.folder import read_config
 from manyhands.parallel.world import World
 
 FAKES = {

@@ -5,9 +5,8 @@ import weakref
 
 import pytest
 import torch
-
-from manyhands.bench.step.row import Timed, measured_row, rated, row_of, timed_updates
-from manyhands.config.bench_step import BenchStepConfig
+from manyhands_bench.config import BenchStepConfig
+from manyhands_bench.step.row import Timed, measured_row, rated, row_of, timed_updates
 
 TIMED = Timed(step_s=[0.01 * n for n in range(1, 12)], peak_bytes=1 << 30, setup_s=2.0)
 

@@ -3,9 +3,9 @@
 import shutil
 
 import pytest
+from manyhands_bench.step.command import read_step_flags
+from manyhands_bench.step.speed import bench_step, refuse_other_starts
 
-from manyhands.bench.step.speed import bench_step, refuse_other_starts
-from manyhands.cli.bench_step import read_step_flags
 from manyhands.config.launcher import Launcher
 from manyhands.errors import ConfigError, EnvironmentFault
 

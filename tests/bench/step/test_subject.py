@@ -5,18 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from manyhands.bench.step.subject import (
+from manyhands_bench.step.command import read_step_flags
+from manyhands_bench.step.subject import (
     autocast_of,
     first_samples,
     stream_of,
     subject_of,
     tensor_shapes,
 )
-from manyhands.cli.bench_step import read_step_flags
+
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.parallel.world import joined_world
-from manyhands.training.assemble import learner_of
+from manyhands.training.setup.assemble import learner_of
 
 
 def test_made_up_data_needs_no_dataset(open_subject):

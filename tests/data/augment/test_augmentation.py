@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.transform_types import TRANSFORM_TYPES
-from manyhands.config.transforms import ImageTransformsConfig, TransformConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.sections.image_transforms import ImageTransformsConfig, TransformConfig
+from manyhands.config.sections.transform_types import TRANSFORM_TYPES
 from manyhands.data.augment.augmentation import Augmentation, NoAugmentation, augmentation_of
 from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.draws.generator import GeneratorSource

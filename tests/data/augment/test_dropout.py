@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.augment.dropout import CoarseDropout, covered
+from manyhands.data.augment.corruption import CoarseDropout, covered
 
 UNIFORM = st.floats(0, 1 - 2**-24, width=32)
 

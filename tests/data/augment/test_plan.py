@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.augment.plan import Plan
+from manyhands.data.augment.augmentation import Plan
 from manyhands.draws.counter import CounterSource, derive_key
 
 NUM_SAMPLES = 200_000

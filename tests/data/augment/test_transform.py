@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyhands.config.transform_types import TRANSFORM_TYPES
-from manyhands.config.transforms import TransformConfig
-from manyhands.data.augment.transform import CLASSES, transform_of
+from manyhands.config.sections.image_transforms import TransformConfig
+from manyhands.config.sections.transform_types import TRANSFORM_TYPES
+from manyhands.data.augment.augmentation import CLASSES, transform_of
 
 KWARGS = {
     "ColorJitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},

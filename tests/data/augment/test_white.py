@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from manyhands.data.augment.white import PlanckianJitter, channel_gains, chromaticity, lit
+from manyhands.data.augment.color import PlanckianJitter, channel_gains, chromaticity, lit
 
 
 @pytest.mark.parametrize(

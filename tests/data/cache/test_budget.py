@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.cache.budget import (
-    CacheRequest,
-    CameraNeed,
-    Room,
-    measure_room,
-    plan_cache,
-)
+from manyhands.data.cache.budget import CacheRequest, CameraNeed, Room, measure_room, plan_cache
 
 GIB = 1024**3
 TEN_GIB = (CameraNeed(num_frames=10 * 1024, frame_bytes=1024**2),)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from manyhands.data.cache.build import build_cache
 from manyhands.data.cache.contents import cached_stores
+from manyhands.data.cache.fill import build_cache
 from manyhands.data.cache.frame_cache import CacheWish
-from manyhands.data.reading import Reading
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.read_options import Reading
 from manyhands.errors import UserError
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 
 def source_of(root) -> Source:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from workbench import NumberedPictures, open_camera, read, store_of
 
-from manyhands.data.cache import folder as store_folder
+from manyhands.data.cache import store_files as store_folder
 from manyhands.data.cache.contents import cached_stores, clear, release_unused
 
 SOURCE = NumberedPictures((3, 64, 64))

@@ -9,14 +9,13 @@ import time
 import numpy as np
 import pytest
 
-from manyhands.data.cache.build import build_cache
 from manyhands.data.cache.contents import clear
-from manyhands.data.cache.fill import fill
+from manyhands.data.cache.fill import build_cache, fill
 from manyhands.data.cache.frame_cache import CacheWish, cameras_of, plan_frame_caches
-from manyhands.data.reading import Reading
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.read_options import Reading
 from manyhands.data.writing.writer import DatasetWriter
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 KEY = "observation.images.top"
 NUM_KILLS = 30

@@ -8,11 +8,11 @@ import pytest
 from manyhands.config.train import CacheConfig
 from manyhands.data.cache.contents import cached_stores
 from manyhands.data.cache.frame_cache import CacheWish, plan_frame_caches, wish_from
-from manyhands.data.cache.root import ram_home
+from manyhands.data.cache.locations import ram_home
 from manyhands.data.dataset import open_dataset
-from manyhands.data.reading import Reading
-from manyhands.data.selection import Source, select_episodes
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.read_options import Reading
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 VIDEO, STORED = "observation.images.top", "observation.image"
 
@@ -149,7 +149,7 @@ def test_frames_of_a_finished_run_outlive_the_machines_next_start(
     dataset, planned = opened(plain_root, wish)
     dataset.batch(range(14))
     planned.make_durable()
-    monkeypatch.setattr("manyhands.data.cache.folder.boot_id", lambda: "another")
+    monkeypatch.setattr("manyhands.data.cache.store_files.boot_id", lambda: "another")
     _, again = opened(plain_root, wish)
     assert all(len(camera.missing(np.arange(14))) == 0 for camera in again.caches[0].cameras)
 

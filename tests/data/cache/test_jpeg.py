@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manyhands.data.cache.jpeg import JpegDecoder, encode_jpeg
+from manyhands.data.cache.jpeg_frames import JpegDecoder, encode_jpeg
 
 
 def smooth_picture(height, width):

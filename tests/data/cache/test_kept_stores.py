@@ -5,9 +5,8 @@ import threading
 
 import numpy as np
 
-from manyhands.data.cache.kept_stores import KeptStores
-from manyhands.data.cache.spec import StoreSpec
-from manyhands.data.cache.store import FrameStore
+from manyhands.data.cache.store import FrameStore, KeptStores
+from manyhands.data.cache.store_files import StoreSpec
 
 
 class TwoStores(KeptStores):
@@ -50,6 +49,6 @@ def test_reading_ahead_goes_on_beside_everything_else(tmp_path, monkeypatch):
 def test_all_outlive_the_machines_next_start(tmp_path, monkeypatch):
     kept = TwoStores(tmp_path)
     kept.make_durable()
-    monkeypatch.setattr("manyhands.data.cache.folder.boot_id", lambda: "another")
+    monkeypatch.setattr("manyhands.data.cache.store_files.boot_id", lambda: "another")
     again = TwoStores(tmp_path)
     assert all(store.are_present(np.arange(1)).all() for store in again.stores)

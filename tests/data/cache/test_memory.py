@@ -6,8 +6,8 @@ import numpy as np
 import psutil
 import pytest
 
-from manyhands.data.cache import memory
-from manyhands.data.cache.memory import available_ram, mapped_bytes
+from manyhands.data.cache import locations as memory
+from manyhands.data.cache.locations import available_ram, mapped_bytes
 
 MIB = 1024**2
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.cache.states import ABSENT, DURABLE, WRITTEN, FrameStates
+from manyhands.data.cache.store_files import ABSENT, DURABLE, WRITTEN, FrameStates
 
 
 @pytest.fixture

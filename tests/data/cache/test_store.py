@@ -25,7 +25,7 @@ from workbench import (
     store_of,
 )
 
-from manyhands.data.cache import folder as store_folder
+from manyhands.data.cache import store_files as store_folder
 from manyhands.data.cache.store import FrameStore
 
 

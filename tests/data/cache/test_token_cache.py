@@ -10,10 +10,10 @@ from manyhands.data.cache.contents import cached_stores, clear
 from manyhands.data.cache.frame_cache import CacheWish
 from manyhands.data.cache.token_cache import TokenForm, plan_token_caches
 from manyhands.data.dataset import Dataset, open_dataset
-from manyhands.data.reading import Reading
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.read_options import Reading
 from manyhands.errors import EnvironmentFault
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 VIDEO, STORED = "observation.images.top", "observation.image"
 FORM = TokenForm("a" * 64, (2, 3), np.dtype(np.int16))

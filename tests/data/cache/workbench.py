@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from manyhands.data.cache.camera import CachedCamera
-from manyhands.data.cache.spec import StoreSpec
 from manyhands.data.cache.store import FrameStore
+from manyhands.data.cache.store_files import StoreSpec
 
 EVERYTHING = 1 << 50
 DEADLINE_S = 100

@@ -13,11 +13,11 @@ import pytest
 
 from manyhands.data.checking.check import Checking, check_dataset
 from manyhands.data.checking.finding import CheckResult
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 TOP = "observation.images.top"
 AXES = ["height", "width", "channels"]

@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from manyhands.data.checking.check import Checking
-from manyhands.data.checking.folder import check_folder
-from manyhands.data.checking.usable import bad_rows, lost_episodes
+from manyhands.data.checking.exclusions import bad_rows, lost_episodes
+from manyhands.data.checking.result_cache import check_folder
 from manyhands.data.dataset import Dataset, open_dataset
-from manyhands.data.reading import Reading
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.read_options import Reading
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 DEADLINE_S = 60
 as_nobody = runpy.run_path(str(Path(__file__).resolve().parents[2] / "nobody.py"))["as_nobody"]

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 
 from manyhands.data.checking.finding import Finding
-from manyhands.data.checking.job import Job, Report
-from manyhands.data.checking.pool import run_in_processes
+from manyhands.data.checking.jobs import Job, Report
+from manyhands.data.checking.worker_pool import run_in_processes
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A camera, and how thoroughly it is looked at."""
 
-from manyhands.data.checking.camera import Camera
-from manyhands.lerobot_format.dataset_info import Feature
+from manyhands.data.checking.cameras import Camera
+from manyhands.lerobot_format.dataset.info import Feature
 
 FEATURE = Feature("video", (480, 640, 3))
 

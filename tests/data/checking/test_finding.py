@@ -4,12 +4,7 @@ import json
 
 import pytest
 
-from manyhands.data.checking.finding import (
-    CheckResult,
-    Finding,
-    message_of,
-    parse_result,
-)
+from manyhands.data.checking.finding import CheckResult, Finding, message_of, parse_result
 from manyhands.errors import DatasetError
 
 BAD = Finding("videos", "bad", "frame 3: gone", 2, "videos/a.mp4", "top", (13, 14))

@@ -3,7 +3,7 @@
 import pytest
 
 from manyhands.data.checking.check import Checking
-from manyhands.data.checking.folder import check_folder
+from manyhands.data.checking.result_cache import check_folder
 from manyhands.errors import DatasetError
 
 HERE = Checking(num_workers=0)

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from manyhands.data.checking.metadata import check_metadata
+from manyhands.data.checking.check import check_metadata
 
 INFO = "meta/info.json"
 

@@ -1,7 +1,7 @@
 """The files to look at."""
 
-from manyhands.data.checking.camera_file import CameraFile
-from manyhands.data.checking.plan import files_to_check
+from manyhands.data.checking.cameras import CameraFile
+from manyhands.data.checking.check import files_to_check
 from manyhands.data.checking.rows import RowFile
 
 TOP = "observation.images.top"

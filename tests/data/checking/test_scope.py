@@ -1,7 +1,6 @@
 """What was looked at, in words."""
 
-from manyhands.data.checking.finding import CHECKS
-from manyhands.data.checking.scope import counted, scope_of
+from manyhands.data.checking.finding import CHECKS, counted, scope_of
 
 
 def test_every_check_tells_what_it_looked_at(source_of, plain_root):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from manyhands.data.pictures.images import decode_image, encode_png
+from manyhands.data.images.image_files import decode_image, encode_png
 
 KEY = "observation.image"
 FILE = "data/chunk-000/file-000.parquet"

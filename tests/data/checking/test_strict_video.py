@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from manyhands.data.checking.strict_video import StrictVideo
-from manyhands.data.pictures.encoder import same_scheduling
-from manyhands.data.pictures.form import form_of
-from manyhands.data.pictures.video import VideoReader
+from manyhands.data.images.encoder import same_scheduling
+from manyhands.data.images.formats import form_of
+from manyhands.data.images.video import VideoReader
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset_info import Feature
+from manyhands.lerobot_format.dataset.info import Feature
 
 SIDE, NUM_FRAMES, FPS = 64, 24, 10
 FORM = form_of(Feature("video", (SIDE, SIDE, 3), ["height", "width", "channels"]))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manyhands.data.checking.summary import joined, summarize
+from manyhands.data.checking.statistics import joined, summarize
 
 VALUES = np.random.default_rng(0).normal(size=(20, 2, 3)).astype(np.float32)
 

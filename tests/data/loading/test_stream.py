@@ -22,7 +22,7 @@ from synthetic import Numbers, Trouble
 
 from manyhands.data.batches import BatchSource, read_batch
 from manyhands.data.dataset import open_dataset
-from manyhands.data.loading import server
+from manyhands.data.loading import forkserver as server
 from manyhands.data.loading.stream import (
     Loading,
     SampleStream,

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from manyhands.data.pictures.encoder import ClipEncoder, ClipFile
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.images.encoder import ClipEncoder, ClipFile
 from manyhands.data.writing.copy_clips import CameraClips
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 TOP = "observation.images.top"
 
@@ -49,7 +49,7 @@ def test_a_clip_between_keyframes_is_encoded_again(record, tmp_path, picture):
     file = ClipFile(tmp_path / "second.mp4", 10)
     file.append(cut[1])
     file.close()
-    from manyhands.data.pictures.video import VideoReader
+    from manyhands.data.images.video import VideoReader
 
     frames = VideoReader(10).frames(tmp_path / "second.mp4", np.arange(3))
     for frame, expected in zip(frames, pictures[5:8], strict=True):

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from manyhands.data.dataset import open_dataset
-from manyhands.data.pictures.encoder import ClipEncoder, ClipFile
+from manyhands.data.images.encoder import ClipEncoder, ClipFile
 from manyhands.data.writing.copy_episodes import copy_episodes
 from manyhands.data.writing.copy_sources import EpisodeChoice
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset import read_dataset_meta
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 TOP = "observation.images.top"
 RENUMBERED = {"index", "episode_index", "task_index"}

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.writing.copy_rows import EpisodeRows, laid_out
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset import read_dataset_meta
-from manyhands.lerobot_format.feature import Feature
+from manyhands.lerobot_format.dataset.features import Feature
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 STATE = Feature("float32", (2,))
 GRID = Feature("int16", (2, 3))

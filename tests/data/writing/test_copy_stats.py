@@ -5,11 +5,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.writing.copy_clips import EpisodeStats
 from manyhands.data.writing.copy_rows import EpisodeRows
-from manyhands.data.writing.copy_stats import EpisodeStats
-from manyhands.lerobot_format.dataset import read_dataset_meta
-from manyhands.lerobot_format.episode_stats import read_episode_stats
+from manyhands.lerobot_format.dataset.episode_stats import read_episode_stats
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 EPISODES = "meta/episodes/chunk-000/file-000.parquet"
 TOP = "observation.images.top"

@@ -9,7 +9,7 @@ import pytest
 
 from manyhands.data.writing.dataset_folder import DatasetFolder
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.feature import Feature
+from manyhands.lerobot_format.dataset.features import Feature
 
 FEATURES = {"action": Feature("float32", (1,)), "index": Feature("int64", (1,))}
 

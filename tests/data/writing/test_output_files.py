@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manyhands.data.pictures.encoder import ClipEncoder
+from manyhands.data.images.encoder import ClipEncoder
 from manyhands.data.writing.output_files import ClipFiles, FrameFiles, SizeLimits
 
 

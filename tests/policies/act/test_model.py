@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from manyhands.config.act import ActConfig
-from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.policies.act.model import ActModel
 
 VISUAL = FeatureType.VISUAL

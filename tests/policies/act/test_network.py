@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.draws.generator import GeneratorSource
 from manyhands.policies.act.network import ActNetwork
-from manyhands.policies.loss import loss_of
+from manyhands.policies.policy import loss_of
 from manyhands.types import Batch
 
 CASES: dict[str, dict[str, Any]] = {

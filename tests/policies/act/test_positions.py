@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from manyhands.policies.act.positions import map_code, row_code
+from manyhands.policies.act.model import map_code, row_code
 
 
 def wave(angle, place, dim):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.policies.diffusion.model import DiffusionModel
 
 

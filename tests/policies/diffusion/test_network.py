@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.draws.generator import GeneratorSource
 from manyhands.launch.workers import run_workers
 from manyhands.policies.build import build_policy
 from manyhands.policies.diffusion.network import DiffusionNetwork
-from manyhands.policies.loss import loss_of
+from manyhands.policies.policy import loss_of
 from manyhands.types import Batch
 
 CASES: dict[str, dict[str, Any]] = {
@@ -404,7 +404,7 @@ import sys, torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from manyhands.policies.diffusion.network import DiffusionNetwork
-from manyhands.policies.loss import loss_of
+from manyhands.policies.policy import loss_of
 
 dist.init_process_group("gloo")
 folder, rank = sys.argv[1], dist.get_rank()

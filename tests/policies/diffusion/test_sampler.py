@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from manyhands.config.diffusion import DiffusionConfig
-from manyhands.policies.diffusion.sampler import Sampler, denoising_steps, mixture
-from manyhands.policies.diffusion.schedule import alpha_bars
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.policies.diffusion.sampler import Sampler, alpha_bars, denoising_steps, mixture
 
 SHAPE = (2, 8, 3)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.config.diffusion import BETA_SCHEDULES, DiffusionConfig
-from manyhands.policies.diffusion.schedule import alpha_bars, betas
+from manyhands.config.policies.diffusion import BETA_SCHEDULES, DiffusionConfig
+from manyhands.policies.diffusion.sampler import alpha_bars, betas
 
 SCHEDULES = BETA_SCHEDULES["DDPM"]
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.draws.generator import GeneratorSource
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
 from manyhands.types import Batch

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import WeightsUnavailable
 from manyhands.policies.smolvla import vlm
 from manyhands.policies.smolvla.network import SmolVLANetwork

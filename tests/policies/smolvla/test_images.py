@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import UserError
 from manyhands.policies.smolvla.images import fitted, pictures_of
 

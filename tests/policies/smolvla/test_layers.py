@@ -3,7 +3,7 @@
 import torch
 from torch._dynamo.utils import counters
 
-from manyhands.policies.loss import loss_of
+from manyhands.policies.policy import loss_of
 from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLayer
 from manyhands.policies.smolvla.network import SmolVLANetwork
 from manyhands.policies.smolvla.vlm import build_expert, build_vlm, read_vlm_config

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.distributions import Beta
 
-from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.draws.generator import GeneratorSource
-from manyhands.policies.loss import loss_of
+from manyhands.policies.policy import loss_of
 from manyhands.policies.smolvla.aloha import adapted_action, adapted_state, restored_action
 
 FREEZING = [

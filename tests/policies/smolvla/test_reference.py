@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
-from manyhands.lerobot_format.policy import load_weights, read_config, read_processors
+from manyhands.lerobot_format.policy.folder import load_weights, read_config, read_processors
 from manyhands.policies.build import assemble_policy
 from manyhands.policies.load import find_policy
 from manyhands.policies.policy import Policy

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from manyhands.policies.smolvla.vision import encoded, patch_places
+from manyhands.policies.smolvla.images import encoded, patch_places
 from manyhands.policies.smolvla.vlm import build_vlm, read_vlm_config
 
 

@@ -18,7 +18,7 @@ TOLERANCES = {torch.float32: 1e-6, torch.float64: 1e-12}
 SHARES = """
 import sys, torch
 import torch.distributed as dist
-from manyhands.policies.recompute import recomputed
+from manyhands.policies.activation_checkpointing import recomputed
 from manyhands.policies.vision.norms import BatchNorm
 
 dist.init_process_group("gloo")

@@ -8,11 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from manyhands.errors import UserError, WeightsUnavailable
-from manyhands.policies.vision.imagenet import (
-    PRETRAINED_FILES,
-    load_backbone_file,
-    load_imagenet,
-)
+from manyhands.policies.vision.imagenet import PRETRAINED_FILES, load_backbone_file, load_imagenet
 from manyhands.policies.vision.norms import BatchNorm
 from manyhands.policies.vision.resnet import POSITIONAL, ResNet
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from manyhands.policies.vision.stem import Stem, image_cells, weight_cells
+from manyhands.policies.vision.resnet import Stem, image_cells, weight_cells
 
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 

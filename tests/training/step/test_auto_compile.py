@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 import torch
 
-from manyhands.parallel.seats import Seat
+from manyhands.parallel.placement import Seat
 from manyhands.training.step import auto_compile
 from manyhands.training.step.auto_compile import NUM_SETTLING, AutoCompile
+from manyhands.training.step.train_step import Inputs, Measures
 from manyhands.training.step.verdict import MAX_UNFINISHED, Verdict
-from manyhands.training.update import Inputs, Measures
 
 INPUTS = Inputs({"x": torch.ones(1)}, {})
 MEASURES = Measures({}, torch.tensor(0.0), torch.tensor(False))

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from manyhands.parallel.stepping import tensors_of
+from manyhands.parallel.optimizer_step import tensors_of
 from manyhands.training.step.comparison import ROUNDING, Comparison
 from manyhands.training.step.state_backup import StateBackup
-from manyhands.training.update import Inputs, Measures
+from manyhands.training.step.train_step import Inputs, Measures
 
 INPUTS = Inputs({"x": torch.linspace(-1, 1, 24).view(4, 6)}, {})
 Change = Callable[[nn.Module], None]

@@ -5,13 +5,13 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
-from manyhands.config.act import ActConfig
-from manyhands.config.features import FeatureType, PolicyFeature
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.act.transformer import Decoder, Encoder
 from manyhands.policies.vision.resnet import ResNet
-from manyhands.training.optim import replayable
 from manyhands.training.step.compiled_modules import CompiledModules, modules_of
+from manyhands.training.step.optimizer import replayable
 
 
 def test_the_parts_that_a_network_names_are_compiled_for_a_while():

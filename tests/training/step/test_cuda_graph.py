@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from manyhands.training.step.cuda_graph import CudaGraph, signature_of
-from manyhands.training.update import Inputs, Measures
+from manyhands.training.step.train_step import Inputs, Measures
 
 
 def inputs_of(value: float, size: int = 2, device: str = "cpu") -> Inputs:

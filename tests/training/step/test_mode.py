@@ -6,8 +6,8 @@ import torch
 
 from manyhands.config.resolve import read_train_config
 from manyhands.parallel.world import joined_world
-from manyhands.training.step.captured import StepWork
-from manyhands.training.step.mode import build_step
+from manyhands.training.step.auto_compile import build_step
+from manyhands.training.step.executors import StepWork
 
 
 def test_on_a_cpu_steps_run_eagerly_in_every_mode(command, tmp_path):

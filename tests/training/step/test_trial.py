@@ -9,14 +9,14 @@ import torch
 from manyhands.config.resolve import read_train_config
 from manyhands.launch import environment
 from manyhands.parallel.world import joined_world
-from manyhands.training.arithmetic import share_of
-from manyhands.training.assemble import learner_of
-from manyhands.training.data import alone, open_training_data
-from manyhands.training.learner import Learner
+from manyhands.training.setup.assemble import learner_of
+from manyhands.training.setup.batch import share_of
+from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.step import trial
+from manyhands.training.step.learner import Learner
+from manyhands.training.step.train_step import Inputs
 from manyhands.training.step.trial import Trial, facts_of
 from manyhands.training.step.verdict import Verdict
-from manyhands.training.update import Inputs
 
 INPUTS = Inputs({"x": torch.ones(2, 3)}, {})
 

@@ -4,18 +4,105 @@ Every transform runs on the complete batch and applies where a sample has drawn 
 not depend on the draws, so nothing ever synchronizes with the device.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from manyhands.config.features import FeatureType, PolicyFeature
-from manyhands.config.transforms import FLAG, ImageTransformsConfig
-from manyhands.data.augment.plan import Plan
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.sections.image_transforms import FLAG, ImageTransformsConfig, TransformConfig
+from manyhands.data.augment.blur import GaussianBlur, MotionBlur, SharpnessJitter
+from manyhands.data.augment.color import ColorJitter, GammaCorrection, PlanckianJitter
+from manyhands.data.augment.corruption import CoarseDropout, GaussianNoise
+from manyhands.data.augment.geometry import RandomAffine
+from manyhands.data.augment.light import GaussianPatchBrightness, RandomShadow
 from manyhands.data.augment.ranges import spread
-from manyhands.data.augment.transform import transform_of
 from manyhands.errors import ConfigError
 from manyhands.types import Batch, Draws, DrawSource
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many entries are chosen, by which weights, and how they follow each other."""
+
+    weights: Sequence[float]
+    num_chosen: int
+    random_order: bool
+
+    def places(self, source: DrawSource) -> Tensor:
+        """Each entry's place (samples, entries) in a drawing by weight without replacement."""
+        # Exponential waiting times with the weights as rates come in just that order. The squared
+        # length of a normal pair is such a time; unlike a logarithm it has the same bits anywhere.
+        squares = source.normal(len(self.weights), 2).square()
+        means = mean_waits(tuple(self.weights), squares.device)
+        waits = (squares[..., 0] + squares[..., 1]) * means
+        return waits.argsort(dim=1, stable=True).argsort(dim=1).float()
+
+    def rounds(self, places: Tensor) -> list[Tensor]:
+        """Who gets which entry (samples, entries) in each pass through the entries as listed.
+
+        In listed order one pass is enough. In random order a sample gets one entry per pass.
+        """
+        if self.random_order:
+            return [places == number for number in range(self.num_chosen)]
+        return [places < self.num_chosen]
+
+
+@lru_cache
+def mean_waits(weights: tuple[float, ...], device: torch.device) -> Tensor:
+    """Inverse weights; they stay on their device, since a CUDA graph cannot copy from the host."""
+    return torch.tensor([1 / weight for weight in weights], device=device)
+
+
+class Transform(Protocol):
+    """Changes each sample by its own draw: a pure function without device synchronization."""
+
+    @property
+    def num_uniforms(self) -> int:
+        """Random numbers from 0 to 1 that a sample needs."""
+
+    def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
+        """New images (samples, frames, channels, height, width) from uniforms (samples, n)."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Nothing."""
+
+    num_uniforms: ClassVar[int] = 0
+
+    def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
+        """The images unchanged."""
+        return pictures
+
+
+CLASSES: Mapping[str, Callable[..., Transform]] = {
+    each.__name__: each
+    for each in (
+        Identity,
+        ColorJitter,
+        SharpnessJitter,
+        RandomAffine,
+        GaussianBlur,
+        GaussianNoise,
+        MotionBlur,
+        GammaCorrection,
+        CoarseDropout,
+        GaussianPatchBrightness,
+        RandomShadow,
+        PlanckianJitter,
+    )
+}
+
+
+def transform_of(config: TransformConfig) -> Transform:
+    """Build the transform of a valid configuration."""
+    values: dict[str, Any] = config.values()
+    return CLASSES[config.type](**values)
+
 
 NUM_COLORS = 3
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from manyhands.config.transform_types import Range
+from manyhands.config.sections.transform_types import Range
 from manyhands.data.augment.color import blended
 from manyhands.data.augment.ranges import between, whole_between
 

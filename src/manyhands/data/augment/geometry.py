@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from manyhands.config.transform_types import Range
+from manyhands.config.sections.transform_types import Range
 from manyhands.data.augment.ranges import between, pixel_grid
 
 

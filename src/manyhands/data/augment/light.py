@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from manyhands.config.transform_types import Range
+from manyhands.config.sections.transform_types import Range
 from manyhands.data.augment.ranges import between, place_grid, spread, whole_between
 
 BAND_WIDTHS: Range = (0.2, 0.6)

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from manyhands.config.transform_types import Range
+from manyhands.config.sections.transform_types import Range
 
 
 def between(ends: Range, uniform: Tensor) -> Tensor:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from manyhands.data.cache.memory import available_ram
-from manyhands.data.cache.root import free_bytes
+from manyhands.data.cache.locations import available_ram, free_bytes
 from manyhands.units import num_bytes
 
 Mode = Literal["auto", "off", "ram", "disk"]

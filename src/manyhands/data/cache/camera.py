@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from manyhands.data.cache.store import FrameStore
-from manyhands.data.pictures.source import PictureSource
+from manyhands.data.images.cameras import PictureSource
 
 
 class CachedCamera:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from manyhands.data.cache.folder import STATES, USERS, boot_id, read_manifest
-from manyhands.data.cache.root import stores_folder, stores_folders
-from manyhands.data.cache.states import DURABLE, WRITTEN
+from manyhands.data.cache.locations import stores_folder, stores_folders
+from manyhands.data.cache.store_files import DURABLE, STATES, USERS, WRITTEN, boot_id, read_manifest
 from manyhands.data.locks import has_users, locked
 
 LOCK = ".lock"

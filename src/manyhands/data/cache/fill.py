@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from manyhands.data.cache.camera import CachedCamera
-from manyhands.data.cache.frame_cache import FrameCaches
-from manyhands.data.loading.server import FORKSERVER, starting_by
-from manyhands.errors import DatasetError, EnvironmentFault
+from manyhands.data.cache.frame_cache import CacheWish, FrameCaches, cameras_of, plan_frame_caches
+from manyhands.data.episodes import Source
+from manyhands.data.loading.forkserver import FORKSERVER, starting_by
+from manyhands.data.read_options import Reading
+from manyhands.errors import DatasetError, EnvironmentFault, UserError
 
 Progress = Callable[[int, int], None]
 """Called with the number of frames done and the total."""
@@ -104,3 +106,16 @@ def _fill_clip(cameras: list[CachedCamera], clip: Clip) -> Filled:
     except DatasetError as error:
         return clip, num_decoded, str(error)
     return clip, num_decoded, camera.fault
+
+
+def build_cache(
+    source: Source, reading: Reading, wish: CacheWish, num_workers: int, on_progress: Progress
+) -> tuple[FillSummary, str]:
+    """Cache all frames that fit; return a summary and the reason of the plan."""
+    planned = plan_frame_caches([(source, reading)], wish)
+    (cache,) = planned.caches
+    if cache is None:
+        raise UserError(f"nothing to build. Frame cache: {planned.reason}")
+    for key, pictures in cameras_of(source, reading).items():
+        cache.column(key, pictures, drops_single_axis=False)
+    return fill(planned, num_workers, on_progress), planned.reason

@@ -10,27 +10,19 @@ from typing import cast
 import numpy as np
 
 from manyhands.config.train import CacheConfig
-from manyhands.data.assembly import picture_source
-from manyhands.data.cache.budget import (
-    CacheRequest,
-    CameraNeed,
-    Mode,
-    measure_room,
-    plan_cache,
-)
+from manyhands.data.build_columns import picture_source
+from manyhands.data.cache.budget import CacheRequest, CameraNeed, Mode, measure_room, plan_cache
 from manyhands.data.cache.camera import CachedCamera
 from manyhands.data.cache.contents import cached_stores
 from manyhands.data.cache.identity import PixelOrigin, file_digests, store_key
-from manyhands.data.cache.kept_stores import KeptStores
-from manyhands.data.cache.root import ram_home
-from manyhands.data.cache.spec import Encoding, StoreSpec
-from manyhands.data.cache.store import FrameStore
+from manyhands.data.cache.locations import ram_home
+from manyhands.data.cache.store import FrameStore, KeptStores
+from manyhands.data.cache.store_files import Encoding, StoreSpec
 from manyhands.data.columns import ArrayColumn
+from manyhands.data.episodes import Source
+from manyhands.data.images.cameras import CameraColumn, PictureSource
 from manyhands.data.location import shared_home
-from manyhands.data.pictures.cameras import CameraColumn
-from manyhands.data.pictures.source import PictureSource
-from manyhands.data.reading import Reading
-from manyhands.data.selection import Source
+from manyhands.data.read_options import Reading
 from manyhands.units import parse_bytes
 
 JPEG_SHARE = 8

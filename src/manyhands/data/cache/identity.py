@@ -19,8 +19,7 @@ import av
 
 from manyhands.atomic import whole_file
 from manyhands.cores import num_cores
-from manyhands.data.locks import locked
-from manyhands.data.stamps import stamp_of
+from manyhands.data.locks import locked, stamp_of
 from manyhands.errors import DatasetError
 
 DIGESTS_FOLDER = "digests"

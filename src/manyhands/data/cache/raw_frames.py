@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from manyhands.data.cache.folder import FRAMES, read_ahead, write_whole
-from manyhands.data.cache.memory import mapped_bytes
-from manyhands.data.cache.spec import StoreSpec
+from manyhands.data.cache.locations import mapped_bytes
+from manyhands.data.cache.store_files import FRAMES, StoreSpec, read_ahead, write_whole
 
 # Pages that a process has touched count as its own memory until it releases them.
 _MAX_MAPPED_BYTES = 32 * 1024**2

@@ -5,20 +5,20 @@ process that is killed leaves the frame absent, and two that write the same fram
 """
 
 import os
+import threading
 import weakref
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from manyhands.data.cache import folder as store_folder
+from manyhands.data.cache import store_files as store_folder
 from manyhands.data.cache.contents import BLOCK_BYTES, LOCK, release_unused, remove_unused
-from manyhands.data.cache.jpeg import JpegDecoder, encode_jpeg
-from manyhands.data.cache.jpeg_frames import JpegFrames
+from manyhands.data.cache.jpeg_frames import JpegDecoder, JpegFrames, encode_jpeg
+from manyhands.data.cache.locations import stores_folder
 from manyhands.data.cache.raw_frames import RawFrames
-from manyhands.data.cache.root import stores_folder
-from manyhands.data.cache.spec import StoreSpec
-from manyhands.data.cache.states import ABSENT, DURABLE, WRITTEN, FrameStates
+from manyhands.data.cache.store_files import ABSENT, DURABLE, WRITTEN, FrameStates, StoreSpec
 from manyhands.data.locks import join, locked
 
 
@@ -173,3 +173,27 @@ def _leave(opened: _OpenedStore, folder: Path, is_temporary: bool) -> None:
     opened.close()
     if is_temporary:
         remove_unused(folder)
+
+
+class KeptStores(ABC):
+    """Stores of frames or of vision tokens."""
+
+    @property
+    @abstractmethod
+    def stores(self) -> list[FrameStore]:
+        """Those that were opened, if they are on disk."""
+
+    def make_durable(self) -> None:
+        """Make cached frames durable against a crash of the machine."""
+        for store in self.stores:
+            store.make_durable()
+
+    def read_ahead(self, max_bytes: int) -> None:
+        """Load the stores into memory if all of them fit."""
+        if sum(store.disk_bytes for store in self.stores) <= max_bytes:
+            for store in self.stores:
+                store.read_ahead()
+
+    def read_ahead_meanwhile(self, max_bytes: int) -> None:
+        """Load the stores into memory in the background."""
+        threading.Thread(target=self.read_ahead, args=(max_bytes,), daemon=True).start()

@@ -8,20 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from manyhands.data.cache.budget import CameraNeed, plan_cache
-from manyhands.data.cache.frame_cache import (
-    CacheWish,
-    cameras_of,
-    request_for,
-    spec_of,
-)
-from manyhands.data.cache.kept_stores import KeptStores
-from manyhands.data.cache.root import ram_home
-from manyhands.data.cache.spec import StoreSpec
-from manyhands.data.cache.store import FrameStore
+from manyhands.data.cache.frame_cache import CacheWish, cameras_of, request_for, spec_of
+from manyhands.data.cache.locations import ram_home
+from manyhands.data.cache.store import FrameStore, KeptStores
+from manyhands.data.cache.store_files import StoreSpec
 from manyhands.data.columns import ArrayColumn
-from manyhands.data.pictures.source import PictureSource
-from manyhands.data.reading import Reading
-from manyhands.data.selection import Source
+from manyhands.data.episodes import Source
+from manyhands.data.images.cameras import PictureSource
+from manyhands.data.read_options import Reading
 from manyhands.errors import EnvironmentFault
 
 NUM_SHOWN = 8

@@ -1,22 +1,107 @@
 """Check a dataset: metadata, rows, statistics and images."""
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from manyhands.cores import num_cores
 from manyhands.data.checking import finding as checks
-from manyhands.data.checking.finding import CheckResult, Finding, Thoroughness
-from manyhands.data.checking.job import Report, gathered, jobs_for
-from manyhands.data.checking.metadata import check_metadata
-from manyhands.data.checking.plan import files_to_check
-from manyhands.data.checking.pool import run_jobs
-from manyhands.data.checking.scope import scope_of
-from manyhands.data.checking.statistics import check_constants, check_statistics
-from manyhands.data.checking.summary import Summaries
-from manyhands.data.selection import Source
+from manyhands.data.checking.cameras import Camera, CameraFile
+from manyhands.data.checking.file_ranges import FilePart, Stretch
+from manyhands.data.checking.finding import CheckResult, Finding, Thoroughness, scope_of
+from manyhands.data.checking.jobs import CheckedFile, Report, gathered, jobs_for
+from manyhands.data.checking.rows import RowFile, RowRules
+from manyhands.data.checking.statistics import Summaries, check_constants, check_statistics
+from manyhands.data.checking.worker_pool import run_jobs
+from manyhands.data.episodes import Source
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset.episodes import FileColumn
+
+_NEEDED = (names.INDEX, names.TASK_INDEX)
+
+
+def check_metadata(source: Source) -> Iterator[Finding]:
+    """Faults of the metadata, which could be read."""
+    yield from _reserved_features(source)
+    yield from _empty_episodes(source)
+    yield from _texts(source)
+
+
+def _reserved_features(source: Source) -> Iterator[Finding]:
+    for key in names.RESERVED_FEATURES:
+        if key not in source.meta.info.features:
+            severity: checks.Severity = "bad" if key in _NEEDED else "warning"
+            message = f"feature {key} is not declared"
+            yield Finding(checks.METADATA, severity, message, None, names.INFO_FILE)
+
+
+def _empty_episodes(source: Source) -> Iterator[Finding]:
+    episodes = source.meta.episodes
+    for episode in source.selection.episodes.tolist():
+        if not episodes.lengths[episode]:
+            frames = (int(episodes.from_index[episode]), int(episodes.to_index[episode]))
+            message = "the episode has no frames"
+            file = episodes.data_files.paths[episodes.data_files.of_episode[episode]]
+            yield Finding(checks.EPISODES, "warning", message, episode, file, None, frames)
+
+
+def _texts(source: Source) -> Iterator[Finding]:
+    is_old = source.meta.info.major_version == 2
+    file = names.TASK_LINES_FILE if is_old else names.TASKS_FILE
+    numbers: dict[str, int] = {}
+    for number, text in enumerate(source.meta.tasks):
+        earlier = numbers.setdefault(text, number)
+        fault = "is empty" if not text.strip() else f"duplicates task {earlier}"
+        if earlier != number or not text.strip():
+            message = f"task {number} {fault}"
+            yield Finding(checks.TASKS, "warning", message, None, file)
+
+
+def files_to_check(source: Source, keys: Collection[str], is_full: bool) -> Iterator[CheckedFile]:
+    """Every file of chosen episodes; rows come first, as they are the quickest to check."""
+    info, episodes = source.meta.info, source.meta.episodes
+    if names.INDEX not in info.features:
+        return
+    rows = _parts(source, episodes.data_files, episodes.first_rows_in_file())
+    yield from _row_files(source, keys, rows)
+    for key in [key for key in info.features if key in keys and info.features[key].is_camera]:
+        camera = Camera(key, info.features[key], info.fps, is_full)
+        if camera.feature.dtype == names.IMAGE:
+            yield from (CameraFile(part, camera) for part in rows.values())
+            continue
+        starts = np.rint(episodes.video_starts_s[key] * info.fps).astype(np.int64)
+        parts = _parts(source, episodes.video_files[key], starts)
+        yield from (CameraFile(part, camera) for part in parts.values())
+
+
+def _row_files(
+    source: Source, keys: Collection[str], parts: Mapping[int, FilePart]
+) -> Iterator[RowFile]:
+    info, episodes = source.meta.info, source.meta.episodes
+    features = {key: each for key, each in info.features.items() if each.dtype != names.VIDEO}
+    rules = RowRules(features, frozenset(keys), info.fps, source.meta.tasks)
+    members = episodes.data_files.members(np.arange(len(episodes)))
+    for file, part in parts.items():
+        held = [(episodes.from_index[each], episodes.to_index[each]) for each in members[file]]
+        tasks = tuple(tuple(episodes.tasks[stretch.episode]) for stretch in part.stretches)
+        yield RowFile(part, tuple((int(first), int(end)) for first, end in held), tasks, rules)
+
+
+def _parts(source: Source, files: FileColumn, starts: np.ndarray) -> dict[int, FilePart]:
+    """The files of chosen episodes that have frames; `starts` is where each begins in its file."""
+    episodes, chosen = source.meta.episodes, source.selection.episodes
+    lengths = episodes.lengths
+    table = np.stack([np.arange(len(episodes)), episodes.from_index, lengths, starts], axis=1)
+    return {
+        file: FilePart(
+            str(source.root), files.paths[file], tuple(Stretch(*row) for row in table[own].tolist())
+        )
+        for file, own in files.members(chosen[lengths[chosen] > 0]).items()
+    }
+
 
 Progress = Callable[[int, int], None]
 """Called with the number of frames checked and the total."""

@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 
 from manyhands.data.checking import finding as checks
+from manyhands.data.checking.file_ranges import FilePart, Stretch
 from manyhands.data.checking.finding import Finding, message_of
-from manyhands.data.checking.job import Report
-from manyhands.data.checking.stretches import FilePart, Stretch
-from manyhands.data.checking.summary import summarize
-from manyhands.data.frames import FrameFile, check_numbering, column_names, numbers_of
+from manyhands.data.checking.jobs import Report
+from manyhands.data.checking.statistics import summarize
+from manyhands.data.data_files import FrameFile, check_numbering, column_names, numbers_of
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset_info import Feature
-from manyhands.lerobot_format.tables import read_columns
+from manyhands.lerobot_format.dataset.info import Feature
+from manyhands.lerobot_format.dataset.tables import read_columns
 
 _TOLERANCE_S = 1e-4
 _ROW_S = 2e-6

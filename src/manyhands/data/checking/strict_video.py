@@ -15,11 +15,10 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
-from manyhands.data.pictures.container import open_video
-from manyhands.data.pictures.form import PictureForm, checked
-from manyhands.data.pictures.video import MAX_DELAY, FrameForm
+from manyhands.data.images.formats import PictureForm, checked
+from manyhands.data.images.video import MAX_DELAY, FrameForm, open_video
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.tables import check_is_file
+from manyhands.lerobot_format.dataset.tables import check_is_file
 
 # `strict` holds AV1 to its standard, `err_detect` other formats: what a player would conceal
 # becomes an error.

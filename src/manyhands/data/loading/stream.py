@@ -7,13 +7,13 @@ import numpy as np
 import torch
 
 from manyhands.data.batches import BatchSource, read_batch
-from manyhands.data.loading.device import MAX_COPIES, to_device
+from manyhands.data.loading.device_copy import MAX_COPIES, to_device
+from manyhands.data.loading.forkserver import FORKSERVER, num_loaders
 from manyhands.data.loading.leases import Leases
-from manyhands.data.loading.server import FORKSERVER, num_loaders
 from manyhands.data.loading.slots import Slots, batch_bytes
 from manyhands.data.loading.workers import NoWorkers, Readers, Workers
 from manyhands.data.order import Order
-from manyhands.parallel.slices import even_slice
+from manyhands.parallel.collectives import even_slice
 from manyhands.types import Batch
 
 CPU = torch.device("cpu")

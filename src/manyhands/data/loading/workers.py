@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from manyhands.data.batches import BatchSource
-from manyhands.data.loading.server import starting_by
+from manyhands.data.loading.forkserver import starting_by
 from manyhands.data.loading.slots import Slots
 from manyhands.errors import EnvironmentFault, UserError
 

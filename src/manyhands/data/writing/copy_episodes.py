@@ -14,8 +14,8 @@ import av
 import numpy as np
 import pyarrow as pa
 
-from manyhands.data.pictures.encoder import stream_facts
-from manyhands.data.writing.copy_clips import CameraClips
+from manyhands.data.images.encoder import stream_facts
+from manyhands.data.writing.copy_clips import CameraClips, EpisodeStats
 from manyhands.data.writing.copy_rows import Columns, EpisodeRows
 from manyhands.data.writing.copy_sources import (
     SUBTASKS_FILE,
@@ -28,14 +28,13 @@ from manyhands.data.writing.copy_sources import (
     merged_tools,
     open_source,
 )
-from manyhands.data.writing.copy_stats import EpisodeStats
 from manyhands.data.writing.dataset_folder import DatasetFolder
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.episode_labels import joined_labels
-from manyhands.lerobot_format.feature import Feature
-from manyhands.lerobot_format.frames import described_table
+from manyhands.lerobot_format.dataset.data_files import described_table
+from manyhands.lerobot_format.dataset.episode_stats import joined_labels
+from manyhands.lerobot_format.dataset.features import Feature
 
 Progress = Callable[[int, int], None]
 """Called with the number of episodes copied so far and of all."""

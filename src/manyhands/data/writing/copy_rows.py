@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from manyhands.data.selection import Source
+from manyhands.data.episodes import Source
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.feature import Feature
-from manyhands.lerobot_format.frames import nested_array, picture_array
-from manyhands.lerobot_format.tables import read_footer, read_row_groups
+from manyhands.lerobot_format.dataset.data_files import nested_array, picture_array
+from manyhands.lerobot_format.dataset.features import Feature
+from manyhands.lerobot_format.dataset.tables import read_footer, read_row_groups
 
 Columns = dict[str, pa.Array]
 """Arrow columns by feature."""

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from manyhands import units
-from manyhands.data.selection import Source, select_episodes
+from manyhands.data.episodes import Source, select_episodes
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset import read_dataset_meta
-from manyhands.lerobot_format.episode_labels import joined_labels, read_episode_labels
-from manyhands.lerobot_format.episode_table import FileColumn
-from manyhands.lerobot_format.feature import Feature
+from manyhands.lerobot_format.dataset.episode_stats import joined_labels, read_episode_labels
+from manyhands.lerobot_format.dataset.episode_table import FileColumn
+from manyhands.lerobot_format.dataset.features import Feature
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 SUBTASKS_FILE = "meta/subtasks.parquet"
 _FPS_TOLERANCE = 1e-6

@@ -10,16 +10,16 @@ import av
 import pyarrow as pa
 
 from manyhands.atomic import flush
-from manyhands.data.pictures.packets import Clip
-from manyhands.data.stats import aggregate_stats
+from manyhands.data.images.packets import Clip
+from manyhands.data.statistics import aggregate_stats
 from manyhands.data.writing.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset import write_stats
-from manyhands.lerobot_format.dataset_info import DatasetInfo, write_info
-from manyhands.lerobot_format.episodes import EpisodeRecord, write_episodes
-from manyhands.lerobot_format.feature import Feature
-from manyhands.lerobot_format.tasks import write_tasks
+from manyhands.lerobot_format.dataset.episodes import EpisodeRecord, write_episodes
+from manyhands.lerobot_format.dataset.features import Feature
+from manyhands.lerobot_format.dataset.info import DatasetInfo, write_info
+from manyhands.lerobot_format.dataset.meta import write_stats
+from manyhands.lerobot_format.dataset.tasks import write_tasks
 from manyhands.types import Stats
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manyhands.data.pictures.encoder import ClipFile
-from manyhands.data.pictures.packets import Clip
+from manyhands.data.images.encoder import ClipFile
+from manyhands.data.images.packets import Clip
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.episodes import Placement
-from manyhands.lerobot_format.tables import WRITING
+from manyhands.lerobot_format.dataset.episodes import Placement
+from manyhands.lerobot_format.dataset.tables import WRITING
 
 MEGABYTE = 1024**2
 

@@ -7,14 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from manyhands.data.pictures.encoder import stream_facts
+from manyhands.data.images.encoder import stream_facts
 from manyhands.data.writing.dataset_folder import DatasetFolder
+from manyhands.data.writing.episode_recording import EpisodeRecording
 from manyhands.data.writing.output_files import SizeLimits
-from manyhands.data.writing.recording import EpisodeRecording
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset_info import Feature, parse_features
-from manyhands.lerobot_format.frames import MAX_DIMS, frame_table
+from manyhands.lerobot_format.dataset.data_files import MAX_DIMS, frame_table
+from manyhands.lerobot_format.dataset.info import Feature, parse_features
 
 
 class DatasetWriter:

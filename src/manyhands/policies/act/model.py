@@ -10,14 +10,40 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyhands.config.act import ActConfig
-from manyhands.config.features import FeatureType
-from manyhands.config.policy import visual_features
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.base import visual_features
+from manyhands.config.policies.features import FeatureType
 from manyhands.lerobot_format.names import ENVIRONMENT_STATE
-from manyhands.policies.act.positions import map_code, row_code
 from manyhands.policies.act.transformer import Decoder, Encoder
 from manyhands.policies.vision.resnet import ResNet
 from manyhands.types import Batch
+
+
+def row_code(num_positions: int, dim: int) -> Tensor:
+    """Codes (positions, dim) of positions 0, 1, 2, ..."""
+    return _waves(torch.arange(num_positions, dtype=torch.float64), dim).float()
+
+
+def map_code(height: int, width: int, dim: int) -> Tensor:
+    """Codes (height * width, dim) of a map's cells: half for the row, half for the column."""
+    rows, columns = (_waves(_angles(size), dim // 2) for size in (height, width))
+    rows = rows[:, None].expand(height, width, -1)
+    columns = columns[None].expand(height, width, -1)
+    return torch.cat([rows, columns], dim=-1).flatten(0, 1).float()
+
+
+def _angles(size: int) -> Tensor:
+    """One turn over the complete axis, counted from 1, whatever the size of the map."""
+    return 2 * math.pi * torch.arange(1, size + 1, dtype=torch.float64) / (size + 1e-6)
+
+
+def _waves(positions: Tensor, dim: int) -> Tensor:
+    """Sines at even and cosines at odd places, of wavelengths that grow along the code."""
+    place = torch.arange(dim)
+    wavelengths = 10000.0 ** (2 * (place // 2).double() / dim)
+    angles = positions[:, None] / wavelengths
+    return torch.where(place % 2 == 0, angles.sin(), angles.cos())
+
 
 STATE = "observation.state"
 

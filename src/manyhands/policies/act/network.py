@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.act import ActConfig
+from manyhands.config.policies.act import ActConfig
 from manyhands.policies.act.model import ActModel
 from manyhands.policies.act.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
 from manyhands.policies.vision.resnet import ResNet

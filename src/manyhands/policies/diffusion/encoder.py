@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyhands.config.diffusion import DiffusionConfig
+from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.policies.vision.norms import BatchNorm, group_norm
 from manyhands.policies.vision.resnet import POSITIONAL, ResNet
 

@@ -7,9 +7,9 @@ normalized.
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.features import FeatureType
-from manyhands.config.policy import visual_features
+from manyhands.config.policies.base import visual_features
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.config.policies.features import FeatureType
 from manyhands.lerobot_format.names import ENVIRONMENT_STATE
 from manyhands.policies.diffusion.encoder import ImageEncoder
 from manyhands.policies.diffusion.sampler import Denoise

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.diffusion import DiffusionConfig
-from manyhands.config.policy import visual_features
+from manyhands.config.policies.base import visual_features
+from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.policies.diffusion.encoder import ImageEncoder, crop_room
 from manyhands.policies.diffusion.model import DiffusionModel
-from manyhands.policies.diffusion.sampler import Sampler
-from manyhands.policies.diffusion.schedule import alpha_bars
+from manyhands.policies.diffusion.sampler import Sampler, alpha_bars
 from manyhands.policies.diffusion.unet import ResidualBlock, UNet
 from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 

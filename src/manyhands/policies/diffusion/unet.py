@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyhands.config.diffusion import FINAL_GROUPS, DiffusionConfig
+from manyhands.config.policies.diffusion import FINAL_GROUPS, DiffusionConfig
+from manyhands.policies.activation_checkpointing import recomputed
 from manyhands.policies.diffusion.sampler import Denoise
-from manyhands.policies.recompute import recomputed
 
 _LONGEST_WAVE = 10000.0
 

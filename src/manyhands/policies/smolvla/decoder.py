@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyhands.config.smolvla import SmolVLAConfig
+from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError
-from manyhands.policies.recompute import recomputed
+from manyhands.policies.activation_checkpointing import recomputed
 from manyhands.policies.smolvla.attention import (
     Attention,
     FusedAttention,
@@ -24,8 +24,8 @@ from manyhands.policies.smolvla.attention import (
     rms_norm,
     rotation_of,
 )
+from manyhands.policies.smolvla.images import encoded, patch_places
 from manyhands.policies.smolvla.layers import ExpertLayer, Sight, TextLayer, VisionLayer
-from manyhands.policies.smolvla.vision import encoded, patch_places
 from manyhands.policies.smolvla.vlm import (
     build_expert,
     build_vlm,

@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyhands.config.policy import visual_features
-from manyhands.config.smolvla import STATE, SmolVLAConfig
+from manyhands.config.policies.base import visual_features
+from manyhands.config.policies.smolvla import STATE, SmolVLAConfig
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
+from manyhands.policies.frozen_encoder import restored
 from manyhands.policies.smolvla.aloha import adapted_state
 from manyhands.policies.smolvla.decoder import Memory, Prefix, VlmWithExpert
 from manyhands.policies.smolvla.images import PADDING_MASK, pictures_of
 from manyhands.policies.smolvla.vlm import image_marks
-from manyhands.policies.vision.tokens import restored
 from manyhands.types import VISION_TOKENS, Batch
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.smolvla import STATE, SmolVLAConfig
+from manyhands.config.policies.smolvla import STATE, SmolVLAConfig
 from manyhands.policies.smolvla.aloha import adapted_action, restored_action
 from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLayer
 from manyhands.policies.smolvla.model import SmolVLAModel, filled_up

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from manyhands.parallel.exchange import stack_over_ranks, sum_over_ranks
+from manyhands.parallel.collectives import stack_over_ranks, sum_over_ranks
 
 EPS = 1e-5
 MOMENTUM = 0.1

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from manyhands.errors import CheckpointError, UserError, WeightsUnavailable
 from manyhands.lerobot_format.files import read_tensors
-from manyhands.lerobot_format.policy import misfits
+from manyhands.lerobot_format.policy.folder import misfits
 from manyhands.policies.vision.resnet import TORCHVISION, ResNet
 
 _PUBLISHER = "https://download.pytorch.org/models"

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyhands.parallel.exchange import num_ranks
+from manyhands.parallel.collectives import num_ranks
 from manyhands.policies.vision.global_norm import EPS, MOMENTUM, global_batch_norm
 
 NormMaker = Callable[[int], nn.Module]

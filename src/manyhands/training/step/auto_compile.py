@@ -8,14 +8,19 @@ import time
 from collections.abc import Callable
 
 import torch
+from torch.optim import Optimizer
 
 from manyhands import units
+from manyhands.config.train import TrainConfig
+from manyhands.parallel.strategy import Kind
 from manyhands.parallel.world import World
-from manyhands.training.step.captured import CapturedStep, Log
+from manyhands.training.step.compiled_modules import CompiledModules
+from manyhands.training.step.executors import CapturedStep, EagerStep, Log, Step, StepWork
+from manyhands.training.step.optimizer import is_replayable
 from manyhands.training.step.state_backup import free_bytes
+from manyhands.training.step.train_step import Inputs, Measures
 from manyhands.training.step.trial import Trial
 from manyhands.training.step.verdict import Verdict
-from manyhands.training.update import Inputs, Measures
 
 CHECK_S = 1.0
 """Seconds between two checks."""
@@ -189,3 +194,24 @@ class AutoCompile:
         self._current = self._graph
         self._log(f"Compiled step not used: it takes {told}")
         return None
+
+
+def build_step(config: TrainConfig, work: StepWork, optimizer: Optimizer, log: Log) -> Step:
+    """The way to run steps that a config asks for, where that is possible."""
+    mode, world = config.step.mode, work.world
+    if mode == "eager" or world.device.type != "cuda":
+        return EagerStep(work.compute)
+    if world.strategy.kind not in (Kind.SINGLE, Kind.DDP) or not is_replayable(optimizer):
+        log(
+            f"Running eagerly: --step.mode={mode} needs a full copy of the weights on one GPU per "
+            "process, and a fused optimizer"
+        )
+        return EagerStep(work.compute)
+    graph = CapturedStep(work, log)
+    if mode == "graph" or (mode == "auto" and config.cudnn_deterministic):
+        return graph
+    modules = CompiledModules(work.policy.network, optimizer)
+    if mode == "compile":
+        return CapturedStep(work, log, modules)
+    compiled = CapturedStep(work, log, modules, otherwise="running as a CUDA graph")
+    return AutoCompile(graph, compiled, Trial(config, work), config.step.compile_min_left_s, log)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from manyhands.training.step.state_backup import StateBackup, total_norm
-from manyhands.training.update import Compute, Inputs, Measures
+from manyhands.training.step.train_step import Compute, Inputs, Measures
 
 ROUNDING = 2.0**-9
 """Relative size of the noise: the largest rounding error of a bf16 number."""

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.optim import Adam, Optimizer
 
-from manyhands.parallel.exchange import num_ranks
+from manyhands.parallel.collectives import num_ranks
 from manyhands.policies.vision.norms import BatchNorm
-from manyhands.training.optim import is_plain_adam
+from manyhands.training.step.optimizer import is_plain_adam
 
 INDUCTOR: dict[str, Any] = {
     # Dropout draws the numbers of eager kernels.
@@ -81,7 +81,7 @@ def stepping_by_kernel(optimizer: Optimizer | None) -> Iterator[object]:
     if optimizer is None or not is_plain_adam(optimizer):
         yield None
         return
-    from manyhands.training.adam_kernels import AdamSteps
+    from manyhands.training.step.adam_kernels import AdamSteps
 
     steps = AdamSteps(cast(Adam, optimizer))
     vars(optimizer)["step"] = steps

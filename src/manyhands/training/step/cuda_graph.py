@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from manyhands.training.update import Compute, Inputs, Measures
+from manyhands.training.step.train_step import Compute, Inputs, Measures
 
 ABANDONED: list[torch.cuda.CUDAGraph] = []
 """Graphs whose capture failed: torch keeps asking them whether memory is theirs."""

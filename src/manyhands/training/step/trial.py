@@ -17,19 +17,19 @@ from typing import Any
 import torch
 
 from manyhands import units
-from manyhands.config.parallelism import ParallelismConfig
-from manyhands.config.policy import PolicyConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
 from manyhands.cores import num_cores
 from manyhands.data.loading.stream import Share
 from manyhands.launch.background import start_in_background
 from manyhands.launch.environment import compiled_kernels_dir
-from manyhands.lerobot_format.adapters import BASE, REVISION, Settings
-from manyhands.lerobot_format.processor import Processors
-from manyhands.training.step.captured import StepWork
+from manyhands.lerobot_format.policy.folder import BASE, REVISION, Settings
+from manyhands.lerobot_format.policy.processors import Processors
 from manyhands.training.step.cuda_graph import signature_of
+from manyhands.training.step.executors import StepWork
+from manyhands.training.step.train_step import Inputs
 from manyhands.training.step.verdict import Verdict, Verdicts, key_of
-from manyhands.training.update import Inputs
 
 PROGRAM = "manyhands.training.step.trial_process"
 COMPILER = "torch._inductor.compile_fx"

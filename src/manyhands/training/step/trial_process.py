@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from manyhands.policies.policy import Policy
-    from manyhands.training.learner import Learner
-    from manyhands.training.step.captured import CapturedStep, Step
+    from manyhands.training.step.executors import CapturedStep, Step
+    from manyhands.training.step.learner import Learner
     from manyhands.training.step.trial import TrialRequest
     from manyhands.training.step.verdict import Verdict
 
@@ -56,8 +56,8 @@ def main() -> None:
 
 def try_compiled(request: "TrialRequest") -> "Verdict":
     """Compare the compiled step with an eager one, and time it against a plain CUDA graph."""
-    from manyhands.training.step.captured import CapturedStep, EagerStep
     from manyhands.training.step.compiled_modules import CompiledModules
+    from manyhands.training.step.executors import CapturedStep, EagerStep
     from manyhands.training.step.trial import OUT_OF_MEMORY
     from manyhands.training.step.verdict import Verdict
 
@@ -208,10 +208,10 @@ def learner_of(request: "TrialRequest") -> Iterator["Learner"]:
     """The learner of a run with fresh weights, in a process by itself."""
     import torch
 
-    from manyhands.parallel.silence import as_one_of
+    from manyhands.parallel.no_op_group import as_one_of
     from manyhands.parallel.world import joined_world
-    from manyhands.training.assemble import learner_with
-    from manyhands.training.kernels import chosen_kernels
+    from manyhands.training.setup.assemble import learner_with
+    from manyhands.training.step.kernel_choice import chosen_kernels
 
     config, share = request.config, request.share
     with chosen_kernels(False), as_one_of(share.num_ranks), joined_world(config) as world:
@@ -224,7 +224,7 @@ def policy_of(request: "TrialRequest", device: "torch.device") -> "Policy":
     """The policy of a run with fresh weights."""
     from manyhands.policies.adapters import adapt
     from manyhands.policies.build import assemble_policy
-    from manyhands.training.assemble import DTYPES
+    from manyhands.training.setup.assemble import DTYPES
 
     policy = assemble_policy(replace(request.policy, device=device.type), request.processors)
     if request.adapters is not None:

@@ -1,0 +1,149 @@
+"""Asynchronous save: a thread of every rank writes its shards, the main rank publishes them.
+
+Ranks agree by messages, never by a collective: training may run one at any moment.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+
+import torch.distributed as dist
+
+from manyhands.checkpoint.snapshot import Learner
+from manyhands.checkpoint.writer import CheckpointFiles, told
+from manyhands.errors import RankLost
+from manyhands.manifest import Entry
+from manyhands.parallel.messages import Channel, OwnChannel
+from manyhands.parallel.world import World
+
+PAUSES_S = (2.0, 10.0)
+"""Delays before a failed save is retried."""
+DAMAGE = "!"
+"""Prefix of a message that reports a failure."""
+
+Say = Callable[[str], None]
+
+
+class Saving:
+    """One save in progress."""
+
+    def __init__(
+        self,
+        name: str,
+        files: CheckpointFiles,
+        learner: Learner,
+        world: World,
+        channel: Channel | OwnChannel,
+    ) -> None:
+        self._name = name
+        self._files = files
+        self._learner = learner
+        self._world = world
+        self._channel = channel
+        self._say: Say = print
+        self.fault: str | None = None
+        """Why the save failed."""
+        self._error: BaseException | None = None
+        self._is_hurried = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
+
+    def start(self, say: Say) -> None:
+        """Start the save; the main rank logs its progress."""
+        self._say = say
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the end; raises unexpected errors."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def hurry(self) -> None:
+        """Skip delays between attempts: training waits for the next save."""
+        self._is_hurried.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end with a timeout; raises nothing."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            self._try_often()
+        except (RankLost, dist.DistError) as error:
+            # The main thread notices too; the traceback of this thread would hide its message.
+            self._error = error
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def _try_often(self) -> None:
+        started = time.monotonic()
+        for number, pause_s in enumerate((*PAUSES_S, None)):
+            key = f"{self._name}/{number}"
+            attempt = self._lead if self._world.is_main else self._follow
+            self.fault = attempt(key)
+            if self.fault is None:
+                wall_s = time.monotonic() - started
+                self._tell(f"checkpoint of step {self._files.step} saved in {wall_s:.1f} s")
+                return
+            if pause_s is None:
+                break
+            self._tell(f"WARNING: {self.fault}; retrying in {pause_s:.0f} s")
+            self._is_hurried.wait(pause_s if self._world.is_main else 0.0)
+        self._files.give_up()
+        self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training continues")
+
+    def _tell(self, text: str) -> None:
+        if self._world.is_main:
+            self._say(text)
+
+    def _lead(self, key: str) -> str | None:
+        """Let all ranks write, publish the checkpoint, and send the result."""
+        verdict = f"{DAMAGE}the main rank failed"
+        try:
+            fault = self._guarded(lambda: self._files.make_room(self._learner))
+            self._channel.say(f"{key}/open", f"{DAMAGE}{fault}" if fault else "")
+            fault = fault or self._take_in(key)
+            verdict = f"{DAMAGE}{fault}" if fault else ""
+        finally:
+            self._channel.say(f"{key}/verdict", verdict)
+        return self._fault_in(verdict)
+
+    def _take_in(self, key: str) -> str | None:
+        shards: dict[str, Entry] = {}
+        if self._files.is_sharded:
+            self._channel.say(f"{key}/{self._world.rank}", self._written())
+            for rank in range(self._world.size):
+                said = self._channel.hear(f"{key}/{rank}")
+                fault = self._fault_in(said)
+                if fault is not None:
+                    return f"rank {rank}: {fault}"
+                name, *entry = json.loads(said)
+                shards[name] = Entry(*entry)
+        return self._guarded(lambda: self._files.write(self._learner, shards))
+
+    def _follow(self, key: str) -> str | None:
+        """Write the shard of this rank; returns the fault of the save, if any."""
+        can_write = self._fault_in(self._channel.hear(f"{key}/open")) is None
+        if can_write and self._files.is_sharded:
+            self._channel.say(f"{key}/{self._world.rank}", self._written())
+        return self._fault_in(self._channel.hear(f"{key}/verdict"))
+
+    def _written(self) -> str:
+        try:
+            name, entry = self._files.write_shard()
+        except OSError as error:
+            return f"{DAMAGE}{told(error, self._files.target)}"
+        return json.dumps([name, *entry])
+
+    def _guarded(self, work: Callable[[], None]) -> str | None:
+        try:
+            work()
+        except OSError as error:
+            return told(error, self._files.target)
+        return None
+
+    @staticmethod
+    def _fault_in(said: str) -> str | None:
+        return said.removeprefix(DAMAGE) if said.startswith(DAMAGE) else None

@@ -1,0 +1,263 @@
+"""A dataset to be made from others, or a checkpoint to be made whole, as the user asked for it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manyhands.config.check import cache_faults
+from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
+from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
+from manyhands.units import parse_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertConfig:
+    """Conversion."""
+
+    dataset: NamedDatasetConfig = field(default_factory=NamedDatasetConfig)
+    merge: list[str] | None = None
+    """Folders or Hub names of datasets to merge, in this order, instead of --dataset."""
+    output: Path | None = None
+    """New folder for the dataset or the merged policy; must not exist."""
+    episodes: list[int] | None = None
+    """Episodes to copy, in this order; null: all."""
+    exclude_episodes: list[int] | None = None
+    """Episodes to exclude."""
+    allow_mixed_robots: bool = False
+    """Merge datasets of different robots; the result has no robot_type."""
+    checkpoint: Path | None = None
+    """Run or checkpoint whose shards to consolidate; with --output, whose adapters to merge."""
+    json: Path | None = None
+    """JSON file for a summary."""
+
+    def faults(self) -> list[str]:
+        """Every reason why this cannot work."""
+        faults = []
+        if self.json is not None and not self.json.absolute().parent.is_dir():
+            faults.append(f"--json={self.json}: folder {self.json.parent} does not exist")
+        if self.checkpoint is not None:
+            return [*faults, *self._checkpoint_faults()]
+        if self.output is None:
+            faults.append("no output folder. Set --output=FOLDER")
+        return [*faults, *(self._dataset_faults() if self.merge is None else self._merge_faults())]
+
+    def _checkpoint_faults(self) -> Iterator[str]:
+        plain = ConvertConfig(checkpoint=self.checkpoint, output=self.output, json=self.json)
+        for name, value in vars(self).items():
+            if value != getattr(plain, name):
+                yield f"--{name} is for datasets. Remove it, or remove --checkpoint"
+        if self.output is not None and self.output.exists():
+            yield f"--output={self.output} already exists. Choose a new folder"
+
+    def _dataset_faults(self) -> Iterator[str]:
+        for fault in self.dataset.naming_faults():
+            yield f"{UNNAMED}, or several with --merge=[A,B]" if fault == UNNAMED else fault
+        if self.allow_mixed_robots:
+            yield "--allow_mixed_robots has no effect without --merge"
+
+    def _merge_faults(self) -> Iterator[str]:
+        if len(self.merge or ()) < 2:
+            yield f"--merge={self.merge} must list at least two datasets"
+        for name, value in vars(self.dataset).items():
+            if value is not None:
+                yield f"--merge already names the datasets. Remove --dataset.{name}"
+        for flag in ("episodes", "exclude_episodes"):
+            if getattr(self, flag) is not None:
+                yield f"--{flag} selects from one dataset. Apply it to that dataset before --merge"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachedDatasetConfig(NamedDatasetConfig):
+    """Dataset whose frames are meant."""
+
+    episodes: list[int] | None = None
+    """Episodes to decode; null: all."""
+    image_size: tuple[int, int] | None = None
+    """Resize cameras to this height and width, as in training; null: no resizing."""
+    depth_output_unit: str = "mm"
+    """Unit of depth cameras, as in training: mm or m."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheBuildConfig:
+    """Cache."""
+
+    dataset: CachedDatasetConfig = field(default_factory=CachedDatasetConfig)
+    cache: DiskCacheConfig = field(default_factory=DiskCacheConfig)
+    cameras: list[str] | None = None
+    """Cameras to decode; null: all."""
+    num_workers: int | None = None
+    """Decoding processes; null: one per core."""
+    json: Path | None = None
+    """JSON file for the results."""
+
+    def faults(self) -> list[str]:
+        """Values that nothing can be built with."""
+        dataset = self.dataset
+        rules = [
+            (
+                self.num_workers is not None and self.num_workers < 1,
+                f"--num_workers={self.num_workers} must be at least 1",
+            ),
+            (
+                dataset.image_size is not None and min(dataset.image_size) < 1,
+                f"--dataset.image_size={dataset.image_size} must be two positive sizes",
+            ),
+            (
+                dataset.depth_output_unit not in ("mm", "m"),
+                f"--dataset.depth_output_unit={dataset.depth_output_unit} is not one of mm, m",
+            ),
+        ]
+        faults = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*dataset.naming_faults(), *faults, *cache_faults(self.on_disk)]
+
+    @property
+    def on_disk(self) -> CacheConfig:
+        """The cache as training knows it; only frames on disk outlive a command."""
+        return CacheConfig(mode="disk", **vars(self.cache))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptDatasetConfig:
+    """Dataset whose kept frames are meant."""
+
+    root: Path | None = None
+    """Folder of the dataset; null: everything in the cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheContentsConfig:
+    """Cache."""
+
+    dataset: KeptDatasetConfig = field(default_factory=KeptDatasetConfig)
+    cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
+    json: Path | None = None
+    """JSON file for the results."""
+
+    def faults(self) -> list[str]:
+        """Nothing can be wrong with these."""
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoConfig:
+    """Demo."""
+
+    output_dir: Path | None = None
+    """Folder for dataset, run and report; null: outputs/demo/<time>_seed<seed>."""
+    seed: int = 0
+    """Seed of recording and training; evaluation episodes are always the same."""
+    fast: bool = False
+    """Record and train just enough to see every stage; the policy learns almost nothing."""
+    json: Path | None = None
+    """JSON file for the results."""
+    launch: ProcessesConfig = field(default_factory=ProcessesConfig)
+
+    def faults(self) -> list[str]:
+        """Values the demo cannot run with."""
+        processes = self.launch.num_processes
+        rules = [
+            (self.seed < 0, f"--seed={self.seed} must be at least 0"),
+            (
+                processes is not None and processes < 1,
+                f"--launch.num_processes={processes} must be at least 1",
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedDatasetConfig(NamedDatasetConfig):
+    """Dataset to check."""
+
+    episodes: list[int] | None = None
+    """Episodes to check; null: all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorConfig:
+    """Doctor."""
+
+    dataset: CheckedDatasetConfig = field(default_factory=CheckedDatasetConfig)
+    cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
+    quick: bool = False
+    """Decode the first and last image of each file instead of all."""
+    num_workers: int | None = None
+    """Processes that check files; null: one per core."""
+    json: Path | None = None
+    """JSON file for the findings."""
+
+    def faults(self) -> list[str]:
+        """Everything about these values that cannot work."""
+        faults = self.dataset.naming_faults()
+        if self.num_workers is not None and self.num_workers < 0:
+            faults.append(f"--num_workers={self.num_workers} must be at least 0")
+        if self.json is not None and not self.json.absolute().parent.is_dir():
+            faults.append(f"--json={self.json}: folder {self.json.parent} does not exist")
+        return faults
+
+
+SHAPES = {"cameras": 0, "image_size": 1, "state_dim": 1, "action_dim": 1}
+"""Flags that say what made-up data looks like, and the least that each may be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeUpConfig:
+    """Made-up data."""
+
+    cameras: int | None = None
+    """Without a dataset: number of synthetic color cameras; null: 1, 0: none."""
+    image_size: tuple[int, int] | None = None
+    """Without a dataset: height and width of synthetic images; null: [480, 640]."""
+    state_dim: int | None = None
+    """Without a dataset: size of the synthetic robot state; null: 14."""
+    action_dim: int | None = None
+    """Without a dataset: size of a synthetic action; null: 14."""
+
+    @property
+    def named_shapes(self) -> list[str]:
+        """The flags about made-up data that were given."""
+        return [name for name in SHAPES if getattr(self, name) is not None]
+
+    def faults(self) -> list[str]:
+        """Everything about these values that no data looks like."""
+        return [fault for name in self.named_shapes if (fault := self._fault_of(name))]
+
+    def _fault_of(self, name: str) -> str | None:
+        value, least = getattr(self, name), SHAPES[name]
+        if isinstance(value, tuple):
+            is_wrong = min(value) < least
+            return f"--{name}={list(value)} must be two positive sizes" if is_wrong else None
+        return f"--{name}={value} must be at least {least}" if value < least else None
+
+
+USUAL_GPUS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanConfig(MadeUpConfig):
+    """Plan."""
+
+    gpus: list[int] | None = None
+    """Numbers of GPUs to plan for; null: --launch.num_processes, else [1, 2, 4, 8]."""
+    gpu_memory: str | None = None
+    """Memory of each GPU, as 80GiB; null: that of the GPU in this machine, if any."""
+    json: Path | None = None
+    """JSON file for the plan."""
+
+    @property
+    def gpu_bytes(self) -> int | None:
+        """Memory of each GPU, where it is given."""
+        return None if self.gpu_memory is None else parse_bytes(self.gpu_memory)
+
+    def faults(self) -> list[str]:
+        """Values that nothing can be planned with."""
+        faults = super().faults()
+        gpus = self.gpus
+        if gpus is not None and (not gpus or min(gpus) < 1):
+            faults.append(f"--gpus={gpus} must be integers from 1")
+        try:
+            is_none = self.gpu_bytes == 0
+        except ValueError as error:
+            return [*faults, f"--gpu_memory={self.gpu_memory}: {error}"]
+        return [*faults, "--gpu_memory=0 is too small for any policy"] if is_none else faults

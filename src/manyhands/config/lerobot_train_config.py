@@ -1,0 +1,169 @@
+"""LeRobot's `train_config.json`: a run in its keys, and what of its keys makes a run here.
+
+LeRobot refuses a file with a key it does not know. What is written are the keys that its releases
+from 0.6 on share, in their order; a run's own settings are stored beside (`config/files.py`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+from manyhands.config.schema.decoding import Tree, encode
+from manyhands.config.train import DatasetConfig, TrainConfig
+
+DEFAULTS: Tree = {
+    "dataset": {
+        "repo_id": None,
+        "repo_type": "dataset",
+        "root": None,
+        "episodes": None,
+        "image_transforms": None,
+        "revision": None,
+        "use_imagenet_stats": True,
+        "video_backend": "pyav",
+        "return_uint8": False,
+        "depth_output_unit": "mm",
+        "streaming": False,
+        "eval_split": 0.0,
+    },
+    "env": None,
+    "policy": None,
+    "reward_model": None,
+    "output_dir": None,
+    "job_name": None,
+    "resume": False,
+    "seed": 1000,
+    "cudnn_deterministic": False,
+    "num_workers": 4,
+    "batch_size": 8,
+    "prefetch_factor": 4,
+    "persistent_workers": True,
+    "dataloader_multiprocessing_context": "spawn",
+    "steps": 100_000,
+    "env_eval_freq": 20_000,
+    "log_freq": 200,
+    "eval_steps": 0,
+    "max_eval_samples": 0,
+    "tolerance_s": 1e-4,
+    "save_checkpoint": True,
+    "save_freq": 20_000,
+    "use_policy_training_preset": True,
+    "optimizer": None,
+    "scheduler": None,
+    "eval": {
+        "n_episodes": 50,
+        "batch_size": 0,
+        "use_async_envs": True,
+        "recording": False,
+        "recording_repo_id": None,
+        "recording_private": False,
+    },
+    "wandb": {
+        "enable": False,
+        "disable_artifact": False,
+        "project": "lerobot",
+        "entity": None,
+        "notes": None,
+        "run_id": None,
+        "mode": None,
+        "add_tags": True,
+    },
+    "peft": None,
+    "job": {
+        "target": None,
+        "image": "huggingface/lerobot-gpu:latest",
+        "timeout": "2d",
+        "detach": False,
+        "tags": [],
+    },
+    "save_checkpoint_to_hub": False,
+    "sample_weighting": None,
+    "rename_map": {},
+    "checkpoint_path": None,
+}
+"""Every key LeRobot writes, in its order, with the value of a run that does not use it."""
+
+MARKS = ("reward_model", "eval_freq")
+"""Keys of which every release of LeRobot writes at least one."""
+
+PAST = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
+"""From where and on what a run went, and whom it told: not what it was."""
+
+TRAVEL = ("ddp", "fsdp")
+"""How weights and gradients went between processes, as little a run's own as their number."""
+
+WISHES = ("push_to_hub", "compile_model")
+
+OLD_WEIGHTING = ("use_rabc", "rabc_")
+
+
+def to_lerobot(config: TrainConfig, run_dir: Path) -> Tree:
+    """A run as LeRobot would have written it; what LeRobot cannot express is left out."""
+    own = encode(config, stored=True)
+    own["dataset"] |= _dataset_name(config.dataset) | _episodes(config.dataset)
+    if config.peft is not None:
+        own["policy"]["use_peft"] = True
+    own["job_name"] = config.job_name or (config.policy and config.policy.type)
+    return _in_keys_of(DEFAULTS, own) | {"output_dir": str(run_dir), "resume": False}
+
+
+def from_lerobot(tree: Tree) -> Tree:
+    """LeRobot's document without its owner's past: publishing, processes, an older checkpoint."""
+    dropped = (*PAST, *_unused_weighting(tree))
+    # Draws without a seed are no different from draws with the usual one.
+    unset = {"seed", "dataloader_multiprocessing_context"}
+    kept = {
+        key: value
+        for key, value in tree.items()
+        if key not in dropped and not (key in unset and value is None)
+    }
+    if isinstance(kept.get("policy"), dict):
+        # A run with new adapters began from a policy without any.
+        made = {"use_peft": False} if kept.get("peft") else {}
+        kept["policy"] = without_wishes(kept["policy"]) | made
+    if isinstance(kept.get("accelerator"), dict):
+        accelerator = kept["accelerator"].items()
+        kept["accelerator"] = {key: value for key, value in accelerator if key not in TRAVEL}
+    return kept
+
+
+def is_lerobots(tree: Tree) -> bool:
+    """Whether LeRobot wrote a document."""
+    return any(mark in tree for mark in MARKS)
+
+
+def without_wishes(policy: Tree) -> Tree:
+    """A stored policy without what its owner wished to do with it: to publish it, to compile it."""
+    return {key: value for key, value in policy.items() if key not in WISHES}
+
+
+def _in_keys_of(defaults: Tree, own: Tree) -> Tree:
+    return {name: _value_of(default, own.get(name)) for name, default in defaults.items()}
+
+
+def _value_of(default: Any, own: Any) -> Any:
+    if own is None:
+        return default
+    # An empty default has keys of the user's choice, all others are sections.
+    return _in_keys_of(default, own) if isinstance(default, dict) and default else own
+
+
+def _dataset_name(dataset: DatasetConfig) -> Tree:
+    """LeRobot needs one name, also of what lies in a folder; a mixture has none it could load."""
+    if dataset.repo_id is not None:
+        return {}
+    if dataset.mix is not None:
+        return {"repo_id": "+".join(dataset.mix)}
+    return {"repo_id": dataset.root.name if dataset.root is not None else "unnamed"}
+
+
+def _episodes(dataset: DatasetConfig) -> Tree:
+    """LeRobot 0.6 knows no episodes to leave out, only those to use."""
+    if dataset.episodes is None:
+        return {}
+    excluded = set(dataset.exclude_episodes or ())
+    return {"episodes": [number for number in dataset.episodes if number not in excluded]}
+
+
+def _unused_weighting(tree: Tree) -> list[str]:
+    """Keys of older releases that weigh samples, where they are switched off."""
+    return [] if tree.get("use_rabc") else [key for key in tree if key.startswith(OLD_WEIGHTING)]

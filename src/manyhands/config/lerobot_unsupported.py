@@ -1,0 +1,99 @@
+"""LeRobot settings that do not exist here.
+
+A LeRobot command line or `train_config.json` carries them, mostly at their defaults. At the default
+nothing was asked for, so they pass; any other value is refused by name, never ignored.
+"""
+
+from typing import Any
+
+from manyhands.config.schema.decoding import RawText, Tree, decode_value
+
+REFUSAL = "--{} is not supported by manyhands"
+
+AT_DEFAULT: dict[str, Any] = {
+    "env": None,
+    "reward_model": None,
+    "env_eval_freq": 20_000,
+    "eval_freq": 20_000,
+    "tolerance_s": 1e-4,
+    "persistent_workers": True,
+    "save_checkpoint_to_hub": False,
+    "sample_weighting": None,
+    "checkpoint_path": None,
+    "dataset.repo_type": "dataset",
+    "dataset.return_uint8": False,
+    "dataset.streaming": False,
+    "job.target": None,
+    "wandb.enable": False,
+    "parallelism.cfg_parallel": 1,
+    "parallelism.context_parallel.ring_degree": 1,
+    "parallelism.context_parallel.ulysses_degree": 1,
+    "accelerator.compile.enabled": False,
+    "accelerator.activation_checkpointing.mode": None,
+    "accelerator.fsdp.ignored_modules": None,
+    "accelerator.fsdp.min_num_params": None,
+}
+
+PERIODS = ("env_eval_freq", "eval_freq")
+"""Settings whose zero means never."""
+
+INSTEAD = {
+    "accelerator.compile.": "--step.mode=compile",
+    "wandb.": "metrics.jsonl in --output_dir",
+}
+"""What to use for settings that have a counterpart, by their beginning."""
+
+WITHOUT_EFFECT = (
+    "accelerator.activation_checkpointing.",
+    "accelerator.compile.",
+    "dataset.video_backend",
+    "eval.",
+    "job.",
+    "wandb.",
+)
+"""Details of features that are off, as LeRobot's files carry them; typed, each is a wish."""
+
+
+def drop_foreign(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
+    """The tree without LeRobot's own settings; those that ask for something become faults."""
+    kept: Tree = {}
+    for name, value in tree.items():
+        full = f"{prefix}{name}"
+        if full in AT_DEFAULT or full.startswith(WITHOUT_EFFECT):
+            faults += [_refusal(wish) for wish in _wishes(full, value)]
+        elif isinstance(value, dict) and value:
+            inner = drop_foreign(value, faults, f"{full}.")
+            kept |= {name: inner} if inner else {}
+        else:
+            kept[name] = value
+    return kept
+
+
+def _refusal(wish: str) -> str:
+    meant = next((other for name, other in INSTEAD.items() if wish.startswith(name)), None)
+    return REFUSAL.format(wish) + ("" if meant is None else f"; use {meant}")
+
+
+def _wishes(name: str, value: Any) -> list[str]:
+    """What a foreign setting asks for: another value than its default, or a detail typed."""
+    if name in AT_DEFAULT:
+        passes = _is_default(value, AT_DEFAULT[name]) or (name in PERIODS and _is_default(value, 0))
+        return [] if passes else [f"{name}={value}"]
+    if isinstance(value, dict):
+        return [wish for key, inner in value.items() for wish in _wishes(f"{name}.{key}", inner)]
+    return [f"{name}={value}"] if isinstance(value, RawText) else []
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if isinstance(value, RawText):
+        value = decode_value(Any, value)
+    if isinstance(default, float):
+        value = _number(value)
+    return bool(value == default)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,192 @@
+"""What all policies have: fields of LeRobot's `config.json`, under its names and in its order."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from manyhands.config.policies.features import FeatureType, LanguageConfig, PolicyFeature
+from manyhands.config.sections.optim import OptimizerConfig, SchedulerConfig
+
+DEFAULT_BACKBONE_WEIGHTS = "ResNet18_Weights.IMAGENET1K_V1"
+BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
+UNSTORED = "unstored"
+"""Marks, in a field's metadata, what LeRobot does not know and its files must not hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyConfig(ABC):
+    """What every policy has; the concrete class is chosen by `--policy.type`."""
+
+    type: ClassVar[str]
+    title: ClassVar[str | None] = None
+    """Display name, if it differs from the type."""
+    adapter_targets: ClassVar[str | None] = None
+    """Regular expression of the modules that --peft adapts by default, matched on full names."""
+
+    n_obs_steps: int = 1
+    """Observations per sample, the current one included."""
+    input_features: dict[str, PolicyFeature] = field(default_factory=dict)
+    """Input features; empty: every observation of the dataset."""
+    output_features: dict[str, PolicyFeature] = field(default_factory=dict)
+    """Output features; set from the dataset's actions."""
+    device: str | None = None
+    """Device: cpu, cuda or cuda:N; null: cuda if available."""
+    use_amp: bool = False
+    """Train in bf16 mixed precision unless another precision is set."""
+    use_peft: bool = False
+    """Whether --policy.path has adapters to train further; --peft creates new ones."""
+    push_to_hub: bool = False
+    """Upload the policy to --policy.repo_id when training has finished."""
+    repo_id: str | None = None
+    """Name on the Hub for --policy.push_to_hub, YOUR_NAME/POLICY_NAME."""
+    private: bool | None = None
+    """Create the Hub repository as private; null: the account's default."""
+    tags: list[str] | None = None
+    """Additional tags of the model card."""
+    license: str | None = None
+    """License of the model card, by its Hub identifier, such as apache-2.0."""
+    pretrained_path: Path | None = None
+    """Folder or Hub name of pretrained weights; set by --policy.path."""
+    pretrained_revision: str | None = None
+    """Revision of those weights on the Hub."""
+
+    @property
+    def trains_in_bf16(self) -> bool:
+        """Whether it learns as well in bf16 mixed precision, the default on GPUs then."""
+        return False
+
+    @property
+    def language(self) -> LanguageConfig | None:
+        """How tasks are read; None for a policy that does not."""
+        return None
+
+    def self_contained(self) -> Self:
+        """The same policy where its folder holds all its weights: nothing is fetched to start."""
+        return self
+
+    def reads(self, feature: PolicyFeature) -> bool:
+        """Whether the policy has a use for an observation, where nobody names what it reads."""
+        return True
+
+    def may_lack(self, name: str) -> bool:
+        """Whether the policy does without an input where it is not there."""
+        return False
+
+    @property
+    def recorded_features(self) -> dict[str, PolicyFeature]:
+        """Inputs that datasets have; others are made up by the policy itself."""
+        return self.input_features
+
+    @property
+    def takes_any_image_size(self) -> bool:
+        """Whether weights learned from images of one size work with another."""
+        return False
+
+    @property
+    def takes_any_vector_size(self) -> bool:
+        """Whether weights learned from states and actions of one size work with another."""
+        return False
+
+    @property
+    def observation_offsets(self) -> list[int] | None:
+        """Frame offsets of observations; None is the current frame, without a time axis."""
+        return None
+
+    @property
+    @abstractmethod
+    def action_offsets(self) -> list[int]:
+        """Frame offsets of the actions in a sample."""
+
+    @property
+    def num_executed_actions(self) -> int:
+        """Actions of a predicted chunk that are executed before the next one is asked for."""
+        return len(self.action_offsets)
+
+    @property
+    def num_dropped_frames(self) -> int:
+        """Frames at the end of every episode that no sample begins at."""
+        return 0
+
+    @abstractmethod
+    def optimizer_preset(self) -> OptimizerConfig:
+        """The optimizer this policy is trained with unless flags say otherwise."""
+
+    def scheduler_preset(self) -> SchedulerConfig | None:
+        """The schedule this policy is trained with unless flags say otherwise; None is constant."""
+        return None
+
+    def faults(self) -> list[str]:
+        """Everything about these values that cannot work."""
+        return []
+
+    def feature_faults(self) -> list[str]:
+        """Everything about the features, as found in a dataset, that cannot work."""
+        action = self.output_features.get("action")
+        shapes = {name: self.input_features[name].shape for name in visual_features(self)}
+        rules = [
+            (
+                action is None or action.type is not FeatureType.ACTION or len(action.shape) != 1,
+                "the policy needs the feature action, a vector of type ACTION; "
+                f"--policy.output_features has {', '.join(self.output_features) or 'nothing'}",
+            ),
+            *(
+                (
+                    len(shape) != 3 or shape[0] != 3,
+                    f"{name} must have shape (3, height, width), not {shape}",
+                )
+                for name, shape in shapes.items()
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackbonePolicyConfig(PolicyConfig):
+    """A policy whose image encoders may start from published weights."""
+
+    backbone_weights: Path | None = field(default=None, metadata={UNSTORED: True})
+    """File with pretrained weights of the image encoder (.safetensors, .pth) to use offline."""
+
+    @property
+    def trains_in_bf16(self) -> bool:
+        """Such policies do."""
+        return True
+
+    def self_contained(self) -> Self:
+        """Without the places that image encoders would start from."""
+        sources = {"backbone_weights", "pretrained_backbone_weights"}
+        own: dict[str, Any] = dict.fromkeys(sources & {item.name for item in fields(self)})
+        return replace(self, **own)
+
+
+def visual_features(config: PolicyConfig) -> list[str]:
+    """Names of the cameras, in the order that numbers them."""
+    return [
+        name
+        for name, feature in config.input_features.items()
+        if feature.type is FeatureType.VISUAL
+    ]
+
+
+def observation_faults(config: PolicyConfig) -> list[str]:
+    """What is missing for a policy that sees the robot's state and the scene around it."""
+    inputs = config.input_features
+    state = inputs.get("observation.state")
+    environment = [name for name, item in inputs.items() if item.type is FeatureType.ENV]
+    seen = f"--policy.input_features has {', '.join(inputs) or 'nothing'}"
+    rules = [
+        (
+            state is None or state.type is not FeatureType.STATE,
+            f"the policy needs the feature observation.state of type STATE; {seen}",
+        ),
+        (
+            not visual_features(config) and not environment,
+            f"the policy needs a camera or observation.environment_state; {seen}",
+        ),
+        (
+            environment not in ([], ["observation.environment_state"]),
+            f"features of type ENV must be observation.environment_state alone, not {environment}",
+        ),
+    ]
+    return [sentence for is_wrong, sentence in rules if is_wrong]

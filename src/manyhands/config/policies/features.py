@@ -1,0 +1,44 @@
+"""What a policy reads and writes: features, their kinds, and how each kind is normalized."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FeatureType(StrEnum):
+    """Kinds of feature, by LeRobot's names."""
+
+    STATE = "STATE"
+    VISUAL = "VISUAL"
+    ENV = "ENV"
+    ACTION = "ACTION"
+    REWARD = "REWARD"
+    LANGUAGE = "LANGUAGE"
+
+
+class NormalizationMode(StrEnum):
+    """Ways to bring a feature to a common scale, by LeRobot's names."""
+
+    MIN_MAX = "MIN_MAX"
+    MEAN_STD = "MEAN_STD"
+    IDENTITY = "IDENTITY"
+    QUANTILES = "QUANTILES"
+    QUANTILE10 = "QUANTILE10"
+
+
+@dataclass(frozen=True)
+class PolicyFeature:
+    """A feature as a policy sees it; images are channel-first."""
+
+    type: FeatureType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LanguageConfig:
+    """The tokenizer of a policy, and how long its texts are."""
+
+    tokenizer_name: str
+    """Folder or name on the Hub."""
+    max_length: int
+    padding: str
+    """Whether texts are padded to that length (max_length) or to the longest of a batch."""

@@ -1,0 +1,110 @@
+"""Policies by type: those that come with manyhands, and those that other packages add."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.config.policies.smolvla import SmolVLAConfig
+from manyhands.config.schema.json_values import unknown
+
+POLICIES = "manyhands.policies"
+"""Group of policies' configurations, each a PolicyConfig under its type."""
+NETWORKS = "manyhands.networks"
+"""Group of their networks, each made from such a configuration."""
+
+# Whatever a module of somebody else's can do wrong while it is imported.
+_LOADING_FAULTS = (
+    ImportError,
+    AttributeError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """One group of entry points."""
+
+    found: dict[str, Any]
+    """What could be loaded, by name."""
+    broken: dict[str, str]
+    """Why the others could not."""
+
+
+@cache
+def installed(group: str) -> Plugins:
+    """Everything that installed packages offer in a group."""
+    plugins = Plugins({}, {})
+    for entry in entry_points(group=group):
+        try:
+            plugins.found[entry.name] = entry.load()
+        except _LOADING_FAULTS as error:
+            plugins.broken[entry.name] = broken(entry, f"{type(error).__name__}: {error}")
+    return plugins
+
+
+def broken(entry: EntryPoint, reason: str) -> str:
+    """A sentence about an entry point that is of no use."""
+    package = entry.dist.name if entry.dist is not None else entry.value
+    return f"{entry.name} is in the package {package}, which cannot be loaded: {reason}"
+
+
+OWN = (ActConfig, DiffusionConfig, SmolVLAConfig)
+
+
+class PolicyTypes(Mapping[str, type[PolicyConfig]]):
+    """Configurations by `--policy.type`; other packages are asked on first use."""
+
+    @cached_property
+    def _types(self) -> dict[str, type[PolicyConfig]]:
+        added = {
+            name: config
+            for name, config in installed(POLICIES).found.items()
+            if fault_of(name, config) is None
+        }
+        return added | {config.type: config for config in OWN}
+
+    def __getitem__(self, kind: str) -> type[PolicyConfig]:
+        return self._types[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+POLICY_TYPES = PolicyTypes()
+
+
+def policy_title(kind: str) -> str:
+    """What people call policies of a type."""
+    return (POLICY_TYPES[kind].title if kind in POLICY_TYPES else None) or kind
+
+
+def unknown_type(kind: str) -> str:
+    """What to say of a type that cannot be had: why, or which ones can."""
+    plugins = installed(POLICIES)
+    if kind in plugins.broken:
+        return plugins.broken[kind]
+    if kind in plugins.found:
+        return f"{kind} cannot be used: {fault_of(kind, plugins.found[kind])}"
+    return unknown(kind, POLICY_TYPES)
+
+
+def fault_of(name: str, config: object) -> str | None:
+    """Why what a package offers under a name is no policy's configuration; None if it is one."""
+    is_config = isinstance(config, type) and issubclass(config, PolicyConfig)
+    if not is_config or not is_dataclass(config):
+        return f"its entry point in {POLICIES} is not a dataclass derived from PolicyConfig"
+    kind = getattr(config, "type", None)
+    return None if kind == name else f"its entry point is named {name}, but its type is {kind}"

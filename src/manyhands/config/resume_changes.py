@@ -1,0 +1,72 @@
+"""What a run that goes on does otherwise than it did before."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from manyhands.config.files import OWN_CONFIG, stored_tree
+from manyhands.config.run_dir import TRAINING_STATE
+from manyhands.config.train import TrainConfig
+
+OF_THE_START = ("resume", "output_dir", "launch", "policy.pretrained_path")
+"""Settings that say how and where a run is started."""
+FREE = {
+    *("device", "use_amp", "push_to_hub", "repo_id", "private", "tags", "license"),
+    *("pretrained_path", "pretrained_revision", "backbone_weights"),
+    *("dropout", "kl_weight", "do_mask_loss_for_padding", "gradient_checkpointing"),
+    *("n_action_steps", "temporal_ensemble_coeff", "num_inference_steps", "noise_scheduler_type"),
+    *("drop_n_last_frames", "compile_model", "compile_mode"),
+}
+"""Settings of policies that the meaning of their weights does not depend on."""
+FREE_BEGINNINGS = ("optimizer_", "scheduler_")
+
+Changes = dict[str, tuple[Any, Any]]
+"""Values before and now, by flag."""
+
+
+def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:
+    """What differs from the run that saved a checkpoint; nothing if it is not one of ours."""
+    file = checkpoint / TRAINING_STATE / OWN_CONFIG
+    if not file.is_file():
+        return {}
+    before = dict(_flat(json.loads(file.read_text(encoding="utf-8"))))
+    now = dict(_flat(stored_tree(config)))
+    return {
+        name: (before.get(name), now.get(name))
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name) and not _is_of_the_start(name)
+    }
+
+
+def faults_of_changes(changes: Changes) -> Iterator[str]:
+    """Yield what a run cannot change on its way, by flag."""
+    for name, (before, now) in changes.items():
+        section, _, own = name.partition(".")
+        own = own.partition(".")[0]
+        is_fixed = own not in FREE and not own.startswith(FREE_BEGINNINGS)
+        if section == "peft" or (section == "policy" and is_fixed):
+            yield (
+                f"--{name}={now} cannot change when resuming: the weights were trained with "
+                f"{before}. Remove it, or start a new run with --policy.path"
+            )
+
+
+def told_changes(changes: Changes) -> list[str]:
+    """Changes as sentences for the log."""
+    return [
+        f"changed since the checkpoint: --{name} from {old} to {new}"
+        for name, (old, new) in changes.items()
+    ]
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _is_of_the_start(name: str) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in OF_THE_START)

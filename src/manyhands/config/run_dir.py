@@ -1,0 +1,131 @@
+"""The checkpoints of a run: where they are, and which of them is whole."""
+
+from pathlib import Path
+
+from manyhands.errors import CheckpointError
+from manyhands.manifest import MANIFEST, ManifestFault, damage_of, read_manifest
+
+# ``` checkpoints/ 000200/ pretrained_model/ the policy, loadable by LeRobot, and train_config.json
+# pretrained_model_ema/ with --ema.enable: the same with averaged weights training_state/ what
+# resuming needs beside them shards/ of a sharded run: weights and optimizer, a file per process
+# manifest.json files, sizes, checksums; step, samples, processes, versions last -> 000200 best ->
+# 000100 with --keep_best: the checkpoint of the best score ```
+CHECKPOINTS = "checkpoints"
+LAST = "last"
+BEST = "best"
+PRETRAINED = "pretrained_model"
+AVERAGED = "pretrained_model_ema"
+TRAINING_STATE = "training_state"
+SHARDS = "shards"
+
+
+def removal_of(run_dir: Path) -> str | None:
+    """What to tell of a run directory that was removed during the run; None if it is there."""
+    if run_dir.is_dir():
+        return None
+    return (
+        f"--output_dir={run_dir} was removed or unmounted during the run, with its checkpoints; "
+        "the run ends. Restore the folder and add --resume, or start a new run"
+    )
+
+
+OWN_FILE = "manyhands.json"
+"""What only a checkpoint of ours has among its training state."""
+
+
+def checkpoint_dir(run_dir: Path, step: int, num_steps: int) -> Path:
+    """The folder of the checkpoint after `step` updates of a run of `num_steps`."""
+    return run_dir / CHECKPOINTS / f"{step:0{max(6, len(str(num_steps)))}d}"
+
+
+def checkpoints_of(run_dir: Path) -> list[Path]:
+    """The checkpoints of a run, damaged ones included, the one that was saved last first."""
+    folder = run_dir / CHECKPOINTS
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
+    # A run that went back to an older checkpoint may save smaller steps after greater ones.
+    return sorted(found, key=lambda path: (saved_at(path), path.name), reverse=True)
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds what can be resumed from."""
+    return (folder / TRAINING_STATE).is_dir() and (folder / PRETRAINED).is_dir()
+
+
+def saved_at(checkpoint: Path) -> float:
+    """When a checkpoint was saved, as it says itself or else as its folder does."""
+    try:
+        facts, _ = read_manifest(checkpoint)
+        return float(facts["saved_at"])
+    except ManifestFault:
+        return checkpoint.stat().st_mtime
+
+
+def damage_to(checkpoint: Path) -> str | None:
+    """What is wrong with a checkpoint; None if it is whole, or has nothing to tell by."""
+    for name in (TRAINING_STATE, PRETRAINED):
+        # A save appears complete or not at all: something else has emptied such a folder.
+        if not (checkpoint / name).is_dir():
+            return f"{checkpoint} {f'lacks {name}' if any(checkpoint.iterdir()) else 'is empty'}"
+    is_ours = (checkpoint / TRAINING_STATE / OWN_FILE).exists()
+    if not is_ours and not (checkpoint / MANIFEST).exists():
+        return None
+    return damage_of(checkpoint)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint a path stands for: itself, one of its parts, or the newest whole one of a run.
+
+    One that is named must be whole.
+    """
+    for candidate in (path, path.parent):
+        if is_checkpoint(candidate) or candidate in checkpoints_of(candidate.parent.parent):
+            return _whole(candidate.resolve(), path)
+    for run_dir in (path, path.parent):
+        found = newest_whole(run_dir)
+        if found is not None:
+            return found.resolve()
+    raise CheckpointError(
+        f"--resume={path}: no checkpoint found. Set a run directory with {CHECKPOINTS}, or one of "
+        "its checkpoints"
+    )
+
+
+def newest_whole(run_dir: Path) -> Path | None:
+    """The checkpoint that was saved last and is whole; None where there are none at all.
+
+    Where all are damaged a run cannot go on, and must not begin anew unasked.
+    """
+    faults = []
+    for checkpoint in checkpoints_of(run_dir):
+        fault = damage_to(checkpoint)
+        if fault is None:
+            return checkpoint
+        faults.append(fault)
+    if faults:
+        listed = "\n".join(f"  {fault}" for fault in faults)
+        raise CheckpointError(
+            f"every checkpoint of {run_dir} is damaged:\n{listed}\nRemove them to start from step 0"
+        )
+    return None
+
+
+def passed_over(checkpoint: Path) -> list[str]:
+    """What is wrong with the checkpoints that were saved after one of the same run."""
+    newer = []
+    for other in checkpoints_of(checkpoint.parent.parent):
+        if other.resolve() == checkpoint:
+            break
+        newer.append(damage_to(other))
+    return [fault for fault in newer if fault is not None]
+
+
+def _whole(checkpoint: Path, asked: Path) -> Path:
+    fault = damage_to(checkpoint)
+    if fault is None:
+        return checkpoint
+    raise CheckpointError(
+        f"--resume={asked}: {fault}. Set --resume to the run directory to use the newest intact "
+        "checkpoint, or copy this one again"
+    )

@@ -1,0 +1,91 @@
+"""The command line as a tree of raw values, in all the spellings people use.
+
+`--a.b=v`, `--a.b v` and `a.b=v` are the same, and so are `--a_b=v` and `--a-b=v`.
+A flag without a value means true.
+`--policy=act` means `--policy.type=act`, `--config=F` means `--config_path=F`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from manyhands.config.schema.decoding import BareFlag, RawText, Tree
+from manyhands.errors import ConfigError
+
+SPELLINGS = {
+    "policy": "policy.type",
+    "optimizer": "optimizer.type",
+    "scheduler": "scheduler.type",
+    "config": "config_path",
+}
+SWITCHES = ("help", "print_config")
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What was typed: values to set, and the switches that ask for an answer instead of a run."""
+
+    tree: Tree
+    switches: frozenset[str]
+
+
+def read_flags(argv: Sequence[str]) -> CommandLine:
+    """Sort arguments into values and switches; raise with every argument that is neither."""
+    values, strays = _assignments(argv)
+    if strays:
+        raise ConfigError([f"{stray} is not a flag. Write --name=value" for stray in strays])
+    switches = frozenset(name for name in SWITCHES if name in values)
+    tree: Tree = {}
+    for name, text in values.items():
+        if name not in SWITCHES:
+            place(tree, SPELLINGS.get(name, name), text)
+    return CommandLine(tree, switches)
+
+
+def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
+    values: dict[str, RawText] = {}
+    strays: list[str] = []
+    arguments = list(argv)
+    while arguments:
+        argument = arguments.pop(0)
+        name, equals, text = argument.partition("=")
+        dashed = name.startswith("--")
+        name = "help" if argument == "-h" else name.removeprefix("--")
+        if dashed and "." not in name:  # In sections people give names of their own.
+            name = name.replace("-", "_")
+        if argument == "-h" or (dashed and not equals):
+            bare = name in SWITCHES or _next_is_flag(arguments)
+            values[name] = BareFlag("true") if bare else RawText(arguments.pop(0))
+            continue
+        if not equals or name.startswith("-"):
+            strays.append(argument)
+        else:
+            values[name] = RawText(text)
+    return values, strays
+
+
+def _next_is_flag(arguments: list[str]) -> bool:
+    return not arguments or arguments[0].startswith("--") or arguments[0] == "-h"
+
+
+def place(tree: Tree, name: str, value: object) -> None:
+    """Set the value of a dotted name, making the sections on the way."""
+    *sections, leaf = name.split(".")
+    for section in sections:
+        inner = tree.get(section)
+        if not isinstance(inner, dict):
+            inner = tree[section] = {}
+        tree = inner
+    tree[leaf] = value
+
+
+def overlay(below: Tree, above: Tree) -> Tree:
+    """A tree with the values of `above` where it has any; a changed `type` starts afresh."""
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            changed = "type" in value and value["type"] != old.get("type")
+            merged[name] = dict(value) if changed else overlay(old, value)
+        else:
+            merged[name] = value
+    return merged

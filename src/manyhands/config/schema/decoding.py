@@ -1,0 +1,298 @@
+"""Dataclasses as flags: what can be set, and a frozen config from a tree of raw values."""
+
+import ast
+import inspect
+import textwrap
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache, partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import draccus
+import yaml
+from draccus.cfgparsing import parse_string
+from draccus.utils import DecodingError
+
+from manyhands.config.policies.base import UNSTORED, PolicyConfig
+from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
+from manyhands.config.schema.json_values import unknown
+from manyhands.config.schema.suggestions import advice_for
+from manyhands.config.sections.optim import (
+    OPTIMIZER_TYPES,
+    SCHEDULER_TYPES,
+    OptimizerConfig,
+    SchedulerConfig,
+)
+
+Tree = dict[str, Any]
+"""Raw values by name, nested as the dataclasses are."""
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Config = TypeVar("Config", bound="DataclassInstance")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The dataclasses a section has by `type`, and what to say of a type that is none of them."""
+
+    types: Mapping[str, type]
+    why_not: Callable[[str], str]
+
+
+CHOICES: dict[type, Choice] = {
+    PolicyConfig: Choice(POLICY_TYPES, unknown_type),
+    OptimizerConfig: Choice(OPTIMIZER_TYPES, partial(unknown, names=OPTIMIZER_TYPES)),
+    SchedulerConfig: Choice(SCHEDULER_TYPES, partial(unknown, names=SCHEDULER_TYPES)),
+}
+"""Sections whose dataclass is chosen by a `type` value."""
+_WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    Path: "a path",
+    list[int]: "a list such as [0,1,2]",
+    list[str]: "a list such as [a,b]",
+    tuple[int, int]: "two integers such as [480,640]",
+    tuple[int, ...]: "integers such as [512,1024]",
+    tuple[float, float]: "two numbers such as [0.9,0.95]",
+}
+
+
+class RawText(str):
+    """A value as typed on the command line, not yet parsed."""
+
+
+class BareFlag(RawText):
+    """A flag typed without a value."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One value that can be set."""
+
+    name: str
+    section: str
+    type: Any
+    default: Any
+    help: str
+
+
+def flags_of(config: type, prefix: str = "", section: str = "run") -> Iterator[Flag]:
+    """Every flag of a dataclass, nested ones included, in order of declaration."""
+    hints = get_type_hints(config)
+    for item in fields(config):
+        name, hint = f"{prefix}{item.name}", plain_type(hints[item.name])
+        if hint in CHOICES:
+            yield from _flags_of_choice(hint, name)
+        elif isinstance(hint, type) and is_dataclass(hint):
+            yield from flags_of(hint, f"{name}.", name if not prefix else section)
+        else:
+            yield Flag(
+                name, section, hints[item.name], default_of(item), help_of(config, item.name)
+            )
+
+
+def _flags_of_choice(base: type, name: str) -> Iterator[Flag]:
+    choices = CHOICES[base].types
+    yield Flag(f"{name}.type", name, str, None, f"One of {', '.join(choices)}.")
+    if base is PolicyConfig:
+        help_text = "Folder or Hub name of a pretrained policy, instead of --policy.type."
+        yield Flag(f"{name}.path", name, str, None, help_text)
+    for kind, config in choices.items():
+        for flag in flags_of(config, f"{name}.", name):
+            yield Flag(flag.name, f"{name} ({kind})", flag.type, flag.default, flag.help)
+
+
+def plain_type(hint: Any) -> Any:
+    """The type inside `X | None`, else the hint itself."""
+    if get_origin(hint) in (Union, types.UnionType):
+        inner = [argument for argument in get_args(hint) if argument is not type(None)]
+        return inner[0] if len(inner) == 1 else hint
+    return hint
+
+
+def entry_type(hint: Any) -> type | None:
+    """The dataclass whose values a dictionary holds, if each of its fields has a default."""
+    inner = get_args(hint)[1] if get_origin(hint) is dict else None
+    if not isinstance(inner, type) or not is_dataclass(inner):
+        return None
+    needed = [item for item in fields(inner) if item.default is item.default_factory is MISSING]
+    return None if needed else inner
+
+
+def default_of(item: Field[Any]) -> Any:
+    """The value a field has when nobody sets it."""
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+@cache
+def _field_docs(config: type) -> dict[str, str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(config))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    return {
+        field.target.id: doc.value.value
+        for field, doc in zip(tree.body, tree.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
+        if isinstance(doc.value.value, str)
+    }
+
+
+def help_of(config: type, name: str) -> str:
+    """The string under a field, also where the field is inherited."""
+    docs = (_field_docs(base).get(name) for base in config.__mro__ if is_dataclass(base))
+    return next((doc for doc in docs if doc), "")
+
+
+class Decoder:
+    """Turns trees into frozen configs and gathers every fault on the way."""
+
+    def __init__(self, root: type) -> None:
+        self.faults: list[str] = []
+        self._root = root
+        self._entry_flags: list[str] = []
+
+    def section(self, config: type[Config], tree: Tree, prefix: str = "") -> Config:
+        """The config a tree describes; values at fault keep their default."""
+        hints = get_type_hints(config)
+        known = {item.name for item in fields(config)}
+        values: Tree = {}
+        for name, raw in tree.items():
+            if name in known:
+                values[name] = self._value(hints[name], raw, f"{prefix}{name}")
+            elif name != "type":
+                self.unknown(f"{prefix}{name}", raw)
+        return config(**{name: value for name, value in values.items() if value is not MISSING})
+
+    def choice(self, base: type, tree: Tree, name: str) -> Any:
+        """The config of the class that the tree's `type` names; None when it names none."""
+        kind, choice = tree.get("type"), CHOICES[base]
+        if kind is not None and str(kind) in choice.types:
+            return self.section(choice.types[str(kind)], tree, f"{name}.")
+        if kind is None and tree:
+            first = next(iter(tree))
+            self.faults.append(f"--{name}.{first} needs --{name}.type={'|'.join(choice.types)}")
+        if kind is not None:
+            self.faults.append(f"--{name}.type={choice.why_not(str(kind))}")
+        return None
+
+    def unknown(self, name: str, value: Any) -> None:
+        """Note a name nobody declared, a whole section by each of its values."""
+        if isinstance(value, dict) and value:
+            for inner, inner_value in value.items():
+                self.unknown(f"{name}.{inner}", inner_value)
+            return
+        # Listing all flags reads the source of every config, which a run without faults need not.
+        flags = [*(f"--{flag.name}" for flag in flags_of(self._root)), *self._entry_flags]
+        if f"--{name}" in flags:
+            self.faults.append(
+                f"--{name} is not a flag of the chosen --{name.partition('.')[0]}.type"
+            )
+            return
+        self.faults.append(f"unknown flag --{name}{advice_for(name, flags)}")
+
+    def _value(self, hint: Any, raw: Any, name: str) -> Any:
+        inner = plain_type(hint)
+        if raw is None and inner is not hint:
+            return None
+        if inner in CHOICES:
+            return self.choice(inner, raw, name) if isinstance(raw, dict) else self._ill(raw, name)
+        if is_dataclass(inner) and isinstance(inner, type):
+            if not isinstance(raw, dict):
+                return self._ill(raw, name, "a section with keys, not a single value")
+            return self.section(inner, raw, f"{name}.")
+        entry = entry_type(inner)
+        try:
+            return decode_value(hint, raw) if entry is None else self._entries(entry, raw, name)
+        except (DecodingError, TypeError, ValueError, KeyError, AttributeError):
+            # draccus lets errors of its own workings through where a value is far off.
+            return self._ill(raw, name, type_name(hint))
+
+    def _entries(self, entry: type, raw: Any, name: str) -> Any:
+        """Sections by names that users choose; each is told of its own faults."""
+        entries = decode_value(dict[str, Any], raw)
+        if _has_typed_value(entries):
+            self.faults.append(
+                f"--{name} must be set at once, with all entries: --{name}='{{...}}'"
+            )
+            return MISSING
+        own = [item.name for item in fields(entry)]
+        self._entry_flags += [f"--{name}.{key}.{each}" for key in entries for each in own]
+        decoded = {key: self._value(entry, each, f"{name}.{key}") for key, each in entries.items()}
+        return {key: value for key, value in decoded.items() if value is not MISSING}
+
+    def _ill(self, raw: Any, name: str, expected: str = "a section with a type") -> Any:
+        self.faults.append(f"--{name}={raw}: expects {expected}")
+        return MISSING
+
+
+def decode_value(hint: Any, raw: Any) -> Any:
+    """A leaf value of the hinted type, from text as typed or from a parsed file."""
+    if isinstance(raw, BareFlag) and bool not in (hint, *get_args(hint)):
+        raise TypeError("a flag without a value where one is needed")
+    if isinstance(raw, RawText):
+        if plain_type(hint) is str:
+            return None if raw == "null" and hint is not str else str(raw)
+        raw = _parsed(str(raw))
+    if raw is None and type(None) not in get_args(hint):
+        raise TypeError("null where a value is needed")
+    return draccus.decode(hint, raw)
+
+
+def _has_typed_value(raw: Any) -> bool:
+    if isinstance(raw, dict):
+        return any(_has_typed_value(each) for each in raw.values())
+    return isinstance(raw, RawText)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parse_string(text)
+    except yaml.YAMLError:
+        raise ValueError(f"{text} is not complete") from None
+
+
+def type_name(hint: Any) -> str:
+    """A type in the words of a user."""
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return " or ".join("null" if kind is type(None) else _words(kind) for kind in options)
+
+
+def _words(kind: Any) -> str:
+    if get_origin(kind) is not dict:
+        return _WORDS.get(kind, str(kind))
+    values = get_args(kind)[1]
+    is_enum = isinstance(values, type) and issubclass(values, Enum)
+    return "a mapping such as {name: " + ("|".join(values) if is_enum else "value") + "}"
+
+
+def encode(config: Any, stored: bool = False) -> Any:
+    """A config as JSON-ready values, sections with their `type`.
+
+    For LeRobot's own files, `stored`, fields that only concern this machine are left out.
+    """
+    if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
+        return {"type": config.type} | _encode_fields(config, stored)
+    if is_dataclass(config):
+        return _encode_fields(config, stored)
+    if isinstance(config, dict):
+        return {key: encode(value, stored) for key, value in config.items()}
+    if isinstance(config, list | tuple):
+        return [encode(value, stored) for value in config]
+    if isinstance(config, Enum):
+        return config.value
+    return str(config) if isinstance(config, PurePath) else config
+
+
+def _encode_fields(config: Any, stored: bool) -> Tree:
+    return {
+        item.name: encode(getattr(config, item.name), stored)
+        for item in fields(config)
+        if not (stored and item.metadata.get(UNSTORED))
+    }

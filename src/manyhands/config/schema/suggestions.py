@@ -1,0 +1,98 @@
+"""Which flag to use instead: for names of other programs, and where a flag alone has no effect."""
+
+import re
+from collections.abc import Collection
+
+from manyhands.config.schema.json_values import nearest
+from manyhands.config.train import TrainConfig
+
+FLAG = re.compile(r"--[a-z][\w.]*(?:=\S+)?")
+_WARMUP = (
+    "--scheduler.num_warmup_steps, with --scheduler.type=constant_with_warmup if the policy has "
+    "no scheduler"
+)
+_METRICS = "--output_dir: metrics are written to metrics.jsonl in it"
+
+_NAMES: dict[str, str] = {
+    "--optimizer.lr": "lr learning_rate base_lr max_lr",
+    "--optimizer.weight_decay": "weight_decay wd",
+    "--optimizer.grad_clip_norm": "grad_clip grad_clip_norm clip_grad_norm max_grad_norm "
+    "gradient_clipping gradient_clip_val",
+    "--optimizer.type": "optim optimizer_type",
+    _WARMUP: "warmup warmup_steps num_warmup_steps lr_warmup_steps warmup_ratio",
+    "--scheduler.type": "lr_scheduler lr_scheduler_type schedule",
+    "--epochs": "num_epochs num_train_epochs max_epochs n_epochs",
+    "--steps": "max_steps num_steps train_steps num_train_steps training_steps total_steps "
+    "iterations max_iters offline_steps updates",
+    "--batch_size": "bs batch per_device_train_batch_size train_batch_size",
+    "--global_batch_size": "total_batch_size effective_batch_size",
+    "--accelerator.gradient_accumulation.steps": "gradient_accumulation_steps grad_accum "
+    "accumulation_steps accumulate_grad_batches",
+    "--num_workers": "workers dataloader_num_workers j",
+    "--output_dir": "output out out_dir save_dir log_dir run_dir",
+    "--job_name": "name run_name exp_name experiment experiment_name",
+    "--launch.num_processes": "gpus num_gpus n_gpus ngpus devices num_processes nproc "
+    "nproc_per_node world_size",
+    "--launch.gpu_ids": "gpu gpu_ids cuda_visible_devices",
+    "--launch.num_machines": "nodes nnodes num_nodes num_machines",
+    "--launch.machine_rank": "node_rank machine_rank",
+    "--launch.main_address": "master_addr main_process_ip",
+    "--launch.main_port": "master_port main_process_port",
+    "--accelerator.mixed_precision": "precision mixed_precision",
+    "--accelerator.mixed_precision=bf16": "bf16 amp use_amp half",
+    "--accelerator.mixed_precision=fp16": "fp16",
+    "--accelerator.mixed_precision=no": "fp32 float32",
+    "--parallelism.dp_shard=-1": "fsdp deepspeed zero_stage zero",
+    "--step.mode=compile": "compile torch_compile",
+    "--policy.device": "device",
+    "--policy.device=cpu": "cpu use_cpu no_cuda",
+    "--policy.type": "model model_type policy_type algo",
+    "--policy.path": "checkpoint ckpt pretrained pretrained_path load weights init_from",
+    "--dataset.root": "data data_dir data_path dataset_path dataset_root dataset_dir root",
+    "--dataset.repo_id": "repo_id dataset_id dataset_name dataset_repo_id",
+    "--dataset.eval_split": "val_split validation_split test_split",
+    "--resume": "resume_from resume_from_checkpoint continue",
+    "--save_freq": "save_every save_steps save_interval checkpoint_freq checkpoint_every",
+    "--log_freq": "log_every logging_steps log_interval print_freq",
+    "--eval_steps": "val_freq eval_every eval_interval val_check_interval",
+    "--keep_last": "save_total_limit max_checkpoints",
+    "--ema.enable=true": "ema use_ema",
+    "--seed": "random_seed",
+    "--cudnn_deterministic=true": "deterministic",
+    _METRICS: "wandb_project wandb tensorboard log_with report_to",
+}
+SYNONYMS = {name: advice for advice, names in _NAMES.items() for name in names.split()}
+"""What to use for the names that other programs have for a setting."""
+
+
+def flags_in(text: str) -> list[str]:
+    """The flags that a text names, each with its value if it has one."""
+    return [flag.rstrip(".,:;)") for flag in FLAG.findall(text)]
+
+
+def advice_for(name: str, flags: Collection[str]) -> str:
+    """What to use for a flag that does not exist: by its meaning, its last word, its spelling."""
+    meant = SYNONYMS.get(name)
+    if meant and all(flag.partition("=")[0] in flags for flag in flags_in(meant)):
+        return f"; use {meant}"
+    inner = [flag for flag in dict.fromkeys(flags) if flag.endswith(f".{name}")]
+    if len(inner) == 1:
+        return f"; use {inner[0]}"
+    return nearest(f"--{name}", flags)
+
+
+def longer_warmup(config: TrainConfig) -> str:
+    """The flags that make the warm-up longer, complete for the policy of a run."""
+    kind = "" if config.scheduler is not None else "--scheduler.type=constant_with_warmup "
+    return f"{kind}--scheduler.num_warmup_steps=1000"
+
+
+def push_notes(config: TrainConfig) -> list[str]:
+    """A name on the Hub that nothing is pushed to: elsewhere the name alone would do."""
+    policy = config.policy
+    if policy is None or policy.push_to_hub or policy.repo_id is None:
+        return []
+    return [
+        f"NOTE: the policy is not pushed to {policy.repo_id}; add --policy.push_to_hub=true to "
+        "push it when training has finished"
+    ]

@@ -1,0 +1,115 @@
+"""Location of cached frames on this machine."""
+
+import mmap
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from manyhands.data.cache.store_files import boot_id
+from manyhands.data.location import is_in_pod, make_private
+
+_SHARED_MEMORY = Path("/dev/shm")
+_LOCAL_FILE_SYSTEMS = {
+    *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs"),
+    *("overlay", "tmpfs", "ramfs", "apfs", "hfs", "ufs"),
+}
+
+
+def ram_home() -> Path | None:
+    """This user's folder in memory; None where there is none that can be trusted."""
+    if not _SHARED_MEMORY.is_dir() or not os.access(_SHARED_MEMORY, os.W_OK):
+        return None
+    home = _SHARED_MEMORY / f"manyhands-{os.getuid()}"
+    # Everybody may write there: another user could have taken the name.
+    return home if make_private(home) else None
+
+
+def stores_folder(home: Path) -> Path:
+    """The folder of all stores under a home."""
+    # Machines that share files see each other's writes late and in any order: each has its own.
+    return home / ("frames" if is_local(home) else f"frames-{machine_name(is_in_pod())}")
+
+
+def machine_name(is_pod: bool) -> str:
+    """A name for this machine that stays from one job to the next.
+
+    A pod gets a new name each time, and no later pod would find its cache. What pods have
+    in common is the boot of the machine below them.
+    """
+    return boot_id() if is_pod else platform.node()
+
+
+def stores_folders(home: Path) -> list[Path]:
+    """The same for every machine that has used the home."""
+    return sorted(path for path in home.glob("frames*") if path.is_dir())
+
+
+def is_local(path: Path) -> bool:
+    """Whether a path is on a local disk; unknown filesystems count as shared."""
+    place = path.resolve()
+    # The mount made last hides the ones before it.
+    mounts = [*reversed(psutil.disk_partitions(all=True))]
+    around = [mount for mount in mounts if place.is_relative_to(mount.mountpoint)]
+    nearest = max(around, key=lambda mount: len(mount.mountpoint), default=None)
+    return nearest is not None and nearest.fstype in _LOCAL_FILE_SYSTEMS
+
+
+def free_bytes(path: Path) -> int:
+    """Free disk space at a path, which need not exist yet."""
+    place = path.absolute()
+    existing = next(folder for folder in (place, *place.parents) if folder.exists())
+    return shutil.disk_usage(existing).free
+
+
+_OWN_PAGES = Path("/proc/self/statm")
+# Files of the limit and the usage, and the statistic of reclaimable usage.
+_LIMITS = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def available_ram(
+    groups: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")
+) -> int:
+    """Bytes left in the machine, or in the tightest group that limits this process."""
+    left = [psutil.virtual_memory().available]
+    for folder in _groups(groups, membership):
+        left += [_left(folder, *names) for names in _LIMITS]
+    return min(left)
+
+
+def mapped_bytes() -> int:
+    """How much of all mapped files counts as this process's memory; cheap to ask."""
+    try:
+        return int(_OWN_PAGES.read_bytes().split()[2]) * mmap.PAGESIZE
+    except OSError:
+        num_bytes: int = psutil.Process().memory_info().rss
+        return num_bytes
+
+
+def _groups(groups: Path, membership: Path) -> Iterator[Path]:
+    """The groups of this process, from the innermost outward."""
+    with suppress(OSError):
+        for line in membership.read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "memory"):
+                root = groups / controllers
+                inner = root / path.lstrip("/")
+                yield from (inner, *inner.parents[: len(inner.parts) - len(root.parts)])
+
+
+def _left(folder: Path, limit: str, usage: str, reclaimable: str) -> int:
+    try:
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        used = int((folder / usage).read_text()) - int(stat[reclaimable])
+        return max(0, int((folder / limit).read_text()) - used)
+    except (OSError, ValueError, KeyError):
+        # No such group, or no limit: then the file says "max".
+        return sys.maxsize

@@ -1,0 +1,203 @@
+"""A file with images of a camera, and its episodes."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from manyhands.data.checking import finding as checks
+from manyhands.data.checking.file_ranges import FilePart, runs_of
+from manyhands.data.checking.finding import Finding, message_of
+from manyhands.data.checking.jobs import Report
+from manyhands.data.checking.strict_video import StrictVideo
+from manyhands.data.images.embedded import picture_bytes
+from manyhands.data.images.formats import checked, form_of
+from manyhands.data.images.image_files import decode_image
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset.info import Feature
+from manyhands.lerobot_format.dataset.tables import read_footer, read_row_group
+
+_FRAME_S = 1e-4
+_PIXEL_S = 1e-8
+_FEW = 64
+"""Frames that are decoded to see the first and the last one."""
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A camera to check."""
+
+    key: str
+    feature: Feature
+    fps: float
+    is_full: bool
+    """Check every image, not only the first and last."""
+
+    def cost_s(self, num_frames: int) -> float:
+        """Estimated time to check images."""
+        num_decoded = num_frames if self.is_full else min(num_frames, _FEW)
+        return num_decoded * (_FRAME_S + _PIXEL_S * math.prod(self.feature.shape[:2]))
+
+
+@dataclass(frozen=True)
+class PictureFile:
+    """A data file, and one camera whose images it holds."""
+
+    part: FilePart
+    camera: Camera
+
+    def report(self) -> Report:
+        """Decode what must be; the check of rows reports an unreadable file."""
+        try:
+            footer = read_footer(self.part.place, [self.camera.key])
+        except DatasetError:
+            return Report()
+        reasons: dict[int, str] = {}
+        wanted, end = self._wanted(), 0
+        for group in range(footer.num_row_groups):
+            first, end = end, end + footer.row_group(group).num_rows
+            rows = wanted[(wanted >= first) & (wanted < end)].tolist()
+            if rows:
+                reasons |= self._faults(footer, group, first, rows)
+        return Report([*self.part.of_frames(checks.PICTURES, self.camera.key, reasons)])
+
+    def _wanted(self) -> np.ndarray:
+        """The rows to check."""
+        rows = [np.arange(stretch.start, stretch.end) for stretch in self.part.stretches]
+        return np.concatenate(rows if self.camera.is_full else [each[[0, -1]] for each in rows])
+
+    def _faults(
+        self, footer: pq.FileMetaData, group: int, first: int, rows: list[int]
+    ) -> dict[int, str]:
+        """Why images of a row group cannot be used, by row."""
+        try:
+            values = read_row_group(self.part.place, footer, group, self.camera.key)
+        except DatasetError as error:
+            return dict.fromkeys(rows, message_of(error, self.part.root))
+        reasons = {row: self._fault(values[row - first].as_py()) for row in rows}
+        return {row: reason for row, reason in reasons.items() if reason is not None}
+
+    def _fault(self, value: object) -> str | None:
+        encoded, form = picture_bytes(value), form_of(self.camera.feature)
+        if encoded is None:
+            return "no image"
+        try:
+            pixels = decode_image(encoded, form.stored_pixels, is_strict=True)
+            checked(form.delivered(pixels, is_video=False), form, self.part.path)
+        except (DatasetError, ValueError) as error:
+            return message_of(error, self.part.root)
+        return None
+
+
+_RATE_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class VideoFile:
+    """A video file and the episodes it shows."""
+
+    part: FilePart
+    camera: Camera
+
+    def report(self) -> Report:
+        """Open it and decode what must be."""
+        try:
+            with closing(self._opened(is_strict=True)) as video:
+                return Report([*self._oddities(video), *self._faults(video)])
+        except DatasetError as error:
+            message = message_of(error, self.part.root)
+            return Report(self.part.of_file(checks.FILES, message, self.camera.key))
+
+    def _opened(self, is_strict: bool) -> StrictVideo:
+        camera = self.camera
+        return StrictVideo(self.part.place, camera.fps, form_of(camera.feature), is_strict)
+
+    def _oddities(self, video: StrictVideo) -> Iterator[Finding]:
+        declared = self.camera.feature.info.get("video.codec")
+        if isinstance(declared, str) and declared != video.codec:
+            yield self._odd(
+                f"the codec is {video.codec}, but meta/info.json declares {declared:.40}"
+            )
+        rate, fps = video.rate, self.camera.fps
+        if rate is not None and abs(rate - fps) > _RATE_TOLERANCE * fps:
+            yield self._odd(f"the video has {rate:g} fps, but the dataset has {fps:g} fps")
+        elif not video.has_even_spacing:
+            yield self._odd("its frames are not evenly spaced in time")
+
+    def _odd(self, message: str) -> Finding:
+        return Finding(checks.VIDEOS, "warning", message, None, self.part.path, self.camera.key)
+
+    def _faults(self, video: StrictVideo) -> Iterator[Finding]:
+        reasons = self._reasons(video)
+        if len(reasons) == self.part.num_frames and self._can_be_shown():
+            # An encoder that violates its specification in every frame is not damage.
+            yield self._odd("its frames violate the codec specification, but can be decoded")
+            return
+        told = {number: message_of(reason, self.part.root) for number, reason in reasons.items()}
+        yield from self.part.of_frames(checks.VIDEOS, self.camera.key, told)
+
+    def _can_be_shown(self) -> bool:
+        with closing(self._opened(is_strict=False)) as video:
+            return not self._reasons(video)
+
+    def _reasons(self, video: StrictVideo) -> dict[int, str]:
+        """Why frames cannot be used, by their number in the file."""
+        runs = runs_of(self.part.stretches)
+        first, last = runs[0][0], runs[-1][1] - 1
+        ends = [(first, first + 1), (last, last + 1)]
+        if not self.camera.is_full and not _examined(video, ends):
+            return {}
+        return _examined(video, runs)
+
+
+def _examined(video: StrictVideo, runs: list[tuple[int, int]]) -> dict[int, str]:
+    reasons: dict[int, str] = {}
+    for first, end in runs:
+        seen = video.examine(first, end)
+        bad = (number for number in range(first, end) if not seen.is_good[number - first])
+        reasons |= {number: seen.reason(number) for number in bad}
+    return reasons
+
+
+_FILE_S = 5e-3
+
+
+@dataclass(frozen=True)
+class CameraFile:
+    """A video, or a data file with images in it."""
+
+    part: FilePart
+    camera: Camera
+
+    @property
+    def num_frames(self) -> int:
+        """Images of chosen episodes."""
+        return self.part.num_frames
+
+    @property
+    def cost_s(self) -> float:
+        """Estimated time to check it."""
+        return _FILE_S + self.camera.cost_s(self.num_frames)
+
+    def split(self, cost_s: float) -> "Sequence[CameraFile]":
+        """Some episodes at a time."""
+        num_frames = self.num_frames * cost_s / self.cost_s
+        return [replace(self, part=part) for part in self.part.divided(num_frames)]
+
+    def lost(self, reason: str) -> Report:
+        """No episode can be used."""
+        check = checks.PICTURES if self._is_data else checks.VIDEOS
+        return Report(self.part.of_file(check, reason, self.camera.key))
+
+    def report(self) -> Report:
+        """Open it and decode what must be."""
+        kind = PictureFile if self._is_data else VideoFile
+        return kind(self.part, self.camera).report()
+
+    @property
+    def _is_data(self) -> bool:
+        return self.camera.feature.dtype == names.IMAGE

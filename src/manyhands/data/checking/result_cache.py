@@ -1,0 +1,137 @@
+"""Cached results, so that a dataset is checked once as long as it does not change."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+
+from manyhands.atomic import whole_file
+from manyhands.data.checking import finding as checks
+from manyhands.data.checking.check import Checking, check_dataset
+from manyhands.data.checking.finding import (
+    CheckResult,
+    Finding,
+    Thoroughness,
+    message_of,
+    parse_result,
+)
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.locks import stamp_of
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
+
+CHECKS_FOLDER = "checks"
+_FORMAT = 1
+
+
+def check_once(source: Source, home: Path, checking: Checking | None = None) -> CheckResult:
+    """The cached result of a check that covers this one, else that of a new check."""
+    checking = checking or Checking()
+    started = time.perf_counter()
+    state = state_of(source)
+    for name in _names(source, checking, state):
+        kept = _read(home / CHECKS_FOLDER / name)
+        if kept is not None:
+            narrow = kept.narrowed(source.selection, checking.keys_of(source))
+            return replace(narrow, cached=True, wall_s=time.perf_counter() - started)
+    result = check_dataset(source, checking)
+    # What changed meanwhile belongs neither to the old nor to the new state.
+    if result.is_lasting and state == state_of(source):
+        own = _name(state, checking.thoroughness, _episodes(source), result.keys)
+        _keep(result, home / CHECKS_FOLDER / own)
+    return result
+
+
+def state_of(source: Source) -> str:
+    """A hash that changes with any file of the dataset."""
+    digest = blake2b(digest_size=16)
+    digest.update(f"{source.root.resolve()}\n".encode())
+    for path in _files(source):
+        digest.update(f"{path}\n{_stamp(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _files(source: Source) -> Iterator[Path]:
+    table = source.meta.episodes
+    yield from sorted((source.root / "meta").rglob("*"))
+    for files in (table.data_files, *table.video_files.values()):
+        yield from (source.root / path for path in files.paths)
+
+
+def _stamp(path: Path) -> str:
+    try:
+        return stamp_of(path)
+    except DatasetError as error:
+        return str(error)
+
+
+def _names(source: Source, checking: Checking, state: str) -> Iterator[str]:
+    """Cache files of results that cover this check, the widest first."""
+    thoroughnesses: tuple[Thoroughness, ...] = ("full", "quick")
+    all_episodes, all_keys = range(len(source.meta.episodes)), tuple(source.meta.info.features)
+    for thoroughness in thoroughnesses:
+        for episodes in (list(all_episodes), _episodes(source)):
+            for keys in (all_keys, checking.keys_of(source)):
+                yield _name(state, thoroughness, episodes, keys)
+        if thoroughness == checking.thoroughness:
+            return
+
+
+def _episodes(source: Source) -> list[int]:
+    episodes: list[int] = source.selection.episodes.tolist()
+    return episodes
+
+
+def _name(
+    state: str, thoroughness: Thoroughness, episodes: list[int], keys: tuple[str, ...]
+) -> str:
+    parts = json.dumps([_FORMAT, state, thoroughness, episodes, sorted(keys)])
+    return f"{blake2b(parts.encode(), digest_size=16).hexdigest()}.json"
+
+
+def _read(path: Path) -> CheckResult | None:
+    """A cached result; None if it is missing or damaged."""
+    try:
+        return parse_result(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _keep(result: CheckResult, path: Path) -> None:
+    # If it cannot be cached, the next check takes as long as this one.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as scratch:
+            scratch.write_text(json.dumps(result.document()), encoding="utf-8")
+
+
+def check_folder(
+    root: Path, episodes: Sequence[int] | None, home: Path, checking: Checking | None = None
+) -> CheckResult:
+    """Check the chosen episodes of the dataset in a folder; None chooses all."""
+    checking = checking or Checking()
+    try:
+        meta = read_dataset_meta(root)
+    except DatasetError as error:
+        return _useless(root, checking, checks.METADATA, message_of(error, str(root)))
+    if episodes is None and not meta.episodes.lengths.sum():
+        return _useless(root, checking, checks.EPISODES, "no frames")
+    source = Source(root, meta, select_episodes(meta.episodes, episodes))
+    return check_once(source, home, checking)
+
+
+def _useless(root: Path, checking: Checking, check: str, message: str) -> CheckResult:
+    """The result for a folder that cannot be checked."""
+    return CheckResult(
+        root=str(root),
+        thoroughness=checking.thoroughness,
+        keys=(),
+        num_episodes=0,
+        num_frames=0,
+        findings=(Finding(check, "bad", message, file="meta"),),
+        looked_at={},
+        wall_s=0.0,
+    )

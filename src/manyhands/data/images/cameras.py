@@ -1,0 +1,120 @@
+"""Cameras of a dataset: images stored in the table, or the frames of video files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from manyhands.data.episodes import Source
+from manyhands.data.images.embedded import StoredBytes
+from manyhands.data.images.formats import PictureForm, checked
+from manyhands.data.images.image_files import decode_image
+from manyhands.data.images.video import FrameForm, VideoReader
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset.tables import check_is_file
+
+
+class PictureSource(Protocol):
+    """The images of one camera by frame, as they are recorded."""
+
+    shape: tuple[int, ...]
+    """Channels, height, width."""
+    dtype: np.dtype
+    """uint8; float32 where images hold distances."""
+    paths: list[Path]
+    """Files that hold the images; those of episodes that are not chosen may be missing."""
+
+    def layout(self) -> bytes:
+        """Describes the location of every frame in those files and its conversion."""
+
+    def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
+        """Decoded images of that shape in the order of `frames`, which must be ascending.
+
+        A frame is a number in the complete dataset, whichever episodes are chosen.
+        """
+
+
+class CameraColumn:
+    """A camera whose images are decoded on request."""
+
+    def __init__(self, source: PictureSource, drops_single_axis: bool) -> None:
+        self.shape = source.shape
+        self.dtype = source.dtype
+        self.drops_single_axis = drops_single_axis
+        self._source = source
+
+    def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
+        """Images with their channels first; every frame is decoded once."""
+        decode_into(self._source, frames, out)
+
+
+def decode_into(source: PictureSource, frames: np.ndarray, out: np.ndarray) -> None:
+    """Write the images of an array of frames into `out`; equal frames are decoded once."""
+    places = out.reshape(-1, *source.shape)
+    distinct, inverse, counts = np.unique(frames, return_inverse=True, return_counts=True)
+    # The places of each distinct frame, one behind the other.
+    by_frame = np.split(np.argsort(inverse.reshape(-1), kind="stable"), np.cumsum(counts)[:-1])
+    for where, picture in zip(by_frame, source.pictures(distinct), strict=True):
+        places[where] = picture
+
+
+class VideoPictures:
+    """The frames of a camera's video files."""
+
+    def __init__(self, source: Source, key: str, form: PictureForm) -> None:
+        info, episodes = source.meta.info, source.meta.episodes
+        self.shape, self.dtype = form.shape, form.dtype
+        self._form = form
+        self._episodes = episodes
+        files = episodes.video_files[key]
+        self.paths = [source.root / path for path in files.paths]
+        self._files = files.of_episode
+        for file in np.unique(self._files[source.selection.episodes]):
+            check_is_file(self.paths[file])
+        first_numbers = np.rint(episodes.video_starts_s[key] * info.fps).astype(np.int64)
+        # What to add to a frame's number in the dataset to get its number in the file.
+        self._shifts = first_numbers - episodes.from_index
+        self._fps = info.fps
+        self._reader = VideoReader(info.fps, FrameForm(form.video_pixels, form.size))
+
+    def layout(self) -> bytes:
+        """File and position of every episode's frames."""
+        parts = (self._episodes.from_index, self._files, self._shifts)
+        form = f"{self._form!r} {self._fps}".encode()
+        return b"".join([form, *(part.tobytes() for part in parts)])
+
+    def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
+        """Images with their channels first."""
+        places = self._episodes.places(frames)
+        files, numbers = self._files[places], frames + self._shifts[places]
+        runs = np.split(np.arange(len(frames)), np.flatnonzero(np.diff(files)) + 1)
+        for run in filter(len, runs):
+            path = self.paths[files[run[0]]]
+            for pixels in self._reader.frames(path, numbers[run]):
+                yield checked(self._form.delivered(pixels, is_video=True), self._form, str(path))
+
+
+class StoredPictures:
+    """A camera whose images are stored in the table as PNG, JPEG or TIFF."""
+
+    def __init__(self, source: Source, key: str, form: PictureForm) -> None:
+        self.shape, self.dtype = form.shape, form.dtype
+        self.paths = [source.root / path for path in source.meta.episodes.data_files.paths]
+        self._key = key
+        self._form = form
+        self._stored = StoredBytes(source)
+
+    def layout(self) -> bytes:
+        """File and position of every episode's frames."""
+        return b"".join([repr(self._form).encode(), self._key.encode(), self._stored.layout()])
+
+    def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
+        """Images with their channels first."""
+        for path, encoded in self._stored.read(self._key, frames):
+            where = f"{path}, {self._key}"
+            try:
+                pixels = decode_image(encoded, self._form.stored_pixels, self._form.size)
+            except ValueError as error:
+                raise DatasetError(f"{where}: cannot decode an image: {error}") from None
+            yield checked(self._form.delivered(pixels, is_video=False), self._form, where)

@@ -1,0 +1,102 @@
+"""The demo: record, evaluate, train, evaluate again, report."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import track
+
+from manyhands.config.commands import DemoConfig
+from manyhands.config.train import TrainConfig
+from manyhands.data.writing.writer import DatasetWriter
+from manyhands.demo.outcome import Outcome, tell, write_results
+from manyhands.demo.recipe import Recipe, choose_recipe, train_config_of
+from manyhands.errors import UserError
+from manyhands.launch.outcome import Ending
+from manyhands.parallel.world import num_visible_gpus
+from manyhands.policies.load import load_policy
+from manyhands.policies.policy import Policy
+from manyhands.rng import derive_seed
+from manyhands.sim.expert import record_episodes
+from manyhands.sim.rollout import EpisodeResult, Film, roll_out
+from manyhands.sim.task import FPS, MAX_STEPS, TrayTask, features
+from manyhands.training.setup.assemble import make_policy
+from manyhands.training.setup.data import alone, open_training_data
+from manyhands.training.spawn import train
+
+
+def record_dataset(root: Path, seeds: Sequence[int], frame_size: int) -> None:
+    """Record one episode per seed into a new dataset."""
+    with DatasetWriter.create(
+        root, FPS, features(frame_size), robot_type="simulated arm"
+    ) as writer:
+        episodes = record_episodes(seeds, frame_size)
+        for episode in track(episodes, "recording", total=len(seeds), transient=True):
+            for frame in episode:
+                writer.add_frame(frame)
+            writer.save_episode()
+
+
+SCORED_SEEDS = range(50)
+FILMED_SEEDS = (0, 1)
+FIRST_RECORDED_SEED = 10**6
+"""Recorded episodes are never among the scored ones."""
+
+
+def run_demo(config: DemoConfig) -> int:
+    """Run the demo; return the exit code."""
+    console, start = Console(highlight=False), time.monotonic()
+    folder = fresh_folder(config)
+    recipe = choose_recipe(config, num_visible_gpus())
+    run_config = train_config_of(recipe, config.seed, folder / "dataset", folder / "run")
+    console.print(f"[bold]1/4[/] recording {recipe.num_episodes} expert episodes with camera video")
+    record_dataset(folder / "dataset", recorded_seeds(config.seed, recipe), recipe.frame_size)
+    console.print(f"[bold]2/4[/] evaluating the untrained policy on {len(SCORED_SEEDS)} episodes")
+    before = play(untrained_policy(run_config), recipe)
+    console.print(f"[bold]3/4[/] training ACT with {recipe.num_processes} processes")
+    console.print(f"    inputs: {recipe.in_words}")
+    ending = train(run_config)
+    if ending is not Ending.FINISHED:
+        return ending.exit_code
+    console.print("[bold]4/4[/] evaluating the trained policy on the same episodes")
+    after = play(load_policy(folder / "run" / "checkpoints" / "last"), recipe)
+    outcome = Outcome(before, after, time.monotonic() - start)
+    tell(outcome, recipe, folder, console)
+    if config.json is not None:
+        write_results(config.json, config.seed, outcome)
+    return 0
+
+
+def fresh_folder(config: DemoConfig) -> Path:
+    """The output folder of this demo."""
+    if config.output_dir is None:
+        now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        return Path("outputs", "demo", f"{now}_seed{config.seed}")
+    if config.output_dir.exists() and any(config.output_dir.iterdir()):
+        raise UserError(f"--output_dir={config.output_dir} is not empty. Choose another")
+    return config.output_dir
+
+
+def recorded_seeds(seed: int, recipe: Recipe) -> list[int]:
+    """Seeds of the episodes to record; other demo seeds record other episodes."""
+    first = FIRST_RECORDED_SEED + derive_seed(seed, "recorded episodes") % 2**40
+    return list(range(first, first + recipe.num_episodes))
+
+
+def untrained_policy(config: TrainConfig) -> Policy:
+    """The policy before training."""
+    data, config = open_training_data(config, alone)
+    device = torch.device("cuda" if num_visible_gpus() else "cpu")
+    policy, _ = make_policy(config, data.stats, device)
+    return policy
+
+
+def play(policy: Policy, recipe: Recipe) -> list[EpisodeResult]:
+    """The scored episodes, two of them filmed."""
+    frame_size = recipe.frame_size if recipe.reads_camera else None
+    environment = TrayTask(len(SCORED_SEEDS), frame_size)
+    film = Film(seeds=FILMED_SEEDS, frame_size=192)
+    return roll_out(policy, environment, SCORED_SEEDS, MAX_STEPS, film)

@@ -1,0 +1,118 @@
+"""Check a dataset as configured."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from manyhands import units
+from manyhands.config.commands import CheckedDatasetConfig, DoctorConfig
+from manyhands.data.checking.check import Checking, Progress
+from manyhands.data.checking.finding import CHECKS, CheckResult, Finding, State, counted
+from manyhands.data.checking.result_cache import check_folder
+from manyhands.data.location import locate_dataset, shared_home
+
+
+def examine(config: DoctorConfig, on_progress: Progress | None = None) -> CheckResult:
+    """Check a dataset, or return the cached result if it has not changed."""
+    checking = Checking(
+        thoroughness="quick" if config.quick else "full",
+        num_workers=config.num_workers,
+        on_progress=on_progress,
+    )
+    root, home = _root(config.dataset), config.cache.folder or shared_home()
+    return check_folder(root, config.dataset.episodes, home, checking)
+
+
+def _root(dataset: CheckedDatasetConfig) -> Path:
+    # A folder that lacks its metadata is checked too: that is its fault.
+    if dataset.root is not None and dataset.root.is_dir():
+        return dataset.root
+    return locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
+
+
+def document_of(result: CheckResult) -> dict[str, Any]:
+    """A result as values for a JSON file."""
+    return {
+        "root": result.root,
+        "thoroughness": result.thoroughness,
+        "is_usable": result.is_usable,
+        "checks": [_check(result, check) for check in CHECKS],
+        "num_episodes": result.num_episodes,
+        "num_frames": result.num_frames,
+        "bad_episodes": result.bad_episodes,
+        "wall_s": result.wall_s,
+        "cached": result.cached,
+    }
+
+
+def _check(result: CheckResult, check: str) -> dict[str, Any]:
+    return {
+        "name": check,
+        "state": result.state_of(check),
+        "looked_at": result.looked_at.get(check),
+        "findings": [_finding(finding) for finding in result.of_check(check)],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "episode": finding.episode,
+        "file": finding.file,
+        "message": finding.message,
+        "severity": finding.severity,
+        "key": finding.key,
+        "frames": finding.frames,
+    }
+
+
+MAX_SHOWN = 3
+"""Findings shown per check; the JSON file has all."""
+_COLORS: dict[State, str] = {"ok": "green", "warning": "yellow", "bad": "red", "skipped": "dim"}
+
+
+def table_of(result: CheckResult) -> Table:
+    """A row per check: its name, scope, state, and first findings."""
+    table = Table(title=escape(result.root), title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("check", no_wrap=True)
+    table.add_column("checked")
+    table.add_column("state", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    for check in CHECKS:
+        state = result.state_of(check)
+        table.add_row(
+            check,
+            result.looked_at.get(check, "nothing"),
+            f"[{_COLORS[state]}]{state}[/]",
+            escape(_findings(result, check)),
+        )
+    return table
+
+
+def verdict_of(result: CheckResult) -> str:
+    """One line: whether the dataset is usable, and what was checked."""
+    num_bad = sum(finding.severity == "bad" for finding in result.findings)
+    num_warnings = len(result.findings) - num_bad
+    seen = (counted(result.num_episodes, "episode"), counted(result.num_frames, "frame"))
+    parts = [f"checked {' with '.join(seen)}"]
+    parts[0] += " earlier" if result.cached else f" in {units.duration(result.wall_s)}"
+    if num_bad:
+        parts.append(f"{counted(num_bad, 'fault')} in {_episodes(result)}")
+    if num_warnings:
+        parts.append(counted(num_warnings, "warning"))
+    return f"{'usable' if result.is_usable else 'bad'}: {', '.join(parts)}"
+
+
+def _episodes(result: CheckResult) -> str:
+    bad = result.bad_episodes
+    return counted(len(bad), "episode") if bad else "the dataset"
+
+
+def _findings(result: CheckResult, check: str) -> str:
+    findings = result.of_check(check)
+    lines = [finding.told for finding in findings[:MAX_SHOWN]]
+    if len(findings) > MAX_SHOWN:
+        lines.append(f"and {len(findings) - MAX_SHOWN} more")
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""The episodes of a dataset as all readers know them, whatever version they were stored in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset.info import DatasetInfo
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """Which of a set of files each episode lies in."""
+
+    paths: tuple[str, ...]
+    """Files inside the dataset folder, without repetition."""
+    of_episode: np.ndarray
+    """Position in `paths` by episode."""
+
+    def members(self, episodes: np.ndarray) -> dict[int, np.ndarray]:
+        """By position in `paths`, those of the episodes that lie in the file."""
+        of_episode = self.of_episode[episodes]
+        order = np.argsort(of_episode, kind="stable")
+        numbers, starts = np.unique(of_episode[order], return_index=True)
+        parts = np.split(episodes[order], starts[1:])
+        return dict(zip(numbers.tolist(), parts, strict=True))
+
+
+@dataclass(frozen=True)
+class EpisodeTable:
+    """All episodes of a dataset, one array entry each."""
+
+    from_index: np.ndarray
+    to_index: np.ndarray
+    """Rows [from_index, to_index) of the dataset's frames."""
+    tasks: list[list[str]]
+    data_files: FileColumn
+    video_files: dict[str, FileColumn]
+    """Files by camera."""
+    video_starts_s: dict[str, np.ndarray]
+    """When an episode begins inside its video file, by camera."""
+
+    def __len__(self) -> int:
+        return len(self.from_index)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Frames of each episode."""
+        lengths: np.ndarray = self.to_index - self.from_index
+        return lengths
+
+    def places(self, frames: np.ndarray) -> np.ndarray:
+        """For each frame of the dataset, the number of its episode."""
+        return np.searchsorted(self.to_index, frames, side="right")
+
+    def first_rows_in_file(self) -> np.ndarray:
+        """Where each episode begins in its data file, which holds its episodes in order."""
+        files = self.data_files.of_episode
+        order = np.argsort(files, kind="stable")
+        ends = np.cumsum(self.lengths[order])
+        starts = ends - self.lengths[order]
+        _, first_of_file = np.unique(files[order], return_index=True)
+        first_rows: np.ndarray = np.empty_like(starts)
+        first_rows[order] = starts - starts[first_of_file][files[order]]
+        return first_rows
+
+
+def file_column(
+    chunks: np.ndarray, files: np.ndarray, locate: Callable[[int, int], str]
+) -> FileColumn:
+    """Which files episodes lie in, from the numbers of the folders and files."""
+    numbers, of_episode = np.unique(np.stack([chunks, files]), axis=1, return_inverse=True)
+    paths = tuple(locate(chunk, file) for chunk, file in numbers.T.tolist())
+    if len(set(paths)) < len(paths):
+        repeated = next(path for path in paths if paths.count(path) > 1)
+        raise ValueError(f"{names.INFO_FILE} gives several files the same path {repeated}")
+    return FileColumn(paths, of_episode.reshape(-1))
+
+
+def check_episodes(episodes: EpisodeTable, info: DatasetInfo) -> None:
+    """Refuse episodes that leave out frames, or are not as many as counted, with a ValueError."""
+    count = len(episodes)
+    if not count:
+        raise ValueError("there are no episodes")
+    if info.total_episodes not in (0, count):
+        raise ValueError(
+            f"{names.INFO_FILE} declares {info.total_episodes} episodes, but there are {count}"
+        )
+    borders = np.concatenate([[0], episodes.to_index[:-1]])
+    gap = (episodes.from_index != borders) | (episodes.to_index < episodes.from_index)
+    if gap.any():
+        number = int(np.argmax(gap))
+        start, stop = int(episodes.from_index[number]), int(episodes.to_index[number])
+        raise ValueError(
+            f"episode {number} covers frames {start} to {stop}, but must start at {borders[number]}"
+        )
+    num_frames = int(episodes.to_index[-1])
+    if info.total_frames not in (0, num_frames):
+        raise ValueError(
+            f"{names.INFO_FILE} declares {info.total_frames} frames, but the episodes have "
+            f"{num_frames}"
+        )
+
+
+def checked_tasks(tasks: object) -> list[str]:
+    """The tasks of an episode, which must be texts."""
+    if not isinstance(tasks, list) or not all(isinstance(task, str) for task in tasks):
+        raise ValueError(f"tasks must be a list of strings for every episode, not {tasks!r:.60}")
+    return tasks

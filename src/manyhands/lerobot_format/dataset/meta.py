@@ -1,0 +1,117 @@
+"""The `meta` folder of a dataset, whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset import version2
+from manyhands.lerobot_format.dataset.episode_table import EpisodeTable
+from manyhands.lerobot_format.dataset.episodes import read_episodes
+from manyhands.lerobot_format.dataset.features import Feature
+from manyhands.lerobot_format.dataset.info import DatasetInfo, read_info
+from manyhands.lerobot_format.dataset.statistics import parse_stats
+from manyhands.lerobot_format.dataset.tables import (
+    faults_of,
+    is_there,
+    read_json_object,
+    write_json_object,
+)
+from manyhands.lerobot_format.dataset.tasks import read_tasks
+from manyhands.types import Stats
+
+
+@dataclass(frozen=True)
+class DatasetMeta:
+    """Everything known about a dataset without reading a frame."""
+
+    info: DatasetInfo
+    """With its totals as they are counted here."""
+    episodes: EpisodeTable
+    tasks: list[str]
+    """Texts by task number."""
+    stats: Stats
+
+
+def read_dataset_meta(root: Path) -> DatasetMeta:
+    """The metadata of the dataset in a folder, of version 2.0, 2.1 or 3."""
+    info = read_info(root)
+    if info.major_version == 2:
+        episodes, tasks = version2.read_episodes(root, info), version2.read_tasks(root)
+    else:
+        episodes, tasks = read_episodes(root, info), read_tasks(root)
+    _check_tasks(root, tasks, info)
+    counted = replace(
+        info,
+        total_episodes=len(episodes),
+        total_frames=int(episodes.to_index[-1]),
+        total_tasks=len(tasks),
+    )
+    return DatasetMeta(counted, episodes, tasks, _dataset_stats(root, counted))
+
+
+def read_stats(root: Path, features: Mapping[str, Feature] | None = None) -> Stats:
+    """Statistics of the whole dataset, fit for its features; empty where none were saved."""
+    path = root / names.STATS_FILE
+    if not is_there(path):
+        return {}
+    document = read_json_object(path)
+    with faults_of(path):
+        return parse_stats(document, features or {})
+
+
+def write_stats(root: Path, stats: Stats) -> None:
+    """Write statistics as nested lists."""
+    document = {
+        feature: {name: value.tolist() for name, value in values.items()}
+        for feature, values in stats.items()
+    }
+    write_json_object(root / names.STATS_FILE, document)
+
+
+def _check_tasks(root: Path, tasks: list[str], info: DatasetInfo) -> None:
+    path = root / (names.TASK_LINES_FILE if info.major_version == 2 else names.TASKS_FILE)
+    with faults_of(path):
+        # More tasks than counted do no harm: not every tool that adds some counts again.
+        if len(tasks) < info.total_tasks:
+            raise ValueError(
+                f"{names.INFO_FILE} declares {info.total_tasks} tasks, but there are {len(tasks)}"
+            )
+
+
+def _dataset_stats(root: Path, info: DatasetInfo) -> Stats:
+    """What is saved, or what version 2.1 leaves to its readers to fold together."""
+    is_folded = info.major_version != 2 or is_there(root / names.STATS_FILE)
+    if is_folded or not is_there(root / names.EPISODE_STATS_LINES_FILE):
+        return read_stats(root, info.features)
+    return version2.read_stats(root, info)
+
+
+def policy_features(
+    features: Mapping[str, Feature],
+) -> tuple[dict[str, PolicyFeature], dict[str, PolicyFeature]]:
+    """Inputs and outputs a policy has when it uses everything a dataset offers."""
+    typed = {key: _feature_type(key, feature) for key, feature in features.items()}
+    known = {
+        key: PolicyFeature(kind, features[key].channel_first_shape)
+        for key, kind in typed.items()
+        if kind is not None
+    }
+    inputs = {key: each for key, each in known.items() if each.type is not FeatureType.ACTION}
+    outputs = {key: each for key, each in known.items() if each.type is FeatureType.ACTION}
+    return inputs, outputs
+
+
+def _feature_type(key: str, feature: Feature) -> FeatureType | None:
+    if feature.is_camera:
+        return FeatureType.VISUAL
+    if not feature.is_number:
+        return None
+    if key == names.ENVIRONMENT_STATE:
+        return FeatureType.ENV
+    if key.startswith(names.OBSERVATION):
+        return FeatureType.STATE
+    if key.startswith(names.ACTION):
+        return FeatureType.ACTION
+    return None

@@ -1,0 +1,236 @@
+"""The two kinds of file that describe a dataset, JSON and parquet; faults name the file."""
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from manyhands.config.policies.size_limits import memory_of_machine
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format.files import parse_json, read_json
+
+WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
+"""How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
+
+_LEAST_BYTES = 4
+"""Bytes of a value in memory, at least; truth values, which are smaller, are rare."""
+_FAULTS = (pa.ArrowException, OSError, ValueError)
+
+
+def is_there(path: Path) -> bool:
+    """Whether a folder has such an entry, be it a link that leads nowhere."""
+    return os.path.lexists(path)
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The object a JSON file of a dataset holds."""
+    return read_json(path, DatasetError)
+
+
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file with one on each line, read one by one; empty lines are passed over."""
+    check_is_file(path)
+    try:
+        # Texts may hold other characters that are taken for the end of a line unless it is named.
+        with path.open(encoding="utf-8", newline="\n") as file:
+            numbered = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+            yield from (_line(path, number, line) for number, line in numbered)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except UnicodeDecodeError as error:
+        raise damaged(path, error) from None
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """All objects of a file with one on each line."""
+    return list(json_lines(path))
+
+
+def _line(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        document = parse_json(line)
+    except ValueError as error:
+        raise damaged(path, f"line {number}: {error}") from None
+    if not isinstance(document, dict):
+        raise damaged(path, f"line {number} must be a JSON object, not {document!r:.60}")
+    return document
+
+
+def write_json_object(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document as LeRobot does: four spaces, no final newline, text as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=4, ensure_ascii=False), encoding="utf-8")
+
+
+def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
+    """What a parquet file says about itself; it must have `columns`."""
+    check_is_file(path)
+    try:
+        footer = pq.read_metadata(path)
+        present = footer.schema.to_arrow_schema().names
+    except _FAULTS as error:
+        raise damaged(path, error) from None
+    absent = [name for name in columns if name not in present]
+    if absent:
+        raise DatasetError(f"{path} has no column {', '.join(absent)}")
+    repeated = [name for name in columns if present.count(name) > 1]
+    if repeated:
+        raise damaged(path, f"duplicate columns {', '.join(repeated)}")
+    return footer
+
+
+def check_is_file(path: Path) -> None:
+    """Refuse what is missing, or is no plain file: reading a pipe would wait for ever."""
+    try:
+        if path.is_file():
+            return
+        fault = "not a file" if path.exists() else "missing"
+    except OSError as error:
+        raise unreadable(path, error) from None
+    raise DatasetError(f"{path} is {fault}; copy or download the dataset again")
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
+    """The named columns of a parquet file."""
+    footer = read_footer(path, columns)
+    _check_memory(path, footer, columns)
+    try:
+        with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
+            # Asked for `a`, the library reads `a.b` too.
+            table = file.read(columns=list(columns)).select(columns)
+        _check_whole(table, footer.num_rows)
+    except _FAULTS as error:
+        raise damaged(path, error) from None
+    return table
+
+
+def read_row_group(path: Path, footer: pq.FileMetaData, group: int, column: str) -> pa.ChunkedArray:
+    """One column of one row group of a parquet file whose footer is known."""
+    return read_row_groups(path, footer, [group], [column])[column]
+
+
+def read_row_groups(
+    path: Path, footer: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str]
+) -> pa.Table:
+    """Columns of some row groups of a parquet file whose footer is known."""
+    try:
+        with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
+            table = file.read_row_groups(list(groups), columns=list(columns))
+        _check_whole(table, sum(footer.row_group(group).num_rows for group in groups))
+    except _FAULTS as error:
+        raise damaged(path, error) from None
+    return table
+
+
+def _check_memory(path: Path, footer: pq.FileMetaData, columns: Collection[str]) -> None:
+    """Refuse columns that memory cannot hold: a repeated value takes no space in a file."""
+    # Rows tell the least number of values. Column chunks tell it exactly, but looking at those of
+    # a damaged footer makes pyarrow abort the process.
+    num_values = footer.num_rows * len(columns)
+    if num_values * _LEAST_BYTES > memory_of_machine():
+        raise damaged(path, f"it declares {num_values} values, which do not fit in memory")
+
+
+def _check_whole(table: pa.Table, num_rows: int) -> None:
+    """Refuse what a damaged page makes of a table."""
+    table.validate(full=True)
+    if table.num_rows != num_rows:
+        raise ValueError(f"it has {table.num_rows} readable rows instead of {num_rows}")
+
+
+def leaf_type(kind: pa.DataType) -> pa.DataType:
+    """The type of what lists hold, however deep they are nested."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    while any(is_list(kind) for is_list in lists):
+        kind = kind.value_type
+    return kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds texts, in any of the forms that writers give them."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_kind(kind) for is_kind in texts)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table as one parquet file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, **WRITING)
+
+
+@contextmanager
+def faults_of(path: Path) -> Iterator[None]:
+    """Tell a ValueError of the block as a fault of a file."""
+    try:
+        yield
+    except ValueError as error:
+        raise DatasetError(
+            f"{path}: {error}; correct it, or copy or download the dataset again"
+        ) from None
+
+
+def unreadable(path: Path, error: OSError) -> DatasetError:
+    """What to tell about a file or folder that the system does not hand out."""
+    reason = error.strerror or error
+    return DatasetError(f"{path} cannot be read: {reason}; copy or download the dataset again")
+
+
+def damaged(path: Path, error: Exception | str) -> DatasetError:
+    """What to tell about a file that is cut short or overwritten."""
+    reason = " ".join(str(error).split())
+    return DatasetError(f"{path} is damaged: {reason}; copy or download the dataset again")
+
+
+_END = 2**53
+"""The first whole number that a table written with doubles may have rounded."""
+
+
+def whole_number(value: object, name: str, least: int = 0) -> int:
+    """A value that must be a whole number; a ValueError names it."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _END:
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r:.60}")
+    return value
+
+
+def real_numbers(table: pa.Table, name: str) -> np.ndarray:
+    """A column that must hold a number from zero on in every row; a ValueError names it."""
+    column = table[name]
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if column.null_count or not is_number:
+        raise ValueError(f"column {name} must have a number in every row")
+    values: np.ndarray = column.to_numpy()
+    is_fine = (values >= 0) & (values < _END)
+    if not is_fine.all():
+        raise ValueError(
+            f"column {name} contains {values[~is_fine][0]}, not a number of at least 0"
+        )
+    return values
+
+
+def whole_numbers(table: pa.Table, name: str) -> np.ndarray:
+    """A column that must count something; a ValueError names it."""
+    values = real_numbers(table, name)
+    whole = values.astype(np.int64)
+    if (whole != values).any():
+        raise ValueError(f"column {name} contains {values[whole != values][0]}, not an integer")
+    return whole
+
+
+def counted_order(numbers: Sequence[int] | np.ndarray, noun: str) -> np.ndarray:
+    """The order that sorts numbers which must be 0, 1, 2 and so on, each once."""
+    order = np.argsort(numbers, kind="stable")
+    ranked = np.asarray(numbers)[order]
+    wrong = np.flatnonzero(ranked != np.arange(len(ranked)))
+    if wrong.size:
+        place = int(wrong[0])
+        fault = f"{place - 1} appears twice" if ranked[place] < place else f"{place} is missing"
+        raise ValueError(f"{noun} must be numbered 0 to {len(ranked) - 1}, but {fault}")
+    return order

@@ -1,0 +1,115 @@
+"""What datasets of versions 2.0 and 2.1 have of their own: metadata as lines of JSON."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset.episode_table import (
+    EpisodeTable,
+    check_episodes,
+    checked_tasks,
+    file_column,
+)
+from manyhands.lerobot_format.dataset.info import DatasetInfo
+from manyhands.lerobot_format.dataset.statistics import aggregate_stats, parse_stats
+from manyhands.lerobot_format.dataset.tables import (
+    counted_order,
+    faults_of,
+    json_lines,
+    read_json_lines,
+    whole_number,
+)
+from manyhands.lerobot_format.dataset.tasks import tasks_in_order
+from manyhands.types import Stats
+
+_BLOCK_LINES = 1000
+"""Episodes whose statistics are in memory at once."""
+
+
+def read_tasks(root: Path) -> list[str]:
+    """Task texts in the order of their numbers."""
+    path = root / names.TASK_LINES_FILE
+    lines = read_json_lines(path)
+    with faults_of(path):
+        numbers = [_count(line, names.TASK_INDEX) for line in lines]
+        return tasks_in_order(numbers, [line.get(names.TASK) for line in lines])
+
+
+def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
+    """The episodes of the dataset in a folder; each has files of its own."""
+    path = root / names.EPISODE_LINES_FILE
+    lines = read_json_lines(path)
+    with faults_of(path):
+        numbers = [_count(line, names.EPISODE_INDEX) for line in lines]
+        order = counted_order(numbers, "episodes")
+        lengths = np.array([_length(lines[place]) for place in order], dtype=np.int64)
+        tasks = [checked_tasks(lines[place].get("tasks")) for place in order]
+        episodes = _episodes(lengths, tasks, info)
+        check_episodes(episodes, info)
+    return episodes
+
+
+def stats_lines(root: Path) -> Iterator[tuple[int, dict[str, dict[str, Any]]]]:
+    """The number of each episode and its statistics as they are stored, line by line."""
+    path = root / names.EPISODE_STATS_LINES_FILE
+    for line in json_lines(path):
+        with faults_of(path):
+            number = _count(line, names.EPISODE_INDEX)
+            stats: Any = line.get("stats")
+            if not _is_object(stats) or not all(map(_is_object, stats.values())):
+                raise ValueError(f"the stats of episode {number} must be an object of objects")
+        yield number, stats
+
+
+def read_stats(root: Path, info: DatasetInfo) -> Stats:
+    """Statistics of the whole dataset, folded together from those of all its episodes."""
+    lines = stats_lines(root)
+    numbers: list[int] = []
+    parts: list[Stats] = []
+    with faults_of(root / names.EPISODE_STATS_LINES_FILE):
+        while block := list(islice(lines, _BLOCK_LINES)):
+            numbers += [number for number, _ in block]
+            parts.append(aggregate_stats([stats for _, stats in block]))
+        counted_order(numbers, "episodes")
+        if len(numbers) != info.total_episodes:
+            raise ValueError(
+                f"expected a line for each of {info.total_episodes} episodes, found {len(numbers)}"
+            )
+        return parse_stats(aggregate_stats(parts), info.features)
+
+
+def _episodes(lengths: np.ndarray, tasks: list[list[str]], info: DatasetInfo) -> EpisodeTable:
+    numbers = np.arange(len(lengths))
+    chunks = numbers // info.chunks_size
+    ends = np.cumsum(lengths)
+    return EpisodeTable(
+        from_index=ends - lengths,
+        to_index=ends,
+        tasks=tasks,
+        data_files=file_column(chunks, numbers, info.data_file),
+        video_files={
+            key: file_column(chunks, numbers, partial(info.video_file, key))
+            for key in info.video_keys
+        },
+        video_starts_s={key: np.zeros(len(lengths)) for key in info.video_keys},
+    )
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _length(line: dict[str, Any]) -> int:
+    try:
+        return _count(line, "length")
+    except ValueError as error:
+        raise ValueError(f"episode {line[names.EPISODE_INDEX]}: {error}") from None
+
+
+def _count(line: dict[str, Any], key: str) -> int:
+    return whole_number(line.get(key), key)

@@ -1,0 +1,176 @@
+"""The model card of a published policy: what the Hub indexes, and a page for people."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from manyhands.config.policies.registry import policy_title
+from manyhands.config.train import DatasetConfig, TrainConfig
+
+CARD_FILE = "README.md"
+
+_DATASETS = "https://huggingface.co/datasets"
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+Facts = Mapping[str, Any]
+
+
+def model_card(
+    repo_id: str,
+    config: TrainConfig,
+    facts: Facts,
+    rows: Sequence[Facts] = (),
+    is_average: bool = False,
+) -> str:
+    """The card of a policy, from its run's config, the facts of `run.json` and the metrics' rows.
+
+    What is not known is left out. `is_average` tells that the weights are a running average.
+    """
+    assert config.policy is not None
+    front = yaml.safe_dump(_front_matter(config, facts), sort_keys=False, allow_unicode=True)
+    kind = policy_title(config.policy.type)
+    averaged = ["The weights are an exponential moving average (EMA) of the trained weights."]
+    sections = [
+        f"# {repo_id.rpartition('/')[2]}",
+        f"A robot policy: {kind}, which maps observations to actions.",
+        *(averaged if is_average else []),
+        f"## Inputs and outputs\n\n{_feature_table(config)}",
+        f"## Training\n\n{_table(_training_rows(config, facts, rows))}",
+        f"## Use\n\n{_usage(repo_id)}",
+    ]
+    return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def _front_matter(config: TrainConfig, facts: Facts) -> dict[str, Any]:
+    policy = config.policy
+    assert policy is not None
+    tags = dict.fromkeys([policy.type, "robotics", "lerobot", "manyhands", *(policy.tags or [])])
+    stated = {"license": policy.license} if policy.license else {}
+    datasets = published_datasets(config.dataset, facts)
+    return {
+        "library_name": "lerobot",
+        "pipeline_tag": "robotics",
+        "model_name": policy.type,
+        **stated,
+        **({"datasets": datasets} if datasets else {}),
+        "tags": list(tags),
+    }
+
+
+def published_datasets(dataset: DatasetConfig, facts: Facts) -> list[str]:
+    """Names that datasets have on the Hub; folders of this machine are nobody else's business."""
+    folders = facts.get("dataset", {}).get("root", "").split(", ")
+    named = [dataset.repo_id] if dataset.mix is None else list(dataset.mix)
+    return [name for name in named if name and _HUB_NAME.fullmatch(name) and name not in folders]
+
+
+def _feature_table(config: TrainConfig) -> str:
+    policy = config.policy
+    assert policy is not None
+    told = [("reads", policy.input_features), ("predicts", policy.output_features)]
+    lines = [
+        f"| {verb} | `{name}` | {feature.type.value} | {' x '.join(map(str, feature.shape))} |"
+        for verb, features in told
+        for name, feature in features.items()
+    ]
+    return "\n".join(["|  | feature | kind | size |", "|---|---|---|---|", *lines])
+
+
+def _training_rows(
+    config: TrainConfig, facts: Facts, rows: Sequence[Facts]
+) -> Iterator[tuple[str, Any]]:
+    assert config.policy is not None
+    data, batch, model, versions = (
+        facts.get(name, {}) for name in ("dataset", "batch", "policy", "versions")
+    )
+    names = published_datasets(config.dataset, facts)
+    yield (
+        "dataset",
+        ", ".join(f"[{name}](https://huggingface.co/datasets/{name})" for name in names),
+    )
+    yield "episodes", _count(data.get("num_episodes"))
+    yield "frames", _count(data.get("num_frames"))
+    yield "frames per second", _number(data.get("fps"))
+    yield "dataset fingerprint", data.get("fingerprint")
+    yield "pretrained weights", _origin(config)
+    yield "parameters", _count(model.get("num_parameters"))
+    yield "optimizer steps", _count(config.steps)
+    yield "samples per step", _batch_told(batch)
+    yield "optimizer", _optimizer_told(config, batch)
+    yield "precision", facts.get("precision")
+    yield "seed", config.seed
+    yield "final loss", _last(rows, "loss")
+    yield "final held-out loss", _last(rows, "held_out_loss")
+    yield "final held-out loss of the EMA", _last(rows, "held_out_loss_ema")
+    yield (
+        "versions",
+        ", ".join(f"{name} {each}" for name, each in versions.items()),
+    )
+
+
+def _table(rows: Iterator[tuple[str, Any]]) -> str:
+    known = [f"| {name} | {value} |" for name, value in rows if value not in (None, "")]
+    return "\n".join(["|  |  |", "|---|---|", *known])
+
+
+def _origin(config: TrainConfig) -> str | None:
+    assert config.policy is not None
+    path = config.policy.pretrained_path
+    if path is None:
+        return None
+    return path.name if path.is_absolute() else str(path)
+
+
+def _optimizer_told(config: TrainConfig, batch: Facts) -> str | None:
+    if config.optimizer is None:
+        return None
+    return f"{config.optimizer.type}, lr {config.optimizer.lr * batch.get('lr_factor', 1):g}"
+
+
+def _batch_told(batch: Facts) -> str | None:
+    if "effective" not in batch:
+        return None
+    parts = (batch["per_process"], batch["processes"], batch["accumulation"])
+    split = "{} per process x {} processes x {} accumulation".format(*parts)
+    most = "" if batch.get("is_even", True) else "at most "
+    return f"{batch['effective']} ({most}{split})"
+
+
+def _last(rows: Sequence[Facts], name: str) -> str | None:
+    found = [row for row in rows if name in row]
+    return f"{found[-1][name]:.6g} (step {found[-1]['step']})" if found else None
+
+
+def _count(value: int | None) -> str | None:
+    return None if value is None else f"{value:,}"
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}"
+
+
+def _usage(repo_id: str) -> str:
+    return f"""With manyhands, raw values in and raw actions out:
+
+```python
+import manyhands
+
+policy = manyhands.load_policy("{repo_id}")
+policy.reset()  # when an episode begins
+action = policy.select_action(observation)  # the features above, each with a leading sample axis
+```
+
+With LeRobot, in simulation or on a robot:
+
+```bash
+lerobot-eval --policy.path={repo_id} --env.type=... --eval.n_episodes=50
+lerobot-record --policy.path={repo_id} --robot.type=... --dataset.repo_id=...
+```
+
+To train it further on other data:
+
+```bash
+manyhands train --policy.path={repo_id} --dataset.repo_id=...
+```"""

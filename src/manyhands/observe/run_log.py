@@ -1,0 +1,192 @@
+"""The logs of a run, written by the main rank: console, log.txt, metrics.jsonl and run.json."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from manyhands.atomic import whole_file
+from manyhands.config.run_dir import removal_of
+from manyhands.errors import EnvironmentFault, Stopped
+from manyhands.observe.console import Display, Metrics
+from manyhands.observe.jsonl import GrowingFile, RowFile
+
+Facts = dict[str, Any]
+
+INCIDENTS = "nonfinite.jsonl"
+"""Steps with NaN or Inf, and their samples."""
+
+
+class Journal:
+    """Logs a run to the console and to files."""
+
+    def __init__(self, run_dir: Path, num_steps: int, step: int) -> None:
+        self._run_dir = run_dir
+        self._display = Display(num_steps, step)
+        self._log_file = GrowingFile(run_dir / "log.txt")
+        with self._opening():
+            run_dir.mkdir(parents=True, exist_ok=True)
+            self._metrics = RowFile(run_dir / "metrics.jsonl", step)
+            self._incidents = RowFile(run_dir / INCIDENTS, step)
+        self._facts: Facts = {}
+        self._has_warned = False
+        self._started = time.monotonic()
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Show progress, and record the ending of the run in any case."""
+        try:
+            with self._display:
+                yield
+        except BaseException as error:
+            is_stop = isinstance(error, Stopped)
+            # A missing folder must not hide the error that ended the run.
+            with suppress(EnvironmentFault):
+                self.conclude("stopped" if is_stop else f"failed: {type(error).__name__}")
+            raise
+
+    def introduce(self, facts: Facts, banner: list[str]) -> None:
+        """Write the facts of the run, and log its banner."""
+        self._facts = {"started_at": datetime.now(UTC).isoformat(), "ending": None, **facts}
+        with self._opening():
+            self._replace_facts()
+        self.tell(banner)
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """A disk that is full before the first step is a usage error."""
+        try:
+            yield
+        except OSError as error:
+            raise EnvironmentFault(
+                f"cannot write to --output_dir={self._run_dir}: {error.strerror}. Free disk space "
+                "or choose another folder"
+            ) from None
+
+    def note(self, facts: Facts) -> None:
+        """Add facts to run.json."""
+        self._facts |= facts
+        self._write_facts()
+
+    def say(self, text: str) -> None:
+        """Log a message to the console and to log.txt."""
+        self._display.say(text)
+        self._log(text)
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Log several messages."""
+        for line in lines:
+            self.say(line)
+
+    def advance(self, step: int) -> None:
+        """Show that a step is done."""
+        self._display.advance(step)
+
+    def record(self, step: int, metrics: Metrics) -> None:
+        """Log the metrics of the steps since the last row."""
+        self._metrics.append({"step": step, **metrics})
+        self._judge(self._metrics.fault)
+        self._log(self._display.measure(step, metrics))
+
+    def record_incident(self, step: int, facts: Facts) -> None:
+        """Record a step with NaN or Inf."""
+        self._incidents.append({"step": step, **facts})
+        self._judge(self._incidents.fault)
+
+    def return_to(self, step: int) -> None:
+        """Drop metrics after a step, whose steps run again; incidents stay."""
+        self._attempt(lambda: self._metrics.keep_until(step))
+        self._display.advance(step)
+
+    def lacks(self, step: int, name: str) -> bool:
+        """Whether the last row is of a step and lacks a metric."""
+        row = self._metrics.last()
+        return row.get("step") == step and name not in row
+
+    def amend(self, metrics: Metrics) -> None:
+        """Add metrics to the last row."""
+        if metrics:
+            self._attempt(lambda: self._metrics.amend(metrics))
+
+    def conclude(self, ending: str) -> None:
+        """Write the ending of the run to run.json."""
+        self._facts |= {"ending": ending, "wall_s": time.monotonic() - self._started}
+        self._write_facts()
+
+    def _log(self, line: str) -> None:
+        stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        self._log_file.append(f"{stamp}  {line}\n")
+        self._judge(self._log_file.fault)
+
+    def _judge(self, fault: OSError | None) -> None:
+        """Continue if the disk is full, but not if the folder is missing."""
+        if fault is None:
+            return
+        removal = removal_of(self._run_dir)
+        if removal is not None:
+            raise EnvironmentFault(removal)
+        if not self._has_warned:
+            self._has_warned = True
+            self._display.say(
+                f"WARNING: cannot write to {self._run_dir}: {fault.strerror}. Training continues; "
+                "log.txt and metrics.jsonl are completed once there is disk space"
+            )
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._judge(error)
+
+    def _write_facts(self) -> None:
+        self._attempt(self._replace_facts)
+
+    def _replace_facts(self) -> None:
+        with whole_file(self._run_dir / "run.json") as scratch:
+            scratch.write_text(json.dumps(self._facts, indent=2, default=str), encoding="utf-8")
+
+
+class SilentJournal:
+    """The no-op journal of all other ranks."""
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Do nothing."""
+        yield
+
+    def introduce(self, facts: Facts, banner: list[str]) -> None:
+        """Do nothing."""
+
+    def note(self, facts: Facts) -> None:
+        """Do nothing."""
+
+    def say(self, text: str) -> None:
+        """Do nothing."""
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Do nothing."""
+
+    def advance(self, step: int) -> None:
+        """Do nothing."""
+
+    def record(self, step: int, metrics: Metrics) -> None:
+        """Do nothing."""
+
+    def record_incident(self, step: int, facts: Facts) -> None:
+        """Do nothing."""
+
+    def return_to(self, step: int) -> None:
+        """Do nothing."""
+
+    def lacks(self, step: int, name: str) -> bool:
+        """Lack nothing."""
+        return False
+
+    def amend(self, metrics: Metrics) -> None:
+        """Do nothing."""
+
+    def conclude(self, ending: str) -> None:
+        """Do nothing."""

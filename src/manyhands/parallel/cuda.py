@@ -1,0 +1,70 @@
+"""CUDA warm-up: loads GPU libraries in a background thread."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+WAKING = "waking"
+"""Name of the warm-up thread."""
+NUM_TOKENS = 102
+"""As in ACT's action encoder: the attention kernel depends on the alignment of the mask."""
+
+
+@contextlib.contextmanager
+def waking(device: torch.device) -> Iterator[None]:
+    """Run the first kernels of a GPU, which take seconds, in a thread beside the block.
+
+    It draws from the GPU's generator, so seed that afterwards.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    thread = threading.Thread(target=_wake, args=(device,), name=WAKING)
+    thread.start()
+    yield
+    thread.join()
+
+
+def _wake(device: torch.device) -> None:
+    # The run itself reports a faulty device better.
+    with contextlib.suppress(RuntimeError):
+        first_kernels(device)
+
+
+def first_kernels(device: torch.device) -> None:
+    """Run a convolution, attention and a matmul, forward and backward."""
+    images, kernels = (
+        torch.ones(size, dtype=torch.bfloat16, device=device, requires_grad=True)
+        for size in ((8, 64, NUM_TOKENS, 8), (64, 64, 3, 3))
+    )
+    tokens = functional.conv2d(images, kernels, padding=1).permute(0, 2, 3, 1).contiguous()
+    heads = tokens.transpose(1, 2)
+    visible = torch.ones(8, 1, 1, NUM_TOKENS, dtype=torch.bool, device=device)
+    # The driver compiles attention kernels once per machine for each of these.
+    plain, masked = (
+        functional.scaled_dot_product_attention(heads, heads, heads, mask, dropout_p=0.1)
+        for mask in (None, visible)
+    )
+    torch.autograd.backward((plain @ masked.mT).sum())
+
+
+@contextmanager
+def aside(device: torch.device) -> Iterator[None]:
+    """Submit work to a side stream, ordered after earlier and before later work.
+
+    Tensors of a captured step must not start in the default stream, which cannot be captured.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    cuda: Any = torch.cuda
+    current, side = cuda.current_stream(device), cuda.Stream(device)
+    side.wait_stream(current)
+    with cuda.stream(side):
+        yield
+    current.wait_stream(side)

@@ -1,0 +1,113 @@
+"""Data parallelism in one process: each device computes a slice of the batch.
+
+Weights are on the first device. Every forward pass copies them to the others; autograd sums the
+gradients of the copies on the first device.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from manyhands.errors import ConfigError, EnvironmentFault
+from manyhands.parallel.accelerate_engine import part_of
+from manyhands.types import Batch, LossTerm, LossTerms
+
+Context = Callable[[], AbstractContextManager[None]]
+
+
+class Replicated(nn.Module):
+    """A network that computes the terms of its loss on several devices at once."""
+
+    def __init__(
+        self, network: nn.Module, devices: Sequence[torch.device], autocast: Context
+    ) -> None:
+        super().__init__()
+        refuse_batch_norm(network)
+        self.network = network
+        self._devices = devices
+        self._autocast = autocast
+        # Threads cannot use the same module; one without weights costs nothing.
+        self.skeletons = nn.ModuleList(deepcopy(network).to("meta") for _ in devices)
+
+    def forward(self, batch: Batch, draws: Mapping[str, Tensor]) -> LossTerms:
+        """The loss terms of all slices, summed on the first device."""
+        _part_seeds(self._devices)
+        num_parts = max(1, min(len(batch["action"]), len(self._devices)))
+        whole = {"batch": batch, "draws": dict(draws)}
+        parts = [part_of(whole, number, num_parts) for number in range(num_parts)]
+        run = partial(self._run, is_tracking=torch.is_grad_enabled())
+        with ThreadPoolExecutor(num_parts) as threads:
+            terms = list(threads.map(run, range(num_parts), parts))
+        return {name: self._sum([each[name] for each in terms]) for name in terms[0]}
+
+    def _run(self, number: int, part: Batch, is_tracking: bool) -> LossTerms:
+        device = self._devices[number]
+        # A new thread inherits neither device, nor autocast, nor grad mode.
+        with _current(device), torch.set_grad_enabled(is_tracking), self._autocast():
+            weights = _moved(_tensors_of(self.network), device)
+            inputs = _moved(part["batch"], device), _moved(part["draws"], device)
+            terms: LossTerms = functional_call(self.skeletons[number], weights, inputs)
+            return terms
+
+    def _sum(self, terms: list[LossTerm]) -> LossTerm:
+        totals = [term.total.to(self._devices[0]) for term in terms]
+        return LossTerm(torch.stack(totals).sum(), terms[0].weight)
+
+
+def devices_of(first: torch.device, num_devices: int) -> list[torch.device]:
+    """Consecutive GPUs; a CPU is repeated."""
+    if first.type != "cuda":
+        return [first] * num_devices
+    start = first.index or 0
+    num_gpus = torch.cuda.device_count()
+    if start + num_devices > num_gpus:
+        raise EnvironmentFault(
+            f"--parallelism.gpus_per_process={num_devices} starting at {first}, but the number of "
+            f"visible GPUs is {num_gpus}"
+        )
+    return [torch.device("cuda", start + number) for number in range(num_devices)]
+
+
+def refuse_batch_norm(network: nn.Module) -> None:
+    """Reject batch norm, because every device sees only a slice of the batch."""
+    counters = [name for name, _ in network.named_buffers() if name.endswith("num_batches_tracked")]
+    if counters:
+        raise ConfigError(
+            [
+                "--parallelism.gpus_per_process cannot train batch norm: each GPU would see its "
+                "own slice of the batch. Use one process per GPU, which synchronize statistics, or "
+                "norms without statistics such as --policy.use_group_norm=true"
+            ]
+        )
+
+
+def _tensors_of(network: nn.Module) -> dict[str, Tensor]:
+    return dict([*network.named_parameters(), *network.named_buffers()])
+
+
+def _moved(values: Batch, device: torch.device) -> Batch:
+    return {
+        name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+        for name, value in values.items()
+    }
+
+
+def _current(device: torch.device) -> AbstractContextManager[None]:
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def _part_seeds(devices: Sequence[torch.device]) -> None:
+    """Seed every device differently if all still have the same seed."""
+    common = torch.initial_seed()
+    for number, device in enumerate(devices):
+        if device.type != "cuda" or number == 0:
+            continue
+        generator = torch.cuda.default_generators[device.index]
+        if generator.initial_seed() == common:
+            generator.manual_seed(common + number)

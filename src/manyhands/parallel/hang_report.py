@@ -1,0 +1,111 @@
+"""Reports a hang: the phase and the stacks of every rank."""
+
+import faulthandler
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+from manyhands.errors import Diverged, UserError
+
+MAX_SHOWN_LINES = 40
+
+
+class Place(NamedTuple):
+    """The phase of a rank."""
+
+    num_phases: int
+    phase: str
+    since: float
+
+    def told(self) -> str:
+        """The place as text for the store."""
+        return f"{self.num_phases} {self.since} {self.phase}"
+
+
+def read_place(text: bytes) -> Place:
+    """A place from the store."""
+    num_phases, since, phase = text.decode().split(" ", 2)
+    return Place(int(num_phases), phase, float(since))
+
+
+def hang_told(
+    places: list[Place], silent: list[int], timeout_s: float, hang_dir: Path | None
+) -> str:
+    """The report: ranks without progress, and the phases of the others."""
+    first = min(place.num_phases for place in places)
+    late = silent or [rank for rank, place in enumerate(places) if place.num_phases == first]
+    if not silent and len(late) == len(places):
+        late = []
+    lines = [f"no progress for {timeout_s:g} s (--timeout_s): {_who(late, silent)}"]
+    now = time.time()
+    lines += [
+        f"  rank {rank}: in phase {place.phase!r} for {now - place.since:.0f} s"
+        f"{', does not respond (stopped or frozen)' if rank in silent else ''}"
+        for rank, place in enumerate(places)
+    ]
+    for rank in [each for each in late if each not in silent][:1]:
+        lines += _stack_of(hang_dir, rank)
+    where = f"; stacks of all responding ranks: {hang_dir}" if hang_dir else ""
+    return "\n".join([*lines, f"run terminated{where}"])
+
+
+def _who(late: list[int], silent: list[int]) -> str:
+    if not late:
+        return "all ranks are in the same phase"
+    ranks = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
+    return f"{ranks} {'did not respond' if silent else 'did not arrive'}"
+
+
+def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:
+    file = stack_file(hang_dir, rank) if hang_dir else None
+    if file is None or not file.exists():
+        return []
+    # The main thread, which trains, comes last.
+    _, _, stack = file.read_text(encoding="utf-8").rpartition("hread 0x")
+    return [f"  stack of rank {rank}, innermost call first:"] + [
+        f"  {line}" for line in stack.splitlines()[1:MAX_SHOWN_LINES]
+    ]
+
+
+def stack_file(hang_dir: Path, rank: int) -> Path:
+    """The file with the stacks of a rank."""
+    return hang_dir / f"rank-{rank:02d}.txt"
+
+
+def write_stacks(hang_dir: Path | None, rank: int) -> None:
+    """Write the stacks of all threads of this process to a file or the console."""
+    if hang_dir is None:
+        faulthandler.dump_traceback(sys.stderr, all_threads=True)
+        return
+    hang_dir.mkdir(parents=True, exist_ok=True)
+    with stack_file(hang_dir, rank).open("w", encoding="utf-8") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+
+
+def speak(told: str) -> None:
+    """Print why a run ends."""
+    for line in told.splitlines():
+        print(f"manyhands: {line}", file=sys.stderr)
+    sys.stderr.flush()
+
+
+def report(error: BaseException, rank: int) -> None:
+    """Report the error that ends this process, unless the main thread did."""
+    if isinstance(error, UserError | Diverged):
+        if not error.is_reported:
+            speak(f"rank {rank}: {error}")
+    # Python sets it before it prints a traceback.
+    elif getattr(sys, "last_value", None) is not error:
+        speak("".join(traceback.format_exception(error)))
+
+
+def leave_now(code: int) -> None:
+    """End this process whatever its threads do."""
+    try:
+        sys.stdout.flush()
+    finally:
+        # Also if the output is closed.
+        os._exit(code)

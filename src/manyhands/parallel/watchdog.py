@@ -1,0 +1,285 @@
+"""Watchdog: a thread of each rank checks that all ranks are alive and make progress.
+
+Every rank writes its phase to a store. A rank that died, or that stays in one phase for too long,
+ends the run: the first rank to notice reports it, and all exit. The main thread cannot do that
+while it waits in a collective.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store
+
+from manyhands.errors import RankLost, Stopped
+from manyhands.parallel.hang_report import (
+    Place,
+    hang_told,
+    leave_now,
+    read_place,
+    report,
+    speak,
+    write_stacks,
+)
+from manyhands.parallel.messages import Channel
+from manyhands.parallel.placement import is_gone, machine_identity
+from manyhands.stop import StopSignal
+
+PERIOD_S = 0.5
+GRACE_S = 4.0
+"""How long the main thread may take to exit once the run is over."""
+TEARDOWN_S = 3.0
+"""The same for the rank that ended the run: it reports why before the others exit."""
+REPORT_S = 5.0
+"""How long ranks may take to report their phase once one of them is late."""
+RETIRE_S = 2.0
+"""How long one check of the store may take."""
+WAIT_S = 0.05
+VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
+
+
+class Watch:
+    """The watchdog of one rank over all ranks."""
+
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        num_ranks: int,
+        timeout_s: float,
+        tells_losses: bool = True,
+    ) -> None:
+        self.rank = rank
+        self.hang_dir: Path | None = None
+        """Folder for stacks; None prints them before a run has a folder."""
+        self.stop = StopSignal()
+        """Stop requests of this rank; one before the first step stops all ranks."""
+        self._num_ranks = num_ranks
+        self._timeout_s = timeout_s
+        self._tells_losses = tells_losses
+        self._main_store = store
+        # Two threads must not block each other. Torch does not declare that stores have clones.
+        self._store: Store = cast(Any, store).clone()
+        self._place = Place(0, "start", time.time())
+        # The wall clock may be adjusted, which must not make a rank late.
+        self._began_s = time.monotonic()
+        self._is_patient = False
+        self._is_stopped = False
+        self._exit_code = RankLost.exit_code
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._over = threading.Event()
+        self._is_retired = False
+        self._looks_no_more = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
+        self._peers = self._introduce()
+
+    def begin(self, phase: str) -> None:
+        """Record progress of this rank: the start of a phase."""
+        self._place = Place(self._place.num_phases + 1, phase, time.time())
+        self._began_s = time.monotonic()
+
+    @contextmanager
+    def patiently(self, phase: str) -> Iterator[None]:
+        """A phase without timeout, in which ranks wait for one that works."""
+        self.begin(phase)
+        self._is_patient = True
+        try:
+            yield
+        finally:
+            self.begin(f"after {phase}")
+            self._is_patient = False
+
+    def wait_for(self, key: str) -> None:
+        """Wait without timeout until a rank has set a key."""
+        while not self._main_store.check([key]):
+            if self._over.wait(WAIT_S):
+                raise RankLost
+
+    def say(self, key: str) -> None:
+        """Set a key that other ranks wait for."""
+        self._main_store.set(key, "1")
+
+    def channel(self, name: str) -> Channel:
+        """A channel for background threads of ranks."""
+        # A store serves one thread at a time.
+        store = cast(Any, self._main_store).clone()
+        return Channel(PrefixStore(name, store), self._over)
+
+    def start(self) -> None:
+        """Start the watchdog."""
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Stop the watchdog; the main rank keeps the store until all others have left."""
+        with self.patiently("end"):
+            for rank in range(1, self._num_ranks if self.rank == 0 else 0):
+                self.wait_for(f"left/{rank}")
+        self._ended.set()
+        self._thread.join()
+        self._main_store.set(f"left/{self.rank}", "1")
+
+    def retire(self) -> None:
+        """Stop checking, and only ensure that this process ends.
+
+        A thread that uses a store while Python shuts down aborts the process.
+        """
+        if self._is_stopped:
+            self._exit_code = Stopped.exit_code
+        self._is_retired = True
+        self._looks_no_more.wait(RETIRE_S)
+
+    def leave_stopped(self) -> None:
+        """Leave because of a stop request; notify the others, which leave too."""
+        self._is_stopped = True
+        # The store is gone if the main rank died.
+        with suppress(dist.DistError):
+            self._main_store.set(STOPPED, "1")
+            self.leave()
+
+    def is_stopped(self) -> bool:
+        """Whether ranks leave because of a stop request before the first step."""
+        with suppress(dist.DistError):
+            self._is_stopped = self._is_stopped or self._main_store.check([STOPPED])
+        return self._is_stopped
+
+    def claim(self, error: BaseException) -> bool:
+        """End the run; returns whether this rank is the first to do so, and reports for all."""
+        self._exit_code = getattr(error, "exit_code", 1)
+        told = f"rank {self.rank} failed: {type(error).__name__}: {error}"
+        is_first = self._claim(told, self._main_store)
+        if is_first:
+            self._error = error
+        return is_first
+
+    def leave_lost(self, told: str) -> None:
+        """Leave a run after a failed collective: the first to notice reports the lost rank.
+
+        If all ranks seem alive, it reports the error of the transport.
+        """
+        try:
+            self._main_store.set(f"left/{self.rank}", "1")
+            lost = self._lost_peer(self._main_store)
+        except dist.DistError:
+            lost = f"rank 0 was lost, which rank {self.rank} can no longer reach"
+        if lost is None and self._over.wait(GRACE_S):
+            return
+        self._tell(lost or f"a rank was lost: {told}", self._main_store)
+
+    def _tell(self, told: str, store: Store) -> None:
+        if self._claim(told, store) and self._tells_losses:
+            speak(told)
+
+    def _claim(self, told: str, store: Store) -> bool:
+        own = f"{self.rank} {threading.get_ident()} {told}"
+        # The store is gone if the main rank died; then any rank may report.
+        with suppress(dist.DistError):
+            return bool(store.compare_set(VERDICT, "", own).decode() == own)
+        return True
+
+    def _introduce(self) -> dict[int, psutil.Process]:
+        """Register this process; returns the processes of the other ranks of this machine."""
+        here = machine_identity()
+        # Before the peer entry: ranks that see it also read the place.
+        self._store.set(f"place/{self.rank}", self._place.told())
+        self._store.set(f"peer/{self.rank}", f"{os.getpid()} {here}")
+        keys = [f"peer/{rank}" for rank in range(self._num_ranks)]
+        peers = {}
+        for rank, told in enumerate(self._store.multi_get(keys)):
+            pid, where = told.decode().split(" ", 1)
+            if where == here and rank != self.rank and psutil.pid_exists(int(pid)):
+                peers[rank] = psutil.Process(int(pid))
+        return peers
+
+    def _watch(self) -> None:
+        shown = None
+        while not self._ended.wait(PERIOD_S) and not self._is_retired:
+            try:
+                if shown != self._place:
+                    shown = self._place
+                    self._store.set(f"place/{self.rank}", shown.told())
+                self._look()
+            except dist.DistError:
+                self._end(f"rank 0 was lost, which rank {self.rank} can no longer reach")
+        self._looks_no_more.set()
+        if self._is_retired:
+            self._leave_soon(GRACE_S if self._error is None else TEARDOWN_S)
+
+    def _look(self) -> None:
+        if self._look_for_a_stop():
+            return
+        if self._store.check([VERDICT]):
+            self._leave_soon()
+        lost = self._lost_peer(self._store)
+        if lost is not None:
+            self._end(lost)
+        if self._is_late() or self._store.check([LATE]):
+            self._report()
+
+    def _look_for_a_stop(self) -> bool:
+        """Whether any rank leaves before the first step because of a stop request."""
+        if self.stop.is_obeyed and not self._is_stopped:
+            self._store.set(STOPPED, "1")
+        self._is_stopped = self._is_stopped or self._store.check([STOPPED])
+        if self._is_stopped:
+            self.stop.request()
+        return self._is_stopped
+
+    def _lost_peer(self, store: Store) -> str | None:
+        for rank, process in self._peers.items():
+            if is_gone(process) and not store.check([f"left/{rank}"]):
+                return f"rank {rank} was lost: its process {process.pid} is gone"
+        return None
+
+    def _is_late(self) -> bool:
+        return not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
+
+    def _end(self, told: str) -> None:
+        # The rank may have left regularly between the two checks.
+        if self._ended.is_set() or self._is_stopped:
+            return
+        self._tell(told, self._store)
+        self._leave_soon()
+
+    def _leave_soon(self, grace_s: float = GRACE_S) -> None:
+        """Let the main thread exit, or exit without it if it hangs."""
+        self._over.set()
+        if self._ended.wait(grace_s):
+            return
+        if self._error is not None:
+            report(self._error, self.rank)
+        leave_now(self._exit_code)
+
+    def _report(self) -> None:
+        """Report the phase of every rank, and exit."""
+        self._store.set(LATE, "1")
+        # A full disk must not keep this thread from ending the process.
+        with suppress(OSError):
+            write_stacks(self.hang_dir, self.rank)
+        self._store.set(f"late/{self.rank}", self._place.told())
+        deadline = time.monotonic() + REPORT_S
+        answers = [f"late/{rank}" for rank in range(self._num_ranks)]
+        while not self._store.check(answers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        told = self._places_told()
+        if self._claim(told, self._store):
+            speak(told)
+        # Others may still write; the launcher ends all ranks once one has exited.
+        time.sleep(1.0)
+        leave_now(1)
+
+    def _places_told(self) -> str:
+        silent = [
+            rank for rank in range(self._num_ranks) if not self._store.check([f"late/{rank}"])
+        ]
+        places = [
+            read_place(self._store.get(f"place/{rank}" if rank in silent else f"late/{rank}"))
+            for rank in range(self._num_ranks)
+        ]
+        return hang_told(places, silent, self._timeout_s, self.hang_dir)

@@ -1,0 +1,139 @@
+"""Computing as on a GPU, of tensors that lie on none: in its precision and by its fused kernels.
+
+What an update keeps in memory depends on both. Which operations a GPU computes in full precision
+under autocast is torch's list for CUDA; of a CPU's list only the lower precision is the same.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+# fmt: off
+IN_FULL = frozenset({
+    "acos", "asin", "cdist", "cosh", "cosine_similarity", "cross_entropy", "cumprod", "cumsum",
+    "dist", "erfinv", "exp", "expm1", "group_norm", "kl_div", "l1_loss", "layer_norm", "log",
+    "log10", "log1p", "log2", "log_softmax", "mse_loss", "nll_loss", "norm", "normalize", "pdist",
+    "pow", "prod", "reciprocal", "renorm", "rsqrt", "sinh", "smooth_l1_loss", "softmax",
+    "softmin", "softplus", "sum", "tan", "__pow__", "__rdiv__", "__rpow__", "__rtruediv__",
+    "binary_cross_entropy_with_logits",
+})
+# fmt: on
+"""What CUDA's autocast computes in full precision."""
+LOW = torch.bfloat16
+
+
+class AsOnGpu(TorchFunctionMode):
+    """Lets tensors compute as on a GPU, in low precision where it is asked for."""
+
+    def __init__(self, in_low_precision: bool) -> None:
+        super().__init__()
+        self._in_low_precision = in_low_precision
+
+    def autocast(self) -> torch.autocast:
+        """What the forward pass of a network runs in."""
+        return torch.autocast("cpu", LOW, enabled=self._in_low_precision)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        given: dict[str, Any] = dict(kwargs or {})
+        if func is F.scaled_dot_product_attention:
+            return fused_attention(*args, **given)
+        if getattr(func, "__self__", None) is torch.Tensor.is_cuda:
+            return True
+        is_rounding = torch.is_autocast_enabled("cpu")
+        if not (is_rounding and getattr(func, "__name__", "") in IN_FULL):
+            return func(*args, **given)
+        with torch.autocast("cpu", enabled=False):
+            return func(*map(_in_full, args), **{key: _in_full(given[key]) for key in given})
+
+
+def fused_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, attn_mask: Tensor | None = None, **_: Any
+) -> Tensor:
+    """Attention by a kernel that keeps no table of who looks at whom."""
+    parts: Sequence[Tensor] = (queries, keys, values)
+    if torch.is_autocast_enabled("cpu"):
+        parts = [part.to(LOW) for part in parts]
+    mask = None if attn_mask is None else attn_mask.to(parts[0].dtype)
+    output: Tensor = _Attention.apply(*parts, mask)
+    return output
+
+
+class _Attention(torch.autograd.Function):
+    """The memory of fused attention, without its arithmetic."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        samples, heads, length, _ = queries.shape
+        # Heads side by side, as all these kernels leave them.
+        output = queries.new_empty(samples, length, heads, values.shape[-1]).transpose(1, 2)
+        sums = queries.new_empty(samples, heads, length, dtype=torch.float32)
+        kept = [each for each in (queries, keys, values, output, sums, mask) if each is not None]
+        ctx.save_for_backward(*kept)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
+        queries, keys, values, *_others = ctx.saved_tensors
+        return (*(torch.empty_like(each) for each in (queries, keys, values)), None)
+
+
+def _in_full(value: Any) -> Any:
+    is_low = isinstance(value, Tensor) and value.dtype == LOW
+    return value.float() if is_low else value
+
+
+BLOCK = 512
+"""Bytes that a GPU's memory is handed out in."""
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts the memory of every tensor that is made, for as long as it is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.most = 0
+        """The most there ever was at a time since this was last forgotten."""
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        self.count(each for each in tree_leaves(made) if isinstance(each, Tensor))
+        return made
+
+    def count(self, tensors: Iterable[Tensor]) -> None:
+        """Count tensors that are there already, too; one that is known is not counted again."""
+        for tensor in tensors:
+            memory = tensor.untyped_storage()
+            if memory in self._known:
+                continue
+            self._known.add(memory)
+            size = in_blocks(memory.nbytes())
+            weakref.finalize(memory, self._release, size).atexit = False
+            self.now += size
+            self.most = max(self.most, self.now)
+
+    def forget_most(self) -> None:
+        """Look for the most from here on."""
+        self.most = self.now
+
+    def _release(self, size: int) -> None:
+        self.now -= size
+
+
+def in_blocks(size: int) -> int:
+    """What a tensor of some bytes takes of a GPU's memory."""
+    return -(-size // BLOCK) * BLOCK

@@ -1,0 +1,111 @@
+"""Measures of the steps since the last row, over all ranks: global means, worst timings.
+
+A stop request ends a lap early. Its sums go into the checkpoint, so that the resumed run logs the
+same rows as an uninterrupted run.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from manyhands.observe.clock import Clock
+from manyhands.observe.jsonl import UNFINISHED
+from manyhands.parallel.world import World
+from manyhands.training.periods import Due
+from manyhands.training.step.train_step import Measures
+
+
+class Meter:
+    """Sums step results on the device and reads them once per lap."""
+
+    def __init__(
+        self, world: World, clock: Clock, samples_per_step: int, due: Due, step: int = 0
+    ) -> None:
+        self._world = world
+        self._clock = clock
+        self._samples_per_step = samples_per_step
+        self._due = due
+        self._step = step
+        self._num_steps = 0
+        self._num_timed = 0
+        """Steps of the lap in this process; those before a resume took no time here."""
+        self.unfinished: dict[str, Any] | None = None
+        """The last lap, if it ended early: the argument of `resume`."""
+        self._names: list[str] = []
+        self._sums = torch.zeros((), dtype=torch.float64)
+        self._num_sound = torch.zeros((), dtype=torch.float64)
+        self._lr = 0.0
+
+    def note(self, result: Measures, lr: float) -> None:
+        """Add the result of a step to the lap; a non-finite one counts for its time only."""
+        values = torch.stack([*result.terms.values(), result.grad_norm]).double()
+        # An overflow that a loss scaler handles leaves no gradient.
+        values = values.where(~result.is_bad & values.isfinite(), 0)
+        is_first = self._num_steps == 0
+        self._sums = values if is_first else self._sums + values
+        is_sound = (~result.is_bad).double()
+        self._num_sound = is_sound if is_first else self._num_sound + is_sound
+        self._names = [*result.terms, "grad_norm"]
+        self._lr = lr
+        self._num_steps += 1
+        self._num_timed += 1
+        self._step += 1
+
+    def lap(self) -> dict[str, float]:
+        """Collective. Means over the finite steps of the lap, NaN without any, and their speed.
+
+        Starts the next lap.
+        """
+        measures = self._means() | {"lr": self._lr} | self._speed(self._num_timed)
+        self.unfinished = None if self._is_due() else self._state()
+        self._num_steps = self._num_timed = 0
+        return measures if self.unfinished is None else measures | {UNFINISHED: True}
+
+    def restart(self, step: int) -> None:
+        """Discard the lap so far, and count from a step."""
+        self._num_steps = self._num_timed = 0
+        self._step = step
+        self._clock.lap()
+
+    def resume(self, unfinished: Mapping[str, Any]) -> None:
+        """Continue a lap that ended early, on any number of ranks."""
+        sums = torch.tensor(unfinished["sums"], dtype=torch.float64, device=self._world.device)
+        if len(sums) == self._world.size:
+            self._sums = sums[self._world.rank]
+        else:
+            # Loss terms are sums over ranks; the gradient norm is already global.
+            self._sums = sums.sum(0) if self._world.is_main else torch.zeros_like(sums[0])
+            self._sums[-1] = sums[0, -1]
+        self._num_sound = torch.full_like(self._sums[0], unfinished["num_sound"])
+        self._num_steps = unfinished["num_steps"]
+
+    def _is_due(self) -> bool:
+        due, step = self._due, self._step
+        return due.log(step) or due.save(step) or due.validate(step)
+
+    def _state(self) -> dict[str, Any]:
+        """Collective."""
+        return {
+            "num_steps": self._num_steps,
+            "num_sound": self._num_sound.item(),
+            "sums": self._world.gather(self._sums.tolist()),
+        }
+
+    def _means(self) -> dict[str, float]:
+        # The gradient norm is already global.
+        means = self._sums / self._num_sound
+        values = torch.cat([self._world.sum(means[:-1]), means[-1:]]).tolist()
+        return dict(zip(self._names, values, strict=True))
+
+    def _speed(self, num_steps: int) -> dict[str, float]:
+        laps = self._world.gather(self._clock.lap())
+        worst = {phase: max(lap.get(phase, 0.0) for lap in laps) for phase in laps[0]}
+        # Validation time does not count as step time.
+        wall = worst.pop("wall") - worst.pop("validate", 0.0)
+        return {
+            "samples_per_s": num_steps * self._samples_per_step / wall,
+            "data_wait_share": worst.get("data", 0.0) / wall,
+            "step_s": wall / num_steps,
+            **{f"{phase}_s": seconds / num_steps for phase, seconds in worst.items()},
+        }

@@ -1,0 +1,271 @@
+"""The data of a run: datasets with the policy's windows, sample order and statistics."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from manyhands.config.policies.base import PolicyConfig, visual_features
+from manyhands.config.policies.features import FeatureType
+from manyhands.config.train import TrainConfig
+from manyhands.data.cache.frame_cache import CacheWish, FrameCaches, plan_frame_caches, wish_from
+from manyhands.data.cache.locations import available_ram
+from manyhands.data.cache.store import KeptStores
+from manyhands.data.cache.token_cache import TokenCaches
+from manyhands.data.dataset import Dataset, open_dataset
+from manyhands.data.loading.stream import RAM_SHARE, Loading
+from manyhands.data.mixture import Mixture
+from manyhands.data.order import MixedOrder, SampleOrder
+from manyhands.data.read_options import Reading
+from manyhands.data.statistics import aggregate_stats, complete_stats
+from manyhands.errors import DatasetError
+from manyhands.lerobot_format import names
+from manyhands.observe.console import progress_bar
+from manyhands.rng import derive_seed
+from manyhands.training.setup.checks import Checked, check_budget, checked, left_out, notes_of
+from manyhands.training.setup.dataset_selection import Part, find_parts
+from manyhands.training.setup.features import unread_cameras, with_features
+from manyhands.types import Stats
+from manyhands.units import parse_bytes
+
+DEFAULT_RAM_SHARE = 0.5
+"""Default fraction of the available memory that data may use."""
+
+
+def loading_of(
+    config: TrainConfig, num_ranks_per_node: int = 1, pin_memory: bool = False
+) -> Loading:
+    """Prefetch settings of one rank, for training or for the held-out loss."""
+    # Loader processes of training keep their batches while those of the held-out loss run.
+    num_streams = 2 if config.eval_steps > 0 else 1
+    return Loading(
+        num_workers=config.num_workers,
+        prefetch_factor=config.prefetch_factor,
+        multiprocessing_context=config.dataloader_multiprocessing_context,
+        pin_memory=pin_memory,
+        num_ranks_per_node=num_ranks_per_node,
+        max_ram_bytes=max_ram_of(config) // (num_ranks_per_node * num_streams),
+    )
+
+
+def max_ram_of(config: TrainConfig) -> int:
+    """Bytes of this machine's memory that data may use."""
+    if config.max_ram is not None:
+        return parse_bytes(config.max_ram)
+    return int(available_ram() * DEFAULT_RAM_SHARE)
+
+
+T = TypeVar("T")
+
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+
+
+class Once(Protocol):
+    """Runs work in one process and broadcasts the result."""
+
+    def __call__(self, work: Callable[[], T]) -> T: ...
+
+
+def alone(work: Callable[[], T]) -> T:
+    """Run work in a single process."""
+    return work()
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The source of samples, and their order."""
+
+    source: Dataset | Mixture
+    order: SampleOrder | MixedOrder
+    held_out: Dataset | Mixture | None
+    stats: Stats
+    caches: FrameCaches
+    left_out: list[str]
+    """Faults whose samples are excluded."""
+    notes: list[str]
+    """Notes to log."""
+    tokens: TokenCaches | None = None
+    """Caches that replace images; None if images are read."""
+
+    @property
+    def kept(self) -> KeptStores:
+        """The camera caches of this machine."""
+        return self.caches if self.tokens is None else self.tokens
+
+
+def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, TrainConfig]:
+    """Open the data of a run; return it with the config completed by the policy's features."""
+    assert config.policy is not None
+    parts = find_parts(config.dataset)
+    check_rename_map(config.rename_map, parts)
+    reading = reading_of(config)
+    features = reading.delivered_features(parts[0].meta.info.features)
+    policy = with_features(config.policy, features)
+    readings = [part_reading(part, policy, reading) for part in parts]
+    found = once(
+        lambda: [
+            checked(part, own, config.dataset) for part, own in zip(parts, readings, strict=True)
+        ]
+    )
+    opened, caches = open_parts([each.part for each in found], readings, policy, wish_of(config))
+    orders = orders_of(found, opened, policy, config.seed)
+    check_budget(found, orders, config.dataset)
+    held_out = [each.held_out for each in opened if each.held_out is not None]
+    data = TrainingData(
+        source=joined([each.training for each in opened], policy),
+        order=mixed(orders, opened, config.seed),
+        held_out=joined(held_out, policy) if held_out else None,
+        stats=once(lambda: stats_of(opened)),
+        caches=caches,
+        left_out=left_out(found),
+        notes=[
+            *notes_of(found, orders),
+            *cache_notes(policy, caches),
+            *unread_cameras(policy, features),
+        ],
+    )
+    return data, replace(config, policy=policy)
+
+
+@dataclass(frozen=True)
+class OpenedPart:
+    """One opened dataset of a run."""
+
+    part: Part
+    training: Dataset
+    held_out: Dataset | None
+
+
+def open_parts(
+    parts: Sequence[Part], readings: Sequence[Reading], policy: PolicyConfig, wish: CacheWish
+) -> tuple[list[OpenedPart], FrameCaches]:
+    """Open all datasets with the windows of a policy and their frame caches."""
+    sources = [(part.source, own) for part, own in zip(parts, readings, strict=True)]
+    caches = plan_frame_caches(sources, wish)
+    windows = windows_of(policy)
+    opened = []
+    for part, own, cache in zip(parts, readings, caches.caches, strict=True):
+        kept = replace(own, cache=cache)
+        training, held_out = (
+            open_dataset(None, part.root, episodes.tolist(), windows, kept)
+            if episodes.size
+            else None
+            for episodes in (part.training, part.held_out)
+        )
+        assert training is not None
+        opened.append(OpenedPart(part, training, held_out))
+    return opened, caches
+
+
+def cache_notes(policy: PolicyConfig, caches: FrameCaches) -> list[str]:
+    """Where frames are cached and why, for policies with cameras."""
+    return [f"Frame cache: {caches.reason}"] if visual_features(policy) else []
+
+
+def reading_of(config: TrainConfig) -> Reading:
+    """How the datasets of a run are read."""
+    return Reading(
+        rename_map=config.rename_map,
+        image_size=config.dataset.image_size,
+        depth_unit=config.dataset.depth_output_unit,
+        home=config.cache.folder,
+    )
+
+
+def check_rename_map(rename_map: Mapping[str, str], parts: Sequence[Part]) -> None:
+    """Reject names that no dataset has."""
+    known = dict.fromkeys(key for part in parts for key in part.meta.info.features)
+    unknown = [key for key in rename_map if key not in known]
+    if unknown:
+        raise DatasetError(
+            f"--rename_map names features that no dataset has: {', '.join(unknown)}. Features: "
+            f"{', '.join(known)}"
+        )
+
+
+def part_reading(part: Part, policy: PolicyConfig, reading: Reading) -> Reading:
+    """How one dataset is read for a policy: skips observations it does not use."""
+    wanted, features = policy.input_features | policy.output_features, part.meta.info.features
+    unread = [
+        key
+        for key, feature in features.items()
+        if reading.delivered(key) not in wanted
+        and (feature.is_camera or key.startswith(names.OBSERVATION))
+    ]
+    known = {key: name for key, name in reading.rename_map.items() if key in features}
+    return replace(reading, skip=unread, rename_map=known)
+
+
+def wish_of(config: TrainConfig) -> CacheWish:
+    """Cache settings of a run; prefetched batches need memory too."""
+    return wish_from(config.cache, int(max_ram_of(config) * (1 - RAM_SHARE)))
+
+
+def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
+    """Frame offsets of the policy's windows, by key."""
+    windows = dict.fromkeys(policy.output_features, policy.action_offsets)
+    if policy.observation_offsets is not None:
+        windows |= dict.fromkeys(policy.recorded_features, policy.observation_offsets)
+    return windows
+
+
+def joined(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixture:
+    """A single dataset, or a mixture of several."""
+    if len(datasets) == 1:
+        return datasets[0]
+    return Mixture(datasets, [*policy.recorded_features, *policy.output_features])
+
+
+def parts_of(source: Dataset | Mixture) -> list[Dataset]:
+    """The datasets of a source."""
+    return source.parts if isinstance(source, Mixture) else [source]
+
+
+def orders_of(
+    found: Sequence[Checked], opened: Sequence[OpenedPart], policy: PolicyConfig, seed: int
+) -> list[SampleOrder]:
+    """The sample order of each dataset, without bad samples."""
+    seeds = (
+        [seed] if len(opened) == 1 else [derive_seed(seed, "part", n) for n in range(len(opened))]
+    )
+    return [
+        SampleOrder(
+            each.training.episode_bounds,
+            own_seed,
+            policy.num_dropped_frames,
+            check.bad_rows(each.training),
+        )
+        for check, each, own_seed in zip(found, opened, seeds, strict=True)
+    ]
+
+
+def mixed(
+    orders: Sequence[SampleOrder], opened: Sequence[OpenedPart], seed: int
+) -> SampleOrder | MixedOrder:
+    """The order of all samples; several datasets are mixed by weight."""
+    if len(orders) == 1:
+        return orders[0]
+    first_rows = np.cumsum([0, *(len(each.training) for each in opened)])
+    return MixedOrder(orders, [each.part.weight for each in opened], first_rows, seed)
+
+
+def stats_of(opened: Sequence[OpenedPart]) -> Stats:
+    """Statistics of all datasets together, without held-out episodes."""
+    with progress_bar("computing statistics") as on_progress:
+        each = [complete_stats(one.training, not one.part.is_whole, on_progress) for one in opened]
+    return each[0] if len(each) == 1 else aggregate_stats(each)
+
+
+def scaling_stats(config: TrainConfig, stats: Stats) -> Stats:
+    """Statistics for normalization; ImageNet's mean and std for cameras if configured."""
+    assert config.policy is not None
+    if not config.dataset.use_imagenet_stats:
+        return stats
+    imagenet = {name: np.reshape(values, (3, 1, 1)) for name, values in IMAGENET.items()}
+    cameras = {
+        name: stats.get(name, {}) | imagenet
+        for name, feature in config.policy.recorded_features.items()
+        if feature.type is FeatureType.VISUAL and feature.shape[0] == 3
+    }
+    return stats | cameras

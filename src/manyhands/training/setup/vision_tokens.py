@@ -1,0 +1,191 @@
+"""Cached vision tokens: a frozen image encoder runs once, training reads its tokens."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from manyhands.config.sections.cache import FLAG
+from manyhands.config.train import TrainConfig
+from manyhands.data.cache.store import FrameStore
+from manyhands.data.cache.token_cache import TokenCache, TokenForm, TokenPlan, plan_token_caches
+from manyhands.data.dataset import Dataset
+from manyhands.data.loading.stream import SampleStream, Share
+from manyhands.data.mixture import Mixture
+from manyhands.data.read_options import Reading
+from manyhands.errors import EnvironmentFault
+from manyhands.observe.console import OnProgress, progress_bar
+from manyhands.parallel.world import World
+from manyhands.policies.frozen_encoder import FrozenEncoder
+from manyhands.policies.policy import Policy
+from manyhands.training.setup.data import TrainingData, cache_notes, loading_of, parts_of, wish_of
+from manyhands.training.validation import held_out_rows
+from manyhands.types import VISION_TOKENS
+
+NUM_ENCODED = 32
+"""Frames encoded at a time."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Frames of a dataset whose tokens are needed."""
+
+    dataset: Dataset
+    rows: np.ndarray
+
+
+def with_vision_tokens(
+    data: TrainingData, policy: Policy, config: TrainConfig, world: World
+) -> TrainingData:
+    """Collective. The data with tokens instead of images, if enabled and if they fit."""
+    if not config.cache.vision_tokens:
+        return data
+    encoder = FrozenEncoder(policy)
+    plan = planned(data, encoder, config, world)
+    # All processes read the same way, even if one machine has less disk space.
+    refused = [each.reason for each in world.gather(plan) if each.where == "off"]
+    if refused:
+        return replace(data, notes=[*data.notes, f"WARNING: {refused[0]}"])
+    caches = plan.opened()
+    wanted = [*zip(wanted_frames(data, config), caches.caches, strict=True)]
+    filling = Filling(encoder, config, world, data)
+    world.each(lambda: filling.fill(wanted))
+    world.once_per_machine(caches.make_durable)
+    read = [with_tokens(own.dataset, cache) for own, cache in wanted]
+    num_trained = len(parts_of(data.source))
+    obsolete = cache_notes(policy.config, data.caches)
+    return replace(
+        data,
+        source=joined_again(data.source, read[:num_trained]),
+        held_out=data.held_out and joined_again(data.held_out, read[num_trained:]),
+        tokens=caches,
+        notes=[
+            *(note for note in data.notes if note not in obsolete),
+            f"Frame cache: {plan.reason}",
+        ],
+    )
+
+
+def planned(
+    data: TrainingData, encoder: FrozenEncoder, config: TrainConfig, world: World
+) -> TokenPlan:
+    """Collective. Plan where to cache tokens, by their identity and the available space."""
+    identities = world.once(lambda: encoder.identity(world.precision))
+    forms = {}
+    for camera, shape in encoder.cameras.items():
+        with world.accelerator.autocast():
+            example = encoder.stored_tokens(camera, torch.zeros(1, *shape, dtype=torch.uint8))
+        forms[camera] = TokenForm(identities[camera], example.shape[1:], example.dtype)
+    datasets = [own.dataset for own in wanted_frames(data, config)]
+    sources = [(each.source, each.reading) for each in datasets]
+    return plan_token_caches(sources, forms, wish_of(config))
+
+
+def wanted_frames(data: TrainingData, config: TrainConfig) -> list[Wanted]:
+    """The frames to encode by dataset: training frames, then held-out frames."""
+    wanted = by_dataset(data.source, data.order.rows())
+    if data.held_out is not None:
+        rows = held_out_rows(data.held_out, config.max_eval_samples)
+        wanted += by_dataset(data.held_out, rows)
+    return wanted
+
+
+def by_dataset(source: Dataset | Mixture, rows: np.ndarray) -> list[Wanted]:
+    """Split global rows into the rows of each dataset."""
+    if isinstance(source, Dataset):
+        return [Wanted(source, rows)]
+    bounds = zip(source.parts, source.first_rows[:-1], source.first_rows[1:], strict=True)
+    return [
+        Wanted(part, rows[(rows >= first) & (rows < end)] - first) for part, first, end in bounds
+    ]
+
+
+def with_tokens(dataset: Dataset, cache: TokenCache) -> Dataset:
+    """The same samples, with camera tokens under separate keys."""
+    reading = dataset.reading
+    names = {reading.delivered(key): key for key in cache.of_camera}
+    renamed = {key: name + VISION_TOKENS for name, key in names.items()}
+    offsets = {
+        name + VISION_TOKENS if name in names else name: each
+        for name, each in dataset.windows.items()
+    }
+    reading = replace(reading, cache=cache, rename_map={**reading.rename_map, **renamed})
+    return Dataset(dataset.source, reading, offsets)
+
+
+def joined_again(source: Dataset | Mixture, parts: Sequence[Dataset]) -> Dataset | Mixture:
+    """Join datasets the way the source joined them."""
+    return Mixture(parts, ()) if isinstance(source, Mixture) else parts[0]
+
+
+class Filling:
+    """Computes the tokens that are not cached yet; the ranks of a machine split the work."""
+
+    def __init__(
+        self, encoder: FrozenEncoder, config: TrainConfig, world: World, data: TrainingData
+    ) -> None:
+        self._encoder = encoder
+        self._world = world
+        self._order = data.order
+        self._loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
+
+    def fill(self, wanted: Sequence[tuple[Wanted, TokenCache]]) -> None:
+        """Compute this rank's slice of all missing tokens."""
+        missing = [(self._missing(own, cache), cache) for own, cache in wanted]
+        total, done = sum(len(own.rows) for own, _ in missing), 0
+        with self._progress() as on_progress:
+            for own, cache in missing:
+                for number in self._filled(own, cache):
+                    done += number
+                    on_progress(done, total)
+
+    def _progress(self) -> AbstractContextManager[OnProgress]:
+        return progress_bar("encoding frames") if self._world.is_main else nullcontext(_in_silence)
+
+    def _missing(self, own: Wanted, cache: TokenCache) -> Wanted:
+        rows = np.array_split(own.rows, self._world.num_local_ranks)[self._world.local_rank]
+        frames = own.dataset.source.selection.frames(rows)
+        is_kept = [store.are_present(frames) for store in cache.of_camera.values()]
+        return Wanted(own.dataset, rows[~np.all(is_kept, axis=0)])
+
+    def _filled(self, own: Wanted, cache: TokenCache) -> Iterator[int]:
+        """Cache tokens batch by batch; yields the number of frames of each."""
+        frames = own.dataset.source.selection.frames(own.rows)
+        source = Dataset(own.dataset.source, only_cameras(own.dataset), {})
+        share = Share(self._world.rank, self._world.size, NUM_ENCODED * self._world.size)
+        stream = SampleStream(source, self._order, share, self._loading, self._world.device)
+        first = 0
+        for batch in stream.batches_over(own.rows, NUM_ENCODED) if len(own.rows) else ():
+            shown = frames[first : first + NUM_ENCODED]
+            for key, store in cache.of_camera.items():
+                camera = own.dataset.reading.delivered(key)
+                with self._world.accelerator.autocast():
+                    tokens = self._encoder.stored_tokens(camera, batch[camera])
+                keep(tokens, shown, store)
+            first += len(shown)
+            yield len(shown)
+
+
+def keep(tokens: np.ndarray, frames: np.ndarray, store: FrameStore) -> None:
+    """Cache the tokens of frames; existing ones stay."""
+    try:
+        for frame, own in zip(frames.tolist(), tokens, strict=True):
+            store.write(frame, store.encode(own))
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot write vision tokens to {store.folder}: {error.strerror}. Free disk space, set "
+            f"another --cache.folder, or remove {FLAG}"
+        ) from None
+
+
+def only_cameras(dataset: Dataset) -> Reading:
+    """Read only the images of a dataset, each once."""
+    features, reading = dataset.info.features, dataset.reading
+    others = [key for key, feature in features.items() if not feature.is_camera]
+    return replace(reading, cache=None, skip={*reading.skip, *others})
+
+
+def _in_silence(done: int, total: int) -> None:
+    """Ignore progress."""

@@ -1,0 +1,207 @@
+"""Runs training in all its processes: those of a launcher, or our own workers."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from manyhands import garbage
+from manyhands.config.files import to_yaml
+from manyhands.config.launcher import Launcher
+from manyhands.config.resolve import completed
+from manyhands.config.train import LaunchConfig, TrainConfig
+from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
+from manyhands.errors import EnvironmentFault, Stopped
+from manyhands.launch.accelerate import accelerate_command
+from manyhands.launch.environment import (
+    RESTARTS,
+    can_be_several,
+    current_launcher,
+    gpus_that_compute,
+    num_set_visible,
+    port_set_by_hand,
+    visible_gpus,
+)
+from manyhands.launch.outcome import Ending, Outcome, ending_of
+from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
+from manyhands.stop import StopSignal
+from manyhands.training.restarts import Places, Start, run_with_restarts
+
+
+def train(config: TrainConfig) -> Ending:
+    """Train with a config, in one process per GPU unless a launcher already started them."""
+    try:
+        with StopSignal() as stop:
+            return _train(config, stop)
+    except Stopped:
+        return Ending.STOPPED
+
+
+def _train(config: TrainConfig, stop: StopSignal) -> Ending:
+    config, launcher = completed(config), current_launcher()
+    if not needs_workers(config, launcher):
+        return train_here(config, launcher, (), stop)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "train.yaml"
+        file.write_text(to_yaml(config), encoding="utf-8")
+        return ending_of(train_in_workers(config, launcher, [f"--config={file}"], stop))
+
+
+def train_here(
+    config: TrainConfig, launcher: Launcher, command: Sequence[str], stop: StopSignal
+) -> Ending:
+    """Train in this process, as one of the ranks."""
+    method = config.dataloader_multiprocessing_context
+    if method == FORKSERVER and num_loaders(config.num_workers, launcher.num_local_ranks) > 0:
+        # Loader processes import their modules while this process imports its own.
+        start_server()
+    with garbage.left_lying():
+        from manyhands.training.start import run_training
+
+    stop.obey()
+    return run_training(config, command, stop)
+
+
+def needs_workers(config: TrainConfig, launcher: Launcher) -> bool:
+    """Whether processes must be started for the ranks of this machine."""
+    if launcher.started_ranks:
+        refuse_other_processes(config, launcher)
+        return False
+    launch = config.launch
+    wanted = launch.num_machines > 1 or launch.gpu_ids is not None or launch.max_restarts > 0
+    return wanted or num_processes_of(config, launcher) > 1
+
+
+def train_in_workers(
+    config: TrainConfig,
+    launcher: Launcher,
+    arguments: Sequence[str],
+    stop: StopSignal,
+    places_left: Callable[[], Places] | None = None,
+) -> int:
+    """Run `manyhands train` once per rank of this machine; return the exit code of the run.
+
+    `places_left` returns where processes can restart; by default on all GPUs that respond.
+    """
+    refuse_missing_ids(config.launch)
+    refuse_lost_accumulation(config, launcher)
+    first = places_of(config, launcher)
+
+    def run(start: Start) -> Outcome:
+        command = [sys.executable, "-m", "manyhands", "train", *arguments, *start.flags]
+        changes = {RESTARTS: json.dumps(start.restarts)}
+        if start.places.gpus is not None:
+            changes["CUDA_VISIBLE_DEVICES"] = ",".join(start.places.gpus)
+        machines = machines_of(config.launch)
+        return run_workers(start.places.num_processes, command, machines, changes)
+
+    left = places_left or (lambda: places_that_compute(first))
+    return run_with_restarts(config, first, run, left, stop)
+
+
+def places_of(config: TrainConfig, launcher: Launcher) -> Places:
+    """Where the processes of this machine compute."""
+    gpu_ids = config.launch.gpu_ids
+    if gpu_ids is None and config.launch.max_restarts > 0:
+        # Names still identify the GPUs that remain after a failure.
+        gpu_ids = [*range(_num_gpus(config, launcher))] or None
+    gpus = None if gpu_ids is None else visible_gpus(gpu_ids)
+    return Places(num_processes_of(config, launcher), gpus)
+
+
+def places_that_compute(first: Places) -> Places:
+    """The places whose GPUs still respond."""
+    if first.gpus is None:
+        return first
+    gpus = gpus_that_compute(first.gpus)
+    if not gpus:
+        raise EnvironmentFault(
+            f"none of the GPUs {', '.join(first.gpus)} responds. Check nvidia-smi"
+        )
+    return Places(min(first.num_processes, len(gpus)), gpus)
+
+
+def machines_of(launch: LaunchConfig) -> Machines:
+    """The rendezvous of all machines; the main one binds the port now."""
+    port, named_by = launch.main_port, "--launch.main_port"
+    if port is None:
+        port, named_by = port_set_by_hand(), "MASTER_PORT"
+    if launch.num_machines == 1:
+        own = listen(LOOPBACK, port, named_by)
+        return Machines(own.getsockname()[1], listener=own)
+    assert launch.main_address is not None and port is not None
+    # On machine 0 the port is open to the others, whichever of its addresses they know.
+    listener = listen("", port, named_by) if launch.machine_rank == 0 else None
+    return Machines(port, launch.main_address, launch.num_machines, launch.machine_rank, listener)
+
+
+def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
+    """Ranks on this machine: those of a launcher, those configured, or one per GPU."""
+    if launcher.started_ranks:
+        return launcher.num_local_ranks
+    asked = config.launch.num_processes
+    if asked is None and config.parallelism.gpus_per_process > 1:
+        asked = 1
+    if asked is None and config.launch.gpu_ids is not None:
+        asked = len(config.launch.gpu_ids)
+    asked = asked or _asked_of_accelerate()
+    if not asked and can_be_several():
+        asked = _num_gpus(config, launcher)
+    return asked or 1
+
+
+def refuse_other_processes(config: TrainConfig, launcher: Launcher) -> None:
+    """Reject launch flags where a launcher already started the processes."""
+    # A resumed run may have stored launch flags, and our workers get the flags of their parent.
+    if config.resumes or launcher.is_ours:
+        return
+    asked = config.launch
+    if asked.num_processes not in (None, launcher.num_local_ranks):
+        raise EnvironmentFault(
+            f"--launch.num_processes={asked.num_processes}, but the launcher started "
+            f"{launcher.num_local_ranks} processes. Use only one of them"
+        )
+    for name, default in vars(LaunchConfig()).items():
+        if name != "num_processes" and getattr(asked, name) != default:
+            raise EnvironmentFault(
+                f"--launch.{name}={getattr(asked, name)}, but a launcher started this process. "
+                "Use the flags of the launcher instead"
+            )
+
+
+def refuse_lost_accumulation(config: TrainConfig, launcher: Launcher) -> None:
+    """Reject restarts with micro-batches set by the launcher, which a restart would lose."""
+    if config.launch.max_restarts > 0 and launcher.accumulation is not None:
+        raise EnvironmentFault(
+            f"the launcher asks for {launcher.accumulation} micro-batches per step, which "
+            "--launch.max_restarts does not preserve. Set "
+            f"--accelerator.gradient_accumulation.steps={launcher.accumulation} instead"
+        )
+
+
+def refuse_missing_ids(launch: LaunchConfig) -> None:
+    """Reject GPUs that are not visible."""
+    num_visible = num_set_visible()
+    if num_visible is None:
+        return
+    missing = [number for number in launch.gpu_ids or [] if number >= num_visible]
+    if missing:
+        raise EnvironmentFault(
+            f"--launch.gpu_ids={launch.gpu_ids}: there is no GPU {missing[0]}. Number of GPUs in "
+            f"CUDA_VISIBLE_DEVICES, counted from 0: {num_visible}"
+        )
+
+
+def _asked_of_accelerate() -> int | None:
+    command = accelerate_command()
+    return command.count("num_processes") if command else None
+
+
+def _num_gpus(config: TrainConfig, launcher: Launcher) -> int:
+    assert config.policy is not None
+    if launcher.use_cpu or config.policy.device not in (None, "cuda"):
+        return 0
+    from manyhands.parallel.world import num_visible_gpus
+
+    return num_visible_gpus()

@@ -1,0 +1,213 @@
+"""Ways to run a training step: eagerly, or captured as a CUDA graph and replayed.
+
+A captured step is compared with an eager one before it is used. Where that fails, a run continues
+eagerly and logs why. Ranks vote wherever one of them could otherwise wait for another that failed:
+what a rank can do by itself it does without communication, then all vote, then all communicate.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+
+from manyhands.data.loading.stream import Share
+from manyhands.parallel.collectives import apart
+from manyhands.parallel.cuda import aside
+from manyhands.parallel.world import World
+from manyhands.policies.policy import Policy
+from manyhands.training.step.comparison import Comparison
+from manyhands.training.step.compiled_modules import CompiledModules
+from manyhands.training.step.cuda_graph import CudaGraph, signature_of
+from manyhands.training.step.state_backup import StateBackup, Tensors
+from manyhands.training.step.train_step import Compute, Inputs, Measures
+
+MAX_GRAPHS = 4
+"""Shapes of batches that are captured; others run eagerly."""
+NUM_WARM_UP = 3
+"""Steps before a capture, in which libraries choose their kernels."""
+NUM_WARM_UP_DDP = 11
+"""The same where DDP reduces gradients, which takes longer to settle."""
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StepWork:
+    """What a step computes, and on whose behalf."""
+
+    compute: Compute
+    changed: Callable[[], Tensors]
+    """Every tensor that a step changes."""
+    policy: Policy
+    share: Share
+    world: World
+
+
+class Step(Protocol):
+    """A way to run training steps."""
+
+    @property
+    def mode(self) -> str:
+        """How steps run at present."""
+
+    def __call__(self, inputs: Inputs, num_left: int) -> Measures:
+        """Collective. Run a step, after which so many are left."""
+
+    def release(self) -> None:
+        """Forget where weights and optimizer state are, and free what depends on it."""
+
+    def close(self) -> None:
+        """End what works in the background."""
+
+
+class EagerStep:
+    """A step whose kernels the host launches one by one."""
+
+    mode = "eager"
+
+    def __init__(self, compute: Compute) -> None:
+        self._compute = compute
+
+    def __call__(self, inputs: Inputs, num_left: int) -> Measures:
+        """Run a step."""
+        return self._compute(inputs)
+
+    def release(self) -> None:
+        """Nothing depends on it."""
+
+    def close(self) -> None:
+        """Nothing works in the background."""
+
+
+class CaptureFailed(Exception):
+    """A step cannot be captured, on this rank or on another."""
+
+
+class CapturedStep:
+    """Replays of CUDA graphs, of compiled modules where some are given."""
+
+    def __init__(
+        self,
+        work: StepWork,
+        log: Log,
+        modules: CompiledModules | None = None,
+        otherwise: str = "running eagerly",
+    ) -> None:
+        self._aim = "graph" if modules is None else "compile"
+        self.work = work
+        self._otherwise = otherwise
+        self._log = log
+        self._modules = modules
+        self._graphs: dict[tuple[object, ...], CudaGraph | None] = {}
+
+    def __call__(self, inputs: Inputs, num_left: int) -> Measures:
+        """Collective. Run a step by its graph, which is captured first."""
+        self.capture(inputs)
+        graph = self._graphs[signature_of(inputs)]
+        return self.work.compute(inputs) if graph is None else graph(inputs)
+
+    @property
+    def mode(self) -> str:
+        """What was aimed at, or eager where that failed."""
+        return self._aim if self.works else EagerStep.mode
+
+    @property
+    def works(self) -> bool:
+        """Whether every capture so far succeeded."""
+        return None not in self._graphs.values()
+
+    def release(self) -> None:
+        """Free the graphs; the next step captures again."""
+        self._graphs.clear()
+        if self.work.world.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        """Nothing works in the background."""
+
+    def capture(self, inputs: Inputs) -> bool:
+        """Collective. Capture a step for inputs like these, if that was not done; whether it works.
+
+        Weights, optimizer and random numbers are as before.
+        """
+        signature = signature_of(inputs)
+        if signature not in self._graphs:
+            self._graphs[signature] = self._captured(inputs)
+        return self._graphs[signature] is not None
+
+    def _captured(self, inputs: Inputs) -> CudaGraph | None:
+        """Collective. A graph on every rank, or on none."""
+        if len(self._graphs) >= MAX_GRAPHS:
+            return None
+        seed, before = torch.initial_seed(), StateBackup(self.work.changed)
+        graph = None
+        try:
+            graph = self._compared(inputs, seed, before)
+        except CaptureFailed as failure:
+            self.work.policy.network.zero_grad(set_to_none=True)
+            torch.cuda.empty_cache()
+            what = "Compiled step" if self._modules else "CUDA graph"
+            self._log(f"{what} disabled, {self._otherwise}: {failure}")
+        before.restore()
+        torch.manual_seed(seed)
+        return graph
+
+    def _compared(self, inputs: Inputs, seed: int, before: StateBackup) -> CudaGraph:
+        """Collective. A graph that agrees with an eager step."""
+        compute = self.work.compute
+        self._warm_up(inputs)
+        torch.manual_seed(seed)
+        with self._shared():
+            comparison = Comparison(compute, inputs, before, self._aim)
+        before.restore()
+        with self._kernels() as read:
+            self._warm_up(inputs)
+            torch.manual_seed(seed)
+            with self._alone():
+                graph = CudaGraph(compute, inputs, read)
+        before.restore()
+        torch.manual_seed(seed)
+        with self._shared():
+            found = graph(inputs)
+        with self._alone():
+            fault = comparison.fault(found)
+            if fault is not None:
+                raise CaptureFailed(fault)
+        return graph
+
+    def _kernels(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._modules is None else self._modules.compiled()
+
+    def _warm_up(self, inputs: Inputs) -> None:
+        """Collective. Let libraries choose kernels and the compiler make them."""
+        compute, world = self.work.compute, self.work.world
+        if world.size > 1:
+            # Compiling may fail, and memory run out, while no other rank waits.
+            with self._alone(), aside(world.device), apart():
+                compute(inputs)
+        with self._shared(), aside(world.device):
+            for _ in range(NUM_WARM_UP_DDP if dist.is_initialized() else NUM_WARM_UP):
+                compute(inputs)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Collective at its end. Do what needs no other rank; a failure on one is one on all."""
+        fault = None
+        try:
+            yield
+        except (RuntimeError, CaptureFailed) as error:
+            fault = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if self.work.world.any(fault is not None):
+            raise CaptureFailed(fault or "it failed on another rank")
+
+    @contextmanager
+    def _shared(self) -> Iterator[None]:
+        """Communicate; other ranks wait for this one, so a failure here ends the run."""
+        if self.work.world.size == 1:
+            with self._alone():
+                yield
+        else:
+            yield

@@ -1,0 +1,41 @@
+"""A hang is told with the rank that is late and what it does."""
+
+import time
+from pathlib import Path
+
+from manyhands.parallel.hang_report import Place, hang_told, read_place, write_stacks
+
+
+def test_a_place_survives_the_store():
+    place = Place(7, "work of the main rank", 12.5)
+    assert read_place(place.told().encode()) == place
+
+
+def test_the_rank_that_did_not_arrive_is_named_with_its_stack(tmp_path: Path):
+    write_stacks(tmp_path, 1)
+    now = time.time()
+    places = [Place(8, "update", now - 30), Place(7, "data", now - 31), Place(8, "update", now)]
+    told = hang_told(places, [], 30, tmp_path)
+    assert "no progress for 30 s (--timeout_s): rank 1 did not arrive" in told
+    assert "rank 1: in phase 'data' for 31 s" in told
+    assert "rank 0: in phase 'update' for 30 s" in told
+    assert "test_hang.py" in told
+    assert str(tmp_path) in told
+
+
+def test_a_rank_that_does_not_answer_is_named():
+    now = time.time()
+    told = hang_told([Place(8, "update", now), Place(8, "update", now)], [1], 30, None)
+    assert "rank 1 did not respond" in told
+    assert "does not respond (stopped or frozen)" in told
+
+
+def test_ranks_that_wait_for_each_other_are_all_shown():
+    now = time.time()
+    told = hang_told([Place(8, "update", now), Place(8, "update", now)], [], 30, None)
+    assert "all ranks are in the same phase" in told
+
+
+def test_stacks_go_to_a_file_of_the_rank(tmp_path: Path):
+    write_stacks(tmp_path / "hang", 3)
+    assert "test_hang.py" in (tmp_path / "hang" / "rank-03.txt").read_text()

@@ -1,0 +1,35 @@
+"""Messages between threads of ranks."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from torch.distributed import HashStore, PrefixStore, TCPStore
+
+from manyhands.errors import RankLost
+from manyhands.parallel.messages import Channel, OwnChannel
+
+
+def test_what_is_said_is_heard_however_late():
+    store = TCPStore("localhost", 0, 1, True, timedelta(seconds=10), wait_for_workers=False)
+    over = threading.Event()
+    speaker, listener = (Channel(PrefixStore("a", store.clone()), over) for _ in range(2))
+    timer = threading.Timer(0.2, speaker.say, ("1/open", "step\n3"))
+    timer.start()
+    assert listener.hear("1/open") == "step\n3"
+    speaker.say("1/verdict")
+    assert listener.hear("1/verdict") == ""
+
+
+def test_nobody_waits_for_a_run_that_is_over():
+    over = threading.Event()
+    channel = Channel(HashStore(), over)
+    threading.Timer(0.1, over.set).start()
+    with pytest.raises(RankLost):
+        channel.hear("never")
+
+
+def test_a_single_process_hears_itself():
+    channel = OwnChannel()
+    channel.say("1/open", "now")
+    assert channel.hear("1/open") == "now"

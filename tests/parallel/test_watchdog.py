@@ -1,0 +1,113 @@
+"""Ranks watch over each other; tests/training/test_failures.py does it with whole runs."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch.distributed as dist
+
+from manyhands.errors import RankLost
+from manyhands.parallel.rendezvous import NoWatch
+from manyhands.parallel.watchdog import PERIOD_S, Watch
+
+
+@pytest.fixture
+def watches() -> Iterator[list[Watch]]:
+    """The watches of two ranks, which live in one process here."""
+    # The store lives as long as its first owner.
+    store = dist.TCPStore("127.0.0.1", 0, 1, True, wait_for_workers=False)
+    made: dict[int, Watch] = {}
+
+    def make(rank: int) -> None:
+        made[rank] = Watch(store.clone(), rank, 2, timeout_s=60)
+
+    threads = [threading.Thread(target=make, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    yield [made[0], made[1]]
+    store.delete_key("the test is over")
+
+
+def test_the_first_rank_to_end_a_run_speaks_for_all(watches):
+    assert watches[1].claim(ValueError("in rank 1"))
+    assert not watches[0].claim(ValueError("in rank 0"))
+
+
+def test_a_loss_is_told_once_whichever_thread_finds_out(watches):
+    claims = []
+    lost = ValueError("lost")
+    thread = threading.Thread(target=lambda: claims.append(watches[0].claim(lost)))
+    thread.start()
+    thread.join()
+    assert claims == [True]
+    assert not watches[0].claim(lost)
+
+
+def test_the_main_rank_leaves_last(watches):
+    for watch in watches:
+        watch.start()
+    left = []
+    main = threading.Thread(target=lambda: (watches[0].leave(), left.append(0)))
+    main.start()
+    time.sleep(0.2)
+    assert left == []
+    watches[1].leave()
+    main.join(10)
+    assert left == [0]
+
+
+def test_ranks_wait_until_something_is_said(watches):
+    steps = []
+
+    def speak_later() -> None:
+        time.sleep(0.2)
+        steps.append("said")
+        watches[0].say("done")
+
+    threading.Thread(target=speak_later).start()
+    watches[1].wait_for("done")
+    assert steps == ["said"]
+
+
+def test_whoever_waits_hears_that_the_run_is_over(watches):
+    watches[1].start()
+    watches[0].claim(ValueError("in rank 0"))
+    with pytest.raises(RankLost):
+        watches[1].wait_for("never said")
+    watches[1].leave()
+
+
+@pytest.mark.parametrize("is_deferred", [False, True])
+def test_a_request_that_one_rank_obeys_reaches_all_and_a_deferred_one_waits(watches, is_deferred):
+    for watch in watches:
+        watch.start()
+    if is_deferred:
+        watches[1].stop.defer()
+    watches[1].stop.request()
+    deadline = time.monotonic() + (3 * PERIOD_S if is_deferred else 30)
+    while not watches[0].stop.requested and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert watches[0].stop.requested != is_deferred
+    assert watches[0].is_stopped() != is_deferred
+    others = [threading.Thread(target=watch.leave) for watch in watches]
+    for thread in others:
+        thread.start()
+    for thread in others:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_single_process_has_nobody_to_wait_for():
+    watch, waited = NoWatch(), threading.Event()
+
+    def wait() -> None:
+        watch.begin("data")
+        with watch.patiently("work"):
+            watch.wait_for("anything")
+        waited.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    assert waited.wait(10)

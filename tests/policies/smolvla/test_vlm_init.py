@@ -1,0 +1,47 @@
+"""What the vision-language model starts from."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from manyhands.errors import ConfigError, WeightsUnavailable
+from manyhands.policies.build import build_policy
+from manyhands.policies.smolvla.vlm_init import start_vlm
+
+
+def test_a_random_model_that_never_learns_is_refused_unless_asked_for(tiny):
+    network = tiny.network()
+    with pytest.raises(ConfigError, match=r"--policy\.load_vlm_weights=true, or .*random_vlm=true"):
+        start_vlm(network, tiny.config(random_vlm=False))
+    with pytest.raises(ConfigError, match="random weights"):
+        start_vlm(network, tiny.config(random_vlm=False, train_expert_only=False))
+    start_vlm(network, tiny.config())
+
+
+def test_a_random_model_that_learns_is_fine(tiny):
+    learns = {"train_expert_only": False, "freeze_vision_encoder": False}
+    network = tiny.network(**learns)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    start_vlm(network, tiny.config(random_vlm=False, **learns))
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+def test_weights_are_not_looked_for_where_a_whole_policy_comes_next(tiny):
+    asked = tiny.config(random_vlm=False, load_vlm_weights=True)
+    with pytest.raises(WeightsUnavailable, match=r"lacks model\.safetensors"):
+        start_vlm(tiny.network(), asked)
+    start_vlm(tiny.network(), replace(asked, pretrained_path=Path("base")))
+
+
+def test_published_weights_are_in_the_policy(tiny, tiny_vlm, tmp_path):
+    folder = shutil.copytree(tiny_vlm, tmp_path / "published")
+    weights = tiny.network().model.vlm_with_expert.vlm.state_dict()
+    save_file(weights, folder / "model.safetensors")
+    config = tiny.config(vlm_model_name=str(folder), load_vlm_weights=True, random_vlm=False)
+    network = build_policy(config, {}).network
+    found = network.model.vlm_with_expert.vlm.state_dict()
+    assert all(torch.equal(found[name], value.bfloat16()) for name, value in weights.items())
