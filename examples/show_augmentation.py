@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from manyhands.config.sections.image_transforms import TransformConfig
-from manyhands.data.augment.augmentation import transform_of
+from manyhands.data.augment.augmentation import build_transform
 from manyhands.sim.drawing import Scene, draw_scene
 
 SIZE = 96
@@ -84,7 +84,7 @@ def frame() -> np.ndarray:
 
 def transformed(kind: str, kwargs: dict[str, object]) -> np.ndarray:
     """The frame after one transform; what its kwargs leave open is drawn from a fixed seed."""
-    transform = transform_of(TransformConfig(type=kind, kwargs=kwargs))
+    transform = build_transform(TransformConfig(type=kind, kwargs=kwargs))
     generator = torch.Generator().manual_seed(11)
     uniforms = torch.rand(1, transform.num_uniforms, generator=generator)
     pictures = torch.from_numpy(frame()).float().permute(2, 0, 1)[None, None]

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.atomic import point_link, whole_directory, whole_file
+from manyhands.atomic import atomic_directory, atomic_file, replace_symlink
 
 
 def test_a_file_appears_only_when_its_block_succeeds(tmp_path: Path):
     target = tmp_path / "a.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError), whole_file(target) as scratch:
+    with pytest.raises(RuntimeError), atomic_file(target) as scratch:
         scratch.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-    with whole_file(target) as scratch:
+    with atomic_file(target) as scratch:
         scratch.write_text("new")
         assert target.read_text() == "old"
     with target.open() as reader:
-        with whole_file(target) as scratch:
+        with atomic_file(target) as scratch:
             scratch.write_text("newer")
         # Whoever had the old file open still reads all of it: it was replaced, not written over.
         assert reader.read() == "new"
@@ -32,11 +32,11 @@ def test_a_file_appears_only_when_its_block_succeeds(tmp_path: Path):
 def test_a_directory_appears_only_when_its_block_succeeds(tmp_path: Path):
     target = tmp_path / "d"
     for content in ("one", "two"):
-        with whole_directory(target) as scratch:
+        with atomic_directory(target) as scratch:
             (scratch / "sub").mkdir()
             (scratch / "sub" / "f").write_text(content)
         assert (target / "sub" / "f").read_text() == content
-    with pytest.raises(RuntimeError), whole_directory(target) as scratch:
+    with pytest.raises(RuntimeError), atomic_directory(target) as scratch:
         (scratch / "other").write_text("half")
         raise RuntimeError
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
@@ -47,7 +47,7 @@ def test_a_link_is_replaced_without_a_gap(tmp_path: Path):
     link = tmp_path / "last"
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
-        point_link(link, name)
+        replace_symlink(link, name)
         assert link.readlink() == Path(name)
 
 

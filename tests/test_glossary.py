@@ -64,7 +64,7 @@ TERMS = [
 ]
 ALLOWED = {
     (
-        "src/manyhands/config/advice.py",
+        "src/manyhands/config/schema/suggestions.py",
         "max_steps num_steps train_steps num_train_steps training_steps total_steps iterations "
         "max_iters offline_steps updates",
     ): "names that other programs have for a flag",

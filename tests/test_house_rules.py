@@ -11,6 +11,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent / "src" / "manyhands"
+BENCH = TESTS.parent / "tools" / "manyhands_bench"
 
 MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 40
@@ -20,7 +21,7 @@ MAX_LINE = 100
 MEDIAN_FUNCTION_LINES = 12
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 WAITING_CALLS = {"item", "cpu", "tolist"}
-HOT_PATHS = ("policies/", "training/learner.py")
+HOT_PATHS = ("policies/", "training/step/learner.py")
 MAY_WAIT = {"policies/load.py", "policies/frozen_encoder.py"}
 MAY_WAIT_WHEN_ACTING = {"policies/policy.py"}
 """Files whose methods named predict* and select* hand actions to a robot, and so must wait."""
@@ -31,6 +32,10 @@ TESTED_ELSEWHERE = {
     "types.py": "policies/test_loss.py",
 }
 """Modules whose test does not stand in their mirror place: source path -> test file."""
+BENCH_TESTED_ELSEWHERE = {
+    "loader/reference_loader.py": "loader/test_reference.py",
+    "step/reference_step.py": "step/test_reference.py",
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
@@ -283,9 +288,15 @@ def sources() -> list[Source]:
     return read_sources(ROOT)
 
 
+@pytest.fixture(scope="module")
+def bench_sources() -> list[Source]:
+    """The package that measures it."""
+    return read_sources(BENCH)
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_package_has_no(check: Check, sources: list[Source]) -> None:
-    violations = [told for source in sources for told in check(source)]
+def test_packages_have_no(check: Check, sources: list[Source], bench_sources: list[Source]) -> None:
+    violations = [told for source in (*sources, *bench_sources) for told in check(source)]
     assert not violations, "\n" + "\n".join(violations)
 
 
@@ -293,8 +304,9 @@ def test_the_typical_function_is_short(sources: list[Source]) -> None:
     assert not [*long_median(sources)]
 
 
-def test_every_module_has_its_test_file(sources: list[Source]) -> None:
+def test_every_module_has_its_test_file(sources: list[Source], bench_sources: list[Source]) -> None:
     violations = [*untested(sources, TESTS, TESTED_ELSEWHERE)]
+    violations += untested(bench_sources, TESTS / "bench", BENCH_TESTED_ELSEWHERE)
     assert not violations, "\n" + "\n".join(violations)
 
 
@@ -392,7 +404,7 @@ def test_what_keeps_the_rules_is_left_alone(tmp_path: Path, check: Check, text: 
         ("policies/policy.py", "training_loss", True),
         ("policies/load.py", "load", False),
         ("policies/act/network.py", "predict", True),
-        ("training/learner.py", "predict", True),
+        ("training/step/learner.py", "predict", True),
         ("training/validate.py", "loss", False),
     ],
 )

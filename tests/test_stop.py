@@ -43,9 +43,9 @@ def test_a_deferred_request_waits_until_somebody_obeys(number):
         stop.defer()
         os.kill(os.getpid(), number)
         assert stop.requested
-        assert not stop.is_obeyed
+        assert not stop.is_immediate
         with pytest.raises(Stopped):
-            stop.obey()
+            stop.raise_if_requested()
 
 
 def test_only_the_first_request_interrupts_whoever_cleans_up():
@@ -53,7 +53,7 @@ def test_only_the_first_request_interrupts_whoever_cleans_up():
         with pytest.raises(Stopped):
             os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGUSR1)
-        assert stop.is_obeyed
+        assert stop.is_immediate
 
 
 @pytest.mark.parametrize("is_deferred", [True, False])
@@ -74,10 +74,10 @@ def test_a_request_while_a_module_is_imported_is_obeyed_afterwards(tmp_path, mon
     (tmp_path / "asked_meanwhile.py").write_text(asking)
     monkeypatch.syspath_prepend(tmp_path)
     with StopSignal() as stop:
-        assert importlib.import_module("asked_meanwhile").is_whole
+        assert importlib.import_module("asked_meanwhile").uses_all_episodes
         assert stop.requested
         with pytest.raises(Stopped):
-            stop.obey()
+            stop.raise_if_requested()
 
 
 def test_another_thread_can_ask_and_wakes_the_main_one():

@@ -16,20 +16,20 @@ RENAME_EXCHANGE = 2
 
 
 @contextmanager
-def whole_file(target: Path) -> Iterator[Path]:
+def atomic_file(target: Path) -> Iterator[Path]:
     """Yield a scratch path that becomes `target` only if the block succeeds."""
     scratch = target.with_name(f".{target.name}.partial")
     try:
         yield scratch
-        flush(scratch)
+        fsync_path(scratch)
         scratch.replace(target)
-        flush(target.parent)
+        fsync_path(target.parent)
     finally:
         scratch.unlink(missing_ok=True)
 
 
 @contextmanager
-def whole_directory(target: Path) -> Iterator[Path]:
+def atomic_directory(target: Path) -> Iterator[Path]:
     """Yield a scratch directory that replaces `target` if the block succeeds."""
     scratch = target.with_name(f".{target.name}.partial")
     shutil.rmtree(scratch, ignore_errors=True)
@@ -37,17 +37,17 @@ def whole_directory(target: Path) -> Iterator[Path]:
     try:
         yield scratch
         for path in (*scratch.rglob("*"), scratch):
-            flush(path)
+            fsync_path(path)
         if target.exists():
-            exchange(scratch, target)
+            swap_paths(scratch, target)
         else:
             scratch.rename(target)
-        flush(target.parent)
+        fsync_path(target.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def exchange(one: Path, other: Path) -> None:
+def swap_paths(one: Path, other: Path) -> None:
     """Swap two paths atomically, so that neither is ever missing."""
     library = ctypes.CDLL(None, use_errno=True)
     paths = (AT_FDCWD, bytes(one), AT_FDCWD, bytes(other))
@@ -60,16 +60,16 @@ def exchange(one: Path, other: Path) -> None:
     aside.rename(one)
 
 
-def point_link(link: Path, target: str) -> None:
+def replace_symlink(link: Path, target: str) -> None:
     """Point a relative symbolic link at `target` atomically."""
     scratch = link.with_name(f".{link.name}.partial")
     scratch.unlink(missing_ok=True)
     scratch.symlink_to(target)
     scratch.replace(link)
-    flush(link.parent)
+    fsync_path(link.parent)
 
 
-def flush(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """Flush a file or directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

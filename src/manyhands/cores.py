@@ -44,14 +44,14 @@ def _quota(folder: Path) -> float | None:
     """Cores that one cgroup allows; None if it sets no limit."""
     with suppress(OSError, ValueError):
         quota, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
-        return _ratio(quota, period)
+        return _cpu_ratio(quota, period)
     with suppress(OSError, ValueError):
         quota = (folder / "cpu.cfs_quota_us").read_text(encoding="utf-8")
-        return _ratio(quota, (folder / "cpu.cfs_period_us").read_text(encoding="utf-8"))
+        return _cpu_ratio(quota, (folder / "cpu.cfs_period_us").read_text(encoding="utf-8"))
     return None
 
 
-def _ratio(quota: str, period: str) -> float | None:
+def _cpu_ratio(quota: str, period: str) -> float | None:
     """CPU quota per period, in the format of version 2 (max 100000) or 1 (-1 and 100000)."""
     if quota == "max" or int(quota) <= 0:
         return None

@@ -54,7 +54,7 @@ class Diverged(Exception):
     """Whether the user has seen it."""
 
 
-class Answered(Exception):
+class HelpShown(Exception):
     """The command only printed an answer, such as help."""
 
     exit_code = 0

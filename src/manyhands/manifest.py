@@ -21,7 +21,7 @@ class Entry(NamedTuple):
     sha256: str
 
 
-def entry_of(file: Path) -> Entry:
+def describe_file(file: Path) -> Entry:
     """The entry of a file."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
@@ -30,16 +30,16 @@ def entry_of(file: Path) -> Entry:
     return Entry(file.stat().st_size, digest.hexdigest())
 
 
-def entries_of(folder: Path) -> dict[str, Entry]:
+def describe_folder(folder: Path) -> dict[str, Entry]:
     """The entries of all files of a folder, by relative path."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
-    return {path.relative_to(folder).as_posix(): entry_of(path) for path in files}
+    return {path.relative_to(folder).as_posix(): describe_file(path) for path in files}
 
 
 def manifest_text(facts: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
     """The text of a manifest: facts and file entries, with a checksum."""
     content = {**facts, "files": {name: entry._asdict() for name, entry in entries.items()}}
-    return json.dumps({**content, "sha256": _seal(content)}, indent=2)
+    return json.dumps({**content, "sha256": _checksum(content)}, indent=2)
 
 
 def read_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, Entry]]:
@@ -56,7 +56,7 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, Entry]]:
         raise ManifestFault(f"{folder / MANIFEST} is invalid: {error}") from None
 
 
-def damage_of(folder: Path) -> str | None:
+def find_damage(folder: Path) -> str | None:
     """The first file of a folder that does not match its manifest; None if all match."""
     try:
         _, entries = read_manifest(folder)
@@ -74,11 +74,11 @@ def _fault_of(file: Path, known: Entry) -> str | None:
         num_bytes = file.stat().st_size
         if num_bytes != known.num_bytes:
             return f"has {num_bytes} of {known.num_bytes} bytes"
-        return None if entry_of(file) == known else "does not match its SHA-256 checksum"
+        return None if describe_file(file) == known else "does not match its SHA-256 checksum"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
 
 
-def _seal(content: Mapping[str, Any]) -> str:
+def _checksum(content: Mapping[str, Any]) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

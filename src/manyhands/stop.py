@@ -52,7 +52,7 @@ class StopSignal:
             signal.signal(number, handler)
 
     @property
-    def is_obeyed(self) -> bool:
+    def is_immediate(self) -> bool:
         """Whether this process exits now because of a request."""
         return self.requested and not self._is_deferred
 
@@ -70,7 +70,7 @@ class StopSignal:
         """Only record requests from now on."""
         self._is_deferred = True
 
-    def obey(self) -> None:
+    def raise_if_requested(self) -> None:
         """Obey requests at once from now on; raises if one was deferred."""
         self._is_deferred = False
         if self.requested:

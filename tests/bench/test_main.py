@@ -3,18 +3,18 @@
 import pytest
 from manyhands_bench.main import KNOWN, bench_command, find_bench
 
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 
 
 def test_what_is_unknown_is_told_with_what_is_known(capsys):
-    assert guarded(bench_command, ["lodaer"]) == 2
+    assert run_guarded(bench_command, ["lodaer"]) == 2
     told = capsys.readouterr().err
     assert "bench lodaer is unknown" in told and "bench loader, bench step" in told
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in KNOWN)])
 def test_help_is_an_answer(arguments, capsys):
-    assert guarded(bench_command, arguments) == 0
+    assert run_guarded(bench_command, arguments) == 0
     assert f"manyhands bench {arguments[0].strip('-')}"[:16] in capsys.readouterr().out
 
 

@@ -19,9 +19,14 @@ from torch import Tensor
 
 from manyhands import atomic
 from manyhands.checkpoint.snapshot import Snapshot
-from manyhands.checkpoint.writer import CheckpointFiles
+from manyhands.checkpoint.writer import CheckpointWriter
 from manyhands.config.policies.act import ActConfig
-from manyhands.config.run_dir import damage_to, find_checkpoint, newest_whole, passed_over
+from manyhands.config.run_dir import (
+    checkpoint_damage,
+    damaged_newer,
+    find_checkpoint,
+    newest_intact,
+)
 from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format import files as tensor_files
 from manyhands.lerobot_format.checkpoint import TrainingState
@@ -45,9 +50,9 @@ def save(run_dir: Path, step: int, world: World) -> None:
     moments = {"state": {0: {"exp_avg": WEIGHTS["weight"]}}, "param_groups": [{"lr": 0.1}]}
     state = TrainingState(step, 8 * step, 1, 8, 1, optimizer=moments)
     snapshot = Snapshot({"pretrained_model": WEIGHTS}, state)
-    files = CheckpointFiles(run_dir, CONFIG, world, snapshot, {})
+    files = CheckpointWriter(run_dir, CONFIG, world, snapshot, {})
     run_dir.mkdir(exist_ok=True)
-    files.make_room(TinyLearner())
+    files.check_disk_space(TinyLearner())
     files.write(TinyLearner(), {})
 
 
@@ -76,7 +81,7 @@ class Interruption:
 
     @contextmanager
     def lurking(self) -> Iterator[None]:
-        flush, save_file = atomic.flush, tensor_files.save_file
+        flush, save_file = atomic.fsync_path, tensor_files.save_file
 
         def noted_flush(path: Path) -> None:
             self.note()
@@ -88,13 +93,13 @@ class Interruption:
             self.note()
             save_file(*arguments)
 
-        atomic.flush, tensor_files.save_file = noted_flush, noted_save
+        atomic.fsync_path, tensor_files.save_file = noted_flush, noted_save
         listening.append(self)
         try:
             yield
         finally:
             listening.remove(self)
-            atomic.flush, tensor_files.save_file = flush, save_file
+            atomic.fsync_path, tensor_files.save_file = flush, save_file
 
 
 listening: list[Interruption] = []
@@ -143,11 +148,11 @@ def interrupted(run_dir: Path, world: World, interruption: Interruption, is_cras
             save(run_dir, 2, world)
 
     code = code_in_a_child(work) if is_crash else code_of(work)
-    newest, last = newest_whole(run_dir), run_dir / "checkpoints/last"
+    newest, last = newest_intact(run_dir), run_dir / "checkpoints/last"
     assert newest is not None
-    assert damage_to(last.resolve()) is None, run_dir
+    assert checkpoint_damage(last.resolve()) is None, run_dir
     assert last.exists(), run_dir
-    assert passed_over(newest) == []
+    assert damaged_newer(newest) == []
     # The next save goes well, whatever the interrupted one left behind.
     save(run_dir, 3, world)
     assert find_checkpoint(run_dir).name == "000003"

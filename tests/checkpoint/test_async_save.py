@@ -9,11 +9,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from manyhands.checkpoint.async_save import Saving
+from manyhands.checkpoint.async_save import AsyncSave
 from manyhands.checkpoint.snapshot import Snapshot
-from manyhands.checkpoint.writer import CheckpointFiles
+from manyhands.checkpoint.writer import CheckpointWriter
 from manyhands.config.policies.act import ActConfig
-from manyhands.config.run_dir import newest_whole
+from manyhands.config.run_dir import newest_intact
 from manyhands.config.train import TrainConfig
 from manyhands.errors import RankLost
 from manyhands.lerobot_format.checkpoint import TrainingState
@@ -44,20 +44,20 @@ def world() -> Iterator[World]:
         yield world
 
 
-def saving_of(run_dir: Path, learner: SlowLearner, world: World) -> Saving:
+def saving_of(run_dir: Path, learner: SlowLearner, world: World) -> AsyncSave:
     snapshot = Snapshot({"pretrained_model": {"w": torch.zeros(3)}}, STATE)
-    files = CheckpointFiles(run_dir, CONFIG, world, snapshot, {})
-    return Saving("1", files, learner, world, world.watch.channel("saves"))
+    files = CheckpointWriter(run_dir, CONFIG, world, snapshot, {})
+    return AsyncSave("1", files, learner, world, world.watch.channel("saves"))
 
 
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, world):
     learner, said = SlowLearner(), []
     saving = saving_of(tmp_path, learner, world)
     saving.start(said.append)
-    assert newest_whole(tmp_path) is None
+    assert newest_intact(tmp_path) is None
     learner.may_save.set()
     saving.finish()
-    assert newest_whole(tmp_path) == tmp_path / "checkpoints/000001"
+    assert newest_intact(tmp_path) == tmp_path / "checkpoints/000001"
     assert saving.fault is None
     assert len(said) == 1
     assert "checkpoint of step 1 saved" in said[0]
@@ -71,7 +71,7 @@ def test_a_failure_is_told_and_tried_again(tmp_path, world, monkeypatch):
     saving.start(said.append)
     saving.finish()
     assert saving.fault is None
-    assert newest_whole(tmp_path) is not None
+    assert newest_intact(tmp_path) is not None
     assert "Input/output error; retrying" in said[0]
     assert "saved" in said[1]
 
@@ -82,7 +82,7 @@ def test_a_newer_save_does_not_wait_for_the_pauses_of_one_that_fails(tmp_path, w
     learner.may_save.set()
     saving = saving_of(tmp_path, learner, world)
     saving.start(lambda line: None)
-    saving.hurry()
+    saving.skip_retry_delay()
     saving.finish()
     assert "Input/output error" in str(saving.fault)
 
@@ -103,12 +103,12 @@ class LostChannel:
 @pytest.mark.parametrize("error", [RankLost(), dist.DistError("Broken pipe")])
 def test_a_save_that_loses_a_rank_leaves_no_checkpoint_and_no_traceback(tmp_path, world, error):
     snapshot = Snapshot({"pretrained_model": {"w": torch.zeros(3)}}, STATE)
-    files = CheckpointFiles(tmp_path, CONFIG, world, snapshot, {})
-    saving = Saving("1", files, SlowLearner(), world, LostChannel(error))
+    files = CheckpointWriter(tmp_path, CONFIG, world, snapshot, {})
+    saving = AsyncSave("1", files, SlowLearner(), world, LostChannel(error))
     saving.start(lambda line: None)
     with pytest.raises(type(error)):
         saving.finish()
-    assert newest_whole(tmp_path) is None
+    assert newest_intact(tmp_path) is None
 
 
 class TensorLearner:
@@ -140,7 +140,7 @@ def test_an_error_of_ours_is_not_kept_secret(tmp_path, world):
     saving.start(lambda line: None)
     with pytest.raises(ZeroDivisionError, match="ours"):
         saving.finish()
-    assert newest_whole(tmp_path) is None
+    assert newest_intact(tmp_path) is None
 
 
 def test_a_removed_run_directory_is_not_made_again(tmp_path, world, monkeypatch):

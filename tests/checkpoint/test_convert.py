@@ -6,11 +6,11 @@ import torch
 from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 from manyhands.checkpoint.shards import shard_file, write_shard
 from manyhands.config.resolve import read_train_config
-from manyhands.config.run_dir import damage_to
+from manyhands.config.run_dir import checkpoint_damage
 from manyhands.errors import CheckpointError
-from manyhands.manifest import MANIFEST, entries_of, manifest_text, read_manifest
-from manyhands.parallel.host_buffers import HostCopies
-from manyhands.parallel.sharded_tensors import own_parts
+from manyhands.manifest import MANIFEST, describe_folder, manifest_text, read_manifest
+from manyhands.parallel.host_buffers import HostBuffers
+from manyhands.parallel.sharded_tensors import local_shards
 from manyhands.policies.load import load_policy
 from manyhands.training.start import run_training
 from manyhands.training.step.learner_state import named_in
@@ -26,18 +26,18 @@ def test_shards_become_a_policy(command, tmp_path):
     shards.mkdir()
     parts = {}
     for folder, network in zip(folders, networks, strict=True):
-        parts |= own_parts(named_in(folder.name, network), is_main=True, copies=HostCopies())
+        parts |= local_shards(named_in(folder.name, network), is_main=True, copies=HostBuffers())
         (folder / "model.safetensors").unlink()
     write_shard(shard_file(shards, 0, 1), parts)
     facts, _ = read_manifest(checkpoint)
-    (checkpoint / MANIFEST).write_text(manifest_text(facts, entries_of(checkpoint)))
+    (checkpoint / MANIFEST).write_text(manifest_text(facts, describe_folder(checkpoint)))
     with pytest.raises(CheckpointError, match=f"convert --checkpoint={checkpoint}"):
         load_policy(folders[0])
 
     files = gather_checkpoint(run_dir)
 
     assert files == [folder / "model.safetensors" for folder in folders]
-    assert damage_to(checkpoint) is None
+    assert checkpoint_damage(checkpoint) is None
     assert {"pretrained_model/model.safetensors"} < read_manifest(checkpoint)[1].keys()
     for folder, network in zip(folders, networks, strict=True):
         found, wanted = load_policy(folder).network.state_dict(), network.state_dict()

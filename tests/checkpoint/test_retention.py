@@ -6,10 +6,17 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.checkpoint.retention import Saved, best_of, expired, remove, sweep, tidy
+from manyhands.checkpoint.retention import (
+    SavedCheckpoint,
+    apply_retention,
+    best_checkpoint,
+    expired,
+    remove,
+    remove_leftovers,
+)
 from manyhands.config.run_dir import checkpoint_dir
 from manyhands.config.train import TrainConfig
-from manyhands.manifest import MANIFEST, entries_of, manifest_text
+from manyhands.manifest import MANIFEST, describe_folder, manifest_text
 
 KEEPING = TrainConfig(keep_last=2, keep_every=100, keep_best="held_out_loss")
 
@@ -20,7 +27,7 @@ def save(run_dir: Path, step: int, **scores: float) -> Path:
     for part in ("pretrained_model", "training_state"):
         (folder / part).mkdir(parents=True)
     facts = {"step": step, "saved_at": float(step), "scores": scores}
-    (folder / MANIFEST).write_text(manifest_text(facts, entries_of(folder)))
+    (folder / MANIFEST).write_text(manifest_text(facts, describe_folder(folder)))
     return folder
 
 
@@ -30,7 +37,7 @@ def save(run_dir: Path, step: int, **scores: float) -> Path:
     keep_every=st.integers(0, 100),
 )
 def test_the_last_and_every_so_many_stay(steps, keep_last, keep_every):
-    saved = [Saved(Path(str(step)), step, {}) for step in sorted(steps, reverse=True)]
+    saved = [SavedCheckpoint(Path(str(step)), step, {}) for step in sorted(steps, reverse=True)]
     config = replace(KEEPING, keep_last=keep_last, keep_every=keep_every)
     gone = expired(saved, config)
     assert not set(map(id, gone)) & set(map(id, saved[:keep_last]))
@@ -40,20 +47,20 @@ def test_the_last_and_every_so_many_stay(steps, keep_last, keep_every):
 
 
 def test_all_stay_unless_asked(tmp_path):
-    saved = [Saved(tmp_path, step, {}) for step in (3, 2, 1)]
+    saved = [SavedCheckpoint(tmp_path, step, {}) for step in (3, 2, 1)]
     assert expired(saved, TrainConfig()) == []
 
 
 def test_the_best_is_the_lowest_loss_and_the_highest_success():
     saved = [
-        Saved(Path("c"), 3, {"held_out_loss": 0.5, "success": 0.1}),
-        Saved(Path("b"), 2, {"held_out_loss": 0.4, "success": 0.9}),
-        Saved(Path("a"), 1, {"held_out_loss": 0.4}),
-        Saved(Path("0"), 0, {}),
+        SavedCheckpoint(Path("c"), 3, {"held_out_loss": 0.5, "success": 0.1}),
+        SavedCheckpoint(Path("b"), 2, {"held_out_loss": 0.4, "success": 0.9}),
+        SavedCheckpoint(Path("a"), 1, {"held_out_loss": 0.4}),
+        SavedCheckpoint(Path("0"), 0, {}),
     ]
-    assert best_of(saved, "held_out_loss") is saved[2]
-    assert best_of(saved, "success") is saved[1]
-    assert best_of(saved, None) is None
+    assert best_checkpoint(saved, "held_out_loss") is saved[2]
+    assert best_checkpoint(saved, "success") is saved[1]
+    assert best_checkpoint(saved, None) is None
 
 
 def test_a_run_is_tidied_up(tmp_path):
@@ -63,7 +70,7 @@ def test_a_run_is_tidied_up(tmp_path):
     foreign = tmp_path / "checkpoints/000010"
     for part in ("pretrained_model", "training_state"):
         (foreign / part).mkdir(parents=True)
-    tidy(tmp_path, KEEPING)
+    apply_retention(tmp_path, KEEPING)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert names == ["000010", "000100", "000150", "000200", "000250", "000300", "best"]
     assert (tmp_path / "checkpoints/best").readlink() == Path("000150")
@@ -74,7 +81,7 @@ def test_what_a_crash_left_is_swept_away(tmp_path):
     for name in (".000100.partial", ".000100.shards", ".000020.removed"):
         (folder.parent / name / "deep").mkdir(parents=True)
     (folder.parent / ".notes").mkdir()
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert sorted(path.name for path in folder.parent.iterdir()) == [".notes", "000050"]
     remove(folder)
     assert not folder.exists()

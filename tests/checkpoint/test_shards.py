@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 
 from manyhands.checkpoint.shards import Shards, shard_file, write_shard
 from manyhands.errors import CheckpointError
-from manyhands.parallel.sharded_tensors import Part
+from manyhands.parallel.sharded_tensors import TensorShard
 
 
 def save_rows(folder: Path, values: torch.Tensor, cuts: list[int]) -> None:
     """Save a tensor in rows, cut as given, by one rank each."""
     ends = [*cuts, len(values)]
     for rank, (start, end) in enumerate(zip([0, *cuts], ends, strict=True)):
-        part = Part(values[start:end].contiguous(), (start, 0))
+        part = TensorShard(values[start:end].contiguous(), (start, 0))
         parts = {"weight": part} if end > start else {}
         if rank == 0:
-            parts |= {"step": Part(torch.tensor(3.0), ()), "a/b": Part(torch.arange(2), (0,))}
+            parts |= {
+                "step": TensorShard(torch.tensor(3.0), ()),
+                "a/b": TensorShard(torch.arange(2), (0,)),
+            }
         write_shard(shard_file(folder, rank, len(ends)), parts)
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from manyhands.checkpoint.snapshot import Position, Snapshot
-from manyhands.checkpoint.writer import CheckpointFiles, allocated_bytes, tensor_files_bytes
+from manyhands.checkpoint.writer import CheckpointWriter, disk_usage, tensor_files_bytes
 from manyhands.config.resolve import read_train_config
 from manyhands.lerobot_format.checkpoint import TrainingState
-from manyhands.parallel.sharded_tensors import Part
+from manyhands.parallel.sharded_tensors import TensorShard
 from manyhands.parallel.world import joined_world
 from manyhands.training.setup.assemble import assemble
 
@@ -23,19 +23,19 @@ def test_a_checkpoint_takes_what_was_estimated(command, tmp_path, flags):
         run = assemble(config, tmp_path, world)
         run.learner.update(next(run.stream.starting_at(0)), 0)
         snapshot = run.learner.snapshot(Position(1, 8))
-        files = CheckpointFiles(tmp_path, run.config, world, snapshot, {})
-        files.make_room(run.learner)
+        files = CheckpointWriter(tmp_path, run.config, world, snapshot, {})
+        files.check_disk_space(run.learner)
         needed = files.needed_bytes(run.learner)
         assert [*(tmp_path / "checkpoints").iterdir()] == []
         files.write(run.learner, {})
-    taken = allocated_bytes(tmp_path / "checkpoints/000001")
+    taken = disk_usage(tmp_path / "checkpoints/000001")
     assert taken <= needed < 1.03 * taken
 
 
 def test_shards_of_all_ranks_count_and_whole_weights_count_once(tmp_path: Path):
     state = TrainingState(1, 8, 1, 8, 1, optimizer={"state": {}}, is_sharded=True)
     policies = {"pretrained_model": {"w": torch.zeros(10_000)}, "pretrained_model_ema": None}
-    parts = {"a": Part(torch.zeros(2_500), (0,))}
+    parts = {"a": TensorShard(torch.zeros(2_500), (0,))}
     whole, parts_alone = 40_000, 4 * 10_000
     size = tensor_files_bytes(Snapshot(policies, state, parts), num_shards=4, block=512)
     assert whole + parts_alone < size < 1.1 * (whole + parts_alone)

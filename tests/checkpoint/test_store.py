@@ -15,7 +15,7 @@ from manyhands.checkpoint.snapshot import Position, Snapshot
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.resolve import read_train_config
-from manyhands.config.run_dir import newest_whole
+from manyhands.config.run_dir import newest_intact
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError, RankLost
 from manyhands.lerobot_format.checkpoint import TrainingState
@@ -70,11 +70,11 @@ def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_p
     with joined_world(config) as world:
         store = CheckpointStore(run_dir, config, world)
         monkeypatch.setattr("manyhands.checkpoint.async_save.PAUSES_S", (0.0, 0.0))
-        with pytest.raises(CheckpointError, match="No space left"), store.concluded():
+        with pytest.raises(CheckpointError, match="No space left"), store.waiting_for_saves():
             store.save(Position(3, 24), BrokenLearner())
-    news = store.news()
-    assert ["retrying" in line for line in news] == [True, True, False]
-    assert "training continues" in news[-1]
+    messages = store.messages()
+    assert ["retrying" in line for line in messages] == [True, True, False]
+    assert "training continues" in messages[-1]
     assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == ["000002", "last"]
     assert run_training(read_train_config([f"--resume={run_dir}", "--steps=3"]))
 
@@ -97,10 +97,10 @@ def test_a_save_in_flight_is_completed_whatever_ends_the_run(tmp_path, error):
     config = TrainConfig(policy=ActConfig(device="cpu"), steps=9)
     with joined_world(config) as world:
         store = CheckpointStore(tmp_path / "run", config, world)
-        with pytest.raises(error), store.concluded():
+        with pytest.raises(error), store.waiting_for_saves():
             store.save(Position(3, 24), SlowLearner())
             raise error
-        assert newest_whole(tmp_path / "run") == tmp_path / "run/checkpoints/000003"
+        assert newest_intact(tmp_path / "run") == tmp_path / "run/checkpoints/000003"
 
 
 def test_a_fresh_run_starts_at_zero(tmp_path):

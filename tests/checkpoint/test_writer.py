@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from manyhands.checkpoint.snapshot import Snapshot
-from manyhands.checkpoint.writer import CheckpointFiles
-from manyhands.config.run_dir import find_checkpoint, passed_over
+from manyhands.checkpoint.writer import CheckpointWriter
+from manyhands.config.run_dir import damaged_newer, find_checkpoint
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.parallel.world import World, joined_world
 
@@ -49,7 +49,7 @@ def test_a_flipped_byte_anywhere_is_found_and_the_checkpoint_before_is_used(tmp_
         for place in range(0, len(content), max(1, len(content) // 16)):
             file.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
             assert find_checkpoint(run_dir) == older, (file, place)
-            (told,) = passed_over(older)
+            (told,) = damaged_newer(older)
             assert str(file) in told
         file.write_bytes(content)
     assert find_checkpoint(run_dir) == newer
@@ -58,6 +58,6 @@ def test_a_flipped_byte_anywhere_is_found_and_the_checkpoint_before_is_used(tmp_
 def test_a_checkpoint_that_would_not_fit_is_not_begun(tmp_path, world):
     state = TrainingState(1, 8, 1, 8, 1, optimizer={"state": {}, "param_groups": []})
     huge = {"weight": torch.zeros(1).expand(10**15)}
-    files = CheckpointFiles(tmp_path, CONFIG, world, Snapshot({"p": huge}, state), {})
+    files = CheckpointWriter(tmp_path, CONFIG, world, Snapshot({"p": huge}, state), {})
     with pytest.raises(OSError, match=r"it needs .* of disk space, .* are free"):
-        files.make_room(TinyLearner())
+        files.check_disk_space(TinyLearner())

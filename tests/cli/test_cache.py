@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from manyhands.cli.cache import cache_command
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 from manyhands.data.writing.writer import DatasetWriter
 
 CAMERA = "observation.images.top"
@@ -63,16 +63,18 @@ def test_only_chosen_episodes_are_decoded(filmed, tmp_path):
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments, told, capsys):
-    assert guarded(cache_command, arguments) == 2
+    assert run_guarded(cache_command, arguments) == 2
     assert told in capsys.readouterr().err
 
 
 def test_unknown_cameras_are_named(filmed, capsys):
-    assert guarded(cache_command, ["build", f"--dataset.root={filmed}", "--cameras=[front]"]) == 2
+    assert (
+        run_guarded(cache_command, ["build", f"--dataset.root={filmed}", "--cameras=[front]"]) == 2
+    )
     assert f"--cameras: front not found; choose from {CAMERA}" in capsys.readouterr().err
 
 
 def test_help_is_an_answer(capsys):
     for arguments in (["--help"], ["build", "--help"], ["show", "--help"]):
-        assert guarded(cache_command, arguments) == 0
+        assert run_guarded(cache_command, arguments) == 0
         assert "manyhands cache build" in capsys.readouterr().out

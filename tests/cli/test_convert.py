@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.cli.convert import convert_command, told
-from manyhands.cli.main import guarded
+from manyhands.cli.convert import convert_command, summary_lines
+from manyhands.cli.main import run_guarded
 from manyhands.data.dataset import open_dataset
 from manyhands.data.writing.copy_episodes import CopySummary
 from manyhands.data.writing.copy_sources import EpisodeChoice, open_source
@@ -27,7 +27,7 @@ SUMMARY = CopySummary(
 
 
 def run(*flags: object) -> int:
-    return guarded(convert_command, [str(flag) for flag in flags])
+    return run_guarded(convert_command, [str(flag) for flag in flags])
 
 
 def test_a_dataset_is_copied_and_summed_up(tiny_dataset, tmp_path, capsys):
@@ -91,12 +91,12 @@ def test_a_summary_that_cannot_be_written_is_told_before_the_work(tiny_dataset, 
 
 
 def test_what_is_worth_knowing_is_told():
-    assert told(SUMMARY, Path("new")) == (
+    assert summary_lines(SUMMARY, Path("new")) == (
         "new: 3 episodes, 14 frames, 2 tasks, 2.0 KiB in 1.2 s; "
         "6 of 6 video clips copied without re-encoding"
     )
     odd = CopySummary(**vars(SUMMARY) | {"num_encoded_clips": 2, "dropped_columns": ["a", "b"]})
-    lines = told(odd, Path("new")).splitlines()
+    lines = summary_lines(odd, Path("new")).splitlines()
     assert "4 of 6 video clips" in lines[0]
     assert lines[1].startswith("2 video clips did not start with a keyframe")
     assert lines[2].endswith("declares: a, b")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from manyhands.cli.flags import read_config, write_results
-from manyhands.errors import Answered, ConfigError
+from manyhands.errors import ConfigError, HelpShown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ def test_every_fault_is_told(flag):
 
 
 def test_help_lists_the_flags(capsys):
-    with pytest.raises(Answered):
+    with pytest.raises(HelpShown):
         read_config(Config, "how to use it", ["--help"])
     printed = capsys.readouterr().out
     assert "how to use it" in printed and "--number" in printed

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from manyhands.cli.launch import launch_command
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 
 TRAIN = ["--dataset.root=data", "--policy.type=act", "--output_dir=runs/act"]
 
@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def launch(*arguments: str) -> int:
-    return guarded(launch_command, ["slurm", *arguments])
+    return run_guarded(launch_command, ["slurm", *arguments])
 
 
 def test_the_script_is_written_and_how_to_submit_it_is_told(folder, capsys):
@@ -119,13 +119,13 @@ def test_a_working_folder_that_would_add_a_line_is_refused(folder, capsys, monke
 
 
 def test_only_slurm_is_known(capsys):
-    assert guarded(launch_command, ["pbs"]) == 2
+    assert run_guarded(launch_command, ["pbs"]) == 2
     assert "launch pbs is unknown; use launch slurm" in capsys.readouterr().err
 
 
 def test_help_is_an_answer(capsys):
     for arguments in (["--help"], ["slurm", "--help"]):
-        assert guarded(launch_command, arguments) == 0
+        assert run_guarded(launch_command, arguments) == 0
         assert "manyhands launch slurm" in capsys.readouterr().out
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.cli.flags import read_described
+from manyhands.cli.flags import read_with_synthetic
 from manyhands.config.commands import PlanConfig
 from manyhands.errors import ConfigError
 
 
 def read(*arguments):
-    return read_described(PlanConfig, "usage", [*arguments])
+    return read_with_synthetic(PlanConfig, "usage", [*arguments])
 
 
 def test_data_is_made_up_where_none_is_named(tiny_act, tmp_path):

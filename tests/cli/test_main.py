@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import manyhands
-from manyhands.cli.main import guarded, main, train_command, unknown_command
+from manyhands.cli.main import main, run_guarded, train_command, unknown_command
 from manyhands.errors import Diverged, RankLost, Stopped, UserError
 
 
@@ -63,7 +63,7 @@ def test_a_mistake_is_told_line_by_line_with_its_exit_code(error, code, capsys):
     def command(_arguments):
         raise error
 
-    assert guarded(command, []) == code
+    assert run_guarded(command, []) == code
     assert capsys.readouterr().err == "manyhands: a\nmanyhands: b\n"
 
 
@@ -76,7 +76,7 @@ def test_the_rank_that_speaks_for_all_does_so_at_once(monkeypatch, capsys):
         raise error
 
     start = time.monotonic()
-    assert guarded(command, []) == 2
+    assert run_guarded(command, []) == 2
     assert time.monotonic() - start < 1
     assert capsys.readouterr().err == "manyhands rank 1: bad\n"
 
@@ -89,7 +89,7 @@ def test_a_main_rank_that_speaks_for_all_is_named_too(monkeypatch, capsys):
     def command(_arguments):
         raise error
 
-    assert guarded(command, []) == 2
+    assert run_guarded(command, []) == 2
     assert capsys.readouterr().err == "manyhands rank 0: bad\n"
     assert error.is_reported
 
@@ -100,7 +100,7 @@ def test_a_rank_that_lost_another_leaves_in_silence(monkeypatch, capsys):
     def command(_arguments):
         raise RankLost
 
-    assert guarded(command, []) == RankLost.exit_code
+    assert run_guarded(command, []) == RankLost.exit_code
     assert capsys.readouterr().err == ""
 
 
@@ -111,7 +111,7 @@ def test_a_request_to_stop_has_an_exit_code_of_its_own_and_is_told_once(monkeypa
     told = "manyhands: stopped on request; nothing to save\n"
     for rank, said in (("1", ""), ("0", told)):
         monkeypatch.setenv("RANK", rank)
-        assert guarded(stopped, []) == 75
+        assert run_guarded(stopped, []) == 75
         assert capsys.readouterr().err == said
 
 
@@ -120,7 +120,7 @@ def test_our_own_bugs_keep_their_traceback():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        guarded(command, [])
+        run_guarded(command, [])
 
 
 def test_a_reader_that_leaves_early_is_no_fault():

@@ -3,24 +3,24 @@
 import pytest
 from manyhands_bench.config import BenchLoaderConfig, BenchScalingConfig
 
-from manyhands.cli.flags import read_own_flags
-from manyhands.errors import Answered, ConfigError
+from manyhands.cli.flags import read_command_flags
+from manyhands.errors import ConfigError, HelpShown
 
 BASE = ["--policy=act", "--dataset.root=x"]
 
 
 def test_flags_go_to_whom_they_belong():
     arguments = [*BASE, "--processes=[1, 2]", "--steps=3", "--batch_size=4"]
-    bench, config = read_own_flags(BenchScalingConfig, "", arguments)
+    bench, config = read_command_flags(BenchScalingConfig, "", arguments)
     assert (bench.processes, bench.steps) == ([1, 2], 3)
     assert config.batch_size == 4 and config.steps == 100_000
-    _, config = read_own_flags(BenchLoaderConfig, "", [*BASE, "--steps=3"])
+    _, config = read_command_flags(BenchLoaderConfig, "", [*BASE, "--steps=3"])
     assert config.steps == 3
 
 
 def test_help_lists_both_kinds(capsys):
-    with pytest.raises(Answered):
-        read_own_flags(BenchScalingConfig, "how to use it", ["--help"])
+    with pytest.raises(HelpShown):
+        read_command_flags(BenchScalingConfig, "how to use it", ["--help"])
     printed = capsys.readouterr().out
     assert all(word in printed for word in ("how to use it", "--link_gbps", "--optimizer.lr"))
 
@@ -28,4 +28,4 @@ def test_help_lists_both_kinds(capsys):
 @pytest.mark.parametrize("flag", ["--print_config", "--steps=0", "--proceses=[1]", "--steps=a"])
 def test_faults_name_their_flag(flag):
     with pytest.raises(ConfigError, match=flag.split("=")[0]):
-        read_own_flags(BenchScalingConfig, "", [*BASE, flag])
+        read_command_flags(BenchScalingConfig, "", [*BASE, flag])

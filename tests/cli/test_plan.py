@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 from manyhands.cli.plan import plan_command
 
 SHAPES = ["--cameras=0", "--state_dim=3", "--action_dim=2"]
@@ -57,5 +57,5 @@ def test_reasons_stand_below_the_table(tiny_act, capsys):
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments, told, tiny_act, capsys):
-    assert guarded(plan_command, [*tiny_act, *arguments]) == 2
+    assert run_guarded(plan_command, [*tiny_act, *arguments]) == 2
     assert told in capsys.readouterr().err

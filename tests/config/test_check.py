@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.check import faults_of
+from manyhands.config.check import config_faults
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.sections.optim import (
     AdamWConfig,
@@ -34,7 +34,7 @@ TWO_PARTS = AcceleratorConfig(gradient_accumulation=GradientAccumulationConfig(s
 
 
 def test_a_sound_config_has_no_fault():
-    assert list(faults_of(GOOD)) == []
+    assert list(config_faults(GOOD)) == []
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_a_sound_config_has_no_fault():
     ],
 )
 def test_each_fault_is_found_and_names_its_flag(change, named):
-    (fault,) = faults_of(replace(GOOD, **change))
+    (fault,) = config_faults(replace(GOOD, **change))
     assert named in fault
 
 
 @pytest.mark.parametrize("name", ["me/mine", "a/b", "Me-1/so101_act.v2", "me/" + "x" * 96])
 def test_a_name_on_the_hub_passes(name):
-    assert list(faults_of(replace(GOOD, policy=replace(PUSHED, repo_id=name)))) == []
+    assert list(config_faults(replace(GOOD, policy=replace(PUSHED, repo_id=name)))) == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_name_on_the_hub_passes(name):
     ["mine", "me/", "/mine", "me/mi ne", "a/b/c", "me/.x", "me/x-", "a/b--c", "a/b.git", "é/b"],
 )
 def test_a_name_the_hub_could_not_have_is_refused(name):
-    (fault,) = faults_of(replace(GOOD, policy=replace(PUSHED, repo_id=name)))
+    (fault,) = config_faults(replace(GOOD, policy=replace(PUSHED, repo_id=name)))
     assert f"--policy.repo_id={name} is not a name on the Hub" in fault
 
 
@@ -115,9 +115,9 @@ def test_half_precision_on_the_cpu_is_refused():
         policy=ActConfig(device="cpu"),
         accelerator=AcceleratorConfig(mixed_precision="fp16"),
     )
-    (fault,) = faults_of(config)
+    (fault,) = config_faults(config)
     assert "fp16" in fault
 
 
 def test_sections_already_spoken_of_are_not_called_missing_again():
-    assert list(faults_of(TrainConfig(optimizer=AdamWConfig()), {"dataset", "policy"})) == []
+    assert list(config_faults(TrainConfig(optimizer=AdamWConfig()), {"dataset", "policy"})) == []

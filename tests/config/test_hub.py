@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 from huggingface_hub import constants, errors
 
-from manyhands.config.hub import HUB_FAULTS, why
+from manyhands.config.hub import HUB_ERRORS, hub_error
 
 # The library's transport, whichever it has.
 http = import_module(errors.HfHubHTTPError.__bases__[0].__module__.partition(".")[0])
@@ -47,6 +47,6 @@ def offline(cause: Exception) -> Exception:
     ],
 )
 def test_each_error_is_one_line_that_says_what_to_look_at(error, words):
-    assert isinstance(error, HUB_FAULTS)
-    assert words in why(error)
-    assert "\n" not in why(error)
+    assert isinstance(error, HUB_ERRORS)
+    assert words in hub_error(error)
+    assert "\n" not in hub_error(error)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.config.lerobot_unsupported import AT_DEFAULT, drop_foreign
+from manyhands.config.lerobot_unsupported import AT_DEFAULT, drop_unsupported
 from manyhands.config.resolve import read_train_config
 from manyhands.config.schema.command_line import read_flags
 from manyhands.errors import ConfigError
@@ -49,11 +49,11 @@ def test_defaults_as_lerobot_writes_them_to_a_file_pass():
         "accelerator": {"fsdp": {"min_num_params": None, "ignored_modules": None}},
         "steps": 5,
     }
-    assert drop_foreign(tree, faults) == {"steps": 5}
+    assert drop_unsupported(tree, faults) == {"steps": 5}
     assert faults == []
 
 
 def test_unknown_names_are_left_for_others_to_refuse():
     faults: list[str] = []
     tree = read_flags(["--wandbx.enable=true", "--batchsize=3"]).tree
-    assert drop_foreign(tree, faults) == tree
+    assert drop_unsupported(tree, faults) == tree

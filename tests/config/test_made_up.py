@@ -2,12 +2,12 @@
 
 import pytest
 
-from manyhands.config.commands import MadeUpConfig
+from manyhands.config.commands import SyntheticDataConfig
 
 
 def test_sound_shapes_have_no_fault():
-    assert MadeUpConfig().faults() == [] and MadeUpConfig().named_shapes == []
-    shapes = MadeUpConfig(cameras=0, image_size=(8, 8))
+    assert SyntheticDataConfig().faults() == [] and SyntheticDataConfig().named_shapes == []
+    shapes = SyntheticDataConfig(cameras=0, image_size=(8, 8))
     assert shapes.faults() == [] and shapes.named_shapes == ["cameras", "image_size"]
 
 
@@ -16,5 +16,5 @@ def test_sound_shapes_have_no_fault():
     [("cameras", -1), ("image_size", (0, 640)), ("state_dim", 0), ("action_dim", 0)],
 )
 def test_faults_name_their_flag(name, value):
-    (fault,) = MadeUpConfig(**{name: value}).faults()
+    (fault,) = SyntheticDataConfig(**{name: value}).faults()
     assert fault.startswith(f"--{name}=")

@@ -9,7 +9,12 @@ import yaml
 
 from manyhands.config.files import to_json, to_yaml
 from manyhands.config.policies.act import ActConfig
-from manyhands.config.resolve import completed, job_name_of, output_dir_of, read_train_config
+from manyhands.config.resolve import (
+    choose_job_name,
+    choose_output_dir,
+    read_train_config,
+    resolve_config,
+)
 from manyhands.config.sections.optim import AdamWConfig, SgdConfig
 from manyhands.config.train import DatasetConfig, TrainConfig
 from manyhands.errors import CheckpointError, ConfigError
@@ -156,10 +161,10 @@ def test_all_faults_are_told_together():
 
 def test_a_config_made_by_hand_gets_its_presets_and_its_faults():
     dataset = DatasetConfig(root=Path("data"))
-    config = completed(TrainConfig(dataset=dataset, policy=ActConfig(optimizer_lr=0.5)))
+    config = resolve_config(TrainConfig(dataset=dataset, policy=ActConfig(optimizer_lr=0.5)))
     assert config.optimizer == AdamWConfig(lr=0.5, weight_decay=1e-4)
     with pytest.raises(ConfigError, match="no dataset"):
-        completed(TrainConfig(policy=ActConfig()))
+        resolve_config(TrainConfig(policy=ActConfig()))
 
 
 def test_a_run_that_was_moved_goes_on_where_it_lies(tmp_path: Path):
@@ -172,12 +177,12 @@ def test_a_run_that_was_moved_goes_on_where_it_lies(tmp_path: Path):
 
 def test_the_run_directory_is_named_after_the_job():
     config = read_train_config(BASE)
-    assert job_name_of(config) == "act"
-    assert output_dir_of(config, "2026-01-31/17-05-09") == Path(
+    assert choose_job_name(config) == "act"
+    assert choose_output_dir(config, "2026-01-31/17-05-09") == Path(
         "outputs/train/2026-01-31/17-05-09_act"
     )
     named = read_train_config([*BASE, "--output_dir=x", "--job_name=j"])
-    assert (output_dir_of(named, ""), job_name_of(named)) == (Path("x"), "j")
+    assert (choose_output_dir(named, ""), choose_job_name(named)) == (Path("x"), "j")
 
 
 def test_a_yaml_file_can_resume_and_stands_over_the_stored_run(tmp_path: Path):
@@ -247,8 +252,8 @@ def test_budget_and_batch_have_their_usual_size_unless_another_says_it():
     assert sizes(*BASE, "--global_batch_size=64") == (100_000, None, None, None)
     assert sizes(*BASE, "--global_batch_size=64", "--batch_size=4")[3] == 4
     by_hand = TrainConfig(dataset=DatasetConfig(root=Path("x")), policy=ActConfig(), epochs=3.0)
-    assert completed(completed(by_hand)) == completed(by_hand)
-    assert completed(by_hand).steps is None
+    assert resolve_config(resolve_config(by_hand)) == resolve_config(by_hand)
+    assert resolve_config(by_hand).steps is None
 
 
 def test_a_budget_takes_the_place_of_another_that_stands_below(tmp_path: Path):

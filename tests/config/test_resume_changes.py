@@ -6,7 +6,7 @@ import pytest
 
 from manyhands.config.files import OWN_CONFIG, to_json
 from manyhands.config.policies.act import ActConfig
-from manyhands.config.resume_changes import changes_since, faults_of_changes, told_changes
+from manyhands.config.resume_changes import change_lines, changes_since, fixed_change_faults
 from manyhands.config.sections.optim import AdamWConfig
 from manyhands.config.sections.peft import PeftConfig
 from manyhands.config.train import TrainConfig
@@ -29,9 +29,9 @@ def test_the_same_run_has_no_changes(checkpoint):
 def test_a_changed_learning_rate_takes_effect_and_is_told(checkpoint):
     changes = changes_since(checkpoint, replace(RUN, optimizer=AdamWConfig(lr=3e-4), steps=20))
     assert changes == {"optimizer.lr": (1e-4, 3e-4), "steps": (10, 20)}
-    assert list(faults_of_changes(changes)) == []
+    assert list(fixed_change_faults(changes)) == []
     assert (
-        told_changes(changes)[0]
+        change_lines(changes)[0]
         == "changed since the checkpoint: --optimizer.lr from 0.0001 to 0.0003"
     )
 
@@ -50,7 +50,7 @@ def test_a_changed_learning_rate_takes_effect_and_is_told(checkpoint):
 )
 def test_what_the_weights_mean_cannot_change(checkpoint, values, is_free):
     config = replace(RUN, policy=replace(RUN.policy, **values))
-    faults = list(faults_of_changes(changes_since(checkpoint, config)))
+    faults = list(fixed_change_faults(changes_since(checkpoint, config)))
     assert (faults == []) is is_free
     if not is_free:
         (name,) = values
@@ -59,7 +59,7 @@ def test_what_the_weights_mean_cannot_change(checkpoint, values, is_free):
 
 def test_adapters_can_neither_come_nor_change_on_the_way(checkpoint):
     changes = changes_since(checkpoint, replace(RUN, peft=PeftConfig(r=4)))
-    assert any("--peft.r=4 cannot change" in fault for fault in faults_of_changes(changes))
+    assert any("--peft.r=4 cannot change" in fault for fault in fixed_change_faults(changes))
 
 
 def test_a_checkpoint_of_lerobots_tells_of_no_changes(tmp_path):

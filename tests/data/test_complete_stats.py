@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from manyhands.data.dataset import open_dataset
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.data.statistics import complete_stats
 
 STATS = "meta/stats.json"
@@ -21,7 +21,7 @@ def drop_episode_stats(root) -> None:
 
 
 def opened(root, home, episodes=None):
-    return open_dataset(root=root, episodes=episodes, reading=Reading(home=home))
+    return open_dataset(root=root, episodes=episodes, reading=ReadOptions(home=home))
 
 
 def assert_alike(one, other, key, tolerance=1e-6):

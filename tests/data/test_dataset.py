@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from manyhands.data.dataset import open_dataset
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 
 EXPECTED = [
@@ -100,7 +100,7 @@ def test_skipped_keys_are_left_out_and_their_files_not_needed(shared, tmp_path):
         path.chmod(0o755)
     shutil.rmtree(root / "videos" / camera)
     dataset = open_dataset(
-        root=root, windows={camera: [0]}, reading=Reading(skip=[camera, "index"])
+        root=root, windows={camera: [0]}, reading=ReadOptions(skip=[camera, "index"])
     )
     assert dataset[0].keys().isdisjoint({camera, f"{camera}_is_pad", "index"})
     with pytest.raises(DatasetError, match=rf"{camera}.*file-000.mp4 is missing"):
@@ -158,7 +158,7 @@ def test_statistics_are_those_of_the_whole_dataset(shared):
         ({"windows": {"action": [0.5]}}, "window of action"),
         ({"windows": {"action": []}}, "window of action"),
         ({"windows": {"note": [0]}}, "note has string values"),
-        ({"reading": Reading(skip=["camera"])}, "skip: unknown feature camera"),
+        ({"reading": ReadOptions(skip=["camera"])}, "skip: unknown feature camera"),
         ({"episodes": [3]}, "unknown episode 3"),
         ({"episodes": []}, "no frames selected"),
     ],

@@ -11,7 +11,7 @@ import time
 import pytest
 from workbench import run_in_processes
 
-from manyhands.data.locks import has_users, join, locked
+from manyhands.data.locks import hold_shared, is_in_use, locked
 
 
 def add_slowly(path, num_times):
@@ -42,14 +42,14 @@ def test_one_thread_at_a_time_is_in_the_block(tmp_path):
 
 def test_users_count_until_the_last_one_leaves(tmp_path):
     path = tmp_path / "users"
-    assert not has_users(path)
+    assert not is_in_use(path)
     path.touch()
-    assert not has_users(path)
-    with join(path):
-        with join(path):
-            assert has_users(path)
-        assert has_users(path)
-    assert not has_users(path)
+    assert not is_in_use(path)
+    with hold_shared(path):
+        with hold_shared(path):
+            assert is_in_use(path)
+        assert is_in_use(path)
+    assert not is_in_use(path)
 
 
 def test_a_killed_process_is_no_user(tmp_path):
@@ -59,14 +59,14 @@ def test_a_killed_process_is_no_user(tmp_path):
     ready = context.Event()
     process = context.Process(target=stay, args=(path, ready))
     process.start()
-    assert ready.wait(20) and has_users(path)
+    assert ready.wait(20) and is_in_use(path)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    assert not has_users(path)
+    assert not is_in_use(path)
 
 
 def stay(path, ready):
-    with join(path):
+    with hold_shared(path):
         ready.set()
         signal.pause()
 
@@ -79,9 +79,9 @@ def test_a_filesystem_without_locks_ends_nothing(tmp_path, monkeypatch, code):
     monkeypatch.setattr(fcntl, "flock", flock)
     path = tmp_path / "file"
     path.touch()
-    with pytest.warns(RuntimeWarning, match="without file locks"), locked(path), join(path):
+    with pytest.warns(RuntimeWarning, match="without file locks"), locked(path), hold_shared(path):
         # What may be in use is not removed.
-        assert has_users(path)
+        assert is_in_use(path)
 
 
 def test_other_faults_of_locks_are_raised(tmp_path, monkeypatch):

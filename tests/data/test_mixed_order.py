@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyhands.data.order import BLOCK, MixedOrder, SampleOrder, shares_of
+from manyhands.data.order import BLOCK, MixedOrder, SampleOrder, integer_weights
 
 
 def order_of(lengths: list[int], weights: list[float], seed: int = 0) -> MixedOrder:
@@ -50,7 +50,7 @@ def test_the_rows_of_all_datasets_are_drawn():
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20))
 def test_shares_are_whole_sum_up_and_follow_the_weights(weights):
-    counts = shares_of(weights, BLOCK)
+    counts = integer_weights(weights, BLOCK)
     assert counts.sum() == BLOCK and counts.min() >= 1
     exact = np.array(weights) / sum(weights) * BLOCK
     assert np.abs(counts - exact).max() <= len(weights) + 1

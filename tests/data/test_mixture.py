@@ -9,7 +9,7 @@ import torch
 from manyhands.data.batches import read_batch
 from manyhands.data.dataset import open_dataset
 from manyhands.data.mixture import Mixture
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import DatasetError
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_mixed_is_refused_with_both_folders(tmp_path, other, told
 
 
 def test_features_that_are_not_read_are_named_among_those_to_rename(tmp_path, plain_root):
-    skipped = Reading(skip=["observation.state"])
+    skipped = ReadOptions(skip=["observation.state"])
     parts = [
         open_dataset(root=recorded(tmp_path / "a", name="observation.qpos", size=4)),
         open_dataset(root=plain_root, reading=skipped),
@@ -85,7 +85,7 @@ def test_renaming_brings_names_together(tmp_path):
         open_dataset(root=recorded(tmp_path / "a")),
         open_dataset(
             root=recorded(tmp_path / "b", name="actions"),
-            reading=Reading(rename_map={"actions": "action"}),
+            reading=ReadOptions(rename_map={"actions": "action"}),
         ),
     ]
     assert read_batch(Mixture(parts, ["action"]), np.array([0, 8]))["action"].shape == (2, 2)

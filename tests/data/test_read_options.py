@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from manyhands.data.dataset import open_dataset
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 
 RENAMED = {"action": "command", "observation.images.top": "observation.images.camera1"}
@@ -13,7 +13,7 @@ RENAMED = {"action": "command", "observation.images.top": "observation.images.ca
 def test_renamed_features_are_the_same_under_another_name(plain_root):
     plain = open_dataset(root=plain_root, windows={"action": [0, 1]})
     renamed = open_dataset(
-        root=plain_root, windows={"command": [0, 1]}, reading=Reading(rename_map=RENAMED)
+        root=plain_root, windows={"command": [0, 1]}, reading=ReadOptions(rename_map=RENAMED)
     )
     before, after = plain.batch([0, 4]), renamed.batch([0, 4])
     assert torch.equal(before["action_is_pad"], after["command_is_pad"])
@@ -33,11 +33,11 @@ def test_renamed_features_are_the_same_under_another_name(plain_root):
 )
 def test_names_that_are_unknown_or_taken_are_refused(plain_root, rename_map, told):
     with pytest.raises(DatasetError, match=told):
-        open_dataset(root=plain_root, reading=Reading(rename_map=rename_map))
+        open_dataset(root=plain_root, reading=ReadOptions(rename_map=rename_map))
 
 
 def test_cameras_come_in_the_size_asked_for(plain_root):
-    dataset = open_dataset(root=plain_root, reading=Reading(image_size=(8, 12)))
+    dataset = open_dataset(root=plain_root, reading=ReadOptions(image_size=(8, 12)))
     batch = dataset.batch([3])
     assert batch["observation.images.top"].shape == (1, 3, 8, 12)
     assert batch["observation.image"].shape == (1, 3, 8, 12)

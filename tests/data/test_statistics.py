@@ -9,10 +9,10 @@ import pytest
 from manyhands.data.dataset import open_dataset
 from manyhands.data.statistics import (
     aggregate_stats,
+    image_stats,
     number_stats,
-    picture_stats,
     sampled_frames,
-    thinned,
+    subsampled,
 )
 from manyhands.lerobot_format.dataset.meta import read_stats
 from manyhands.types import Stats
@@ -60,7 +60,7 @@ def test_episodes_have_the_statistics_lerobot_stored(shared, name):
             values = whole[key][start:stop].numpy()
             if key == "observation.image":
                 pictures = values.transpose(0, 2, 3, 1)
-                stats = picture_stats([pictures[n] for n in sampled_frames(stop - start)])
+                stats = image_stats([pictures[n] for n in sampled_frames(stop - start)])
             else:
                 stats = number_stats(values)
             for stat, expected in stored[key].items():
@@ -123,5 +123,5 @@ def test_pictures_are_sampled_evenly(num_frames, expected):
 
 
 def test_large_pictures_are_thinned():
-    assert thinned(np.zeros((480, 640, 3))).shape == (120, 160, 3)
-    assert thinned(np.zeros((96, 299, 3))).shape == (96, 299, 3)
+    assert subsampled(np.zeros((480, 640, 3))).shape == (120, 160, 3)
+    assert subsampled(np.zeros((96, 299, 3))).shape == (96, 299, 3)

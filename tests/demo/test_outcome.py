@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from manyhands.config.commands import DemoConfig
-from manyhands.demo.outcome import Outcome, filmstrips, next_commands, tell, write_results
+from manyhands.demo.outcome import Outcome, filmstrips, next_commands, show_results, write_results
 from manyhands.demo.recipe import choose_recipe
 from manyhands.sim.rollout import EpisodeResult
 
@@ -30,7 +30,7 @@ def test_people_get_a_table_a_report_and_commands(tmp_path: Path):
     (tmp_path / "run").mkdir()
     file = io.StringIO()
     recipe = choose_recipe(DemoConfig(), num_gpus=0)
-    tell(OUTCOME, recipe, tmp_path, Console(file=file, width=200))
+    show_results(OUTCOME, recipe, tmp_path, Console(file=file, width=200))
     text = file.getvalue()
     for words in ("untrained", "0%", "100%", "1 min 01 s", str(tmp_path / "run" / "report.html")):
         assert words in text

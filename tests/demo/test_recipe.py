@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from manyhands.config.check import faults_of
+from manyhands.config.check import config_faults
 from manyhands.config.commands import DemoConfig
 from manyhands.config.files import to_yaml
 from manyhands.config.resolve import read_train_config
@@ -35,7 +35,7 @@ def test_fast_shortens_everything():
 def test_the_run_is_one_that_flags_could_ask_for(tmp_path):
     for num_gpus in (0, 1):
         run = train_config_of(choose_recipe(DemoConfig(seed=3), num_gpus), 3, ROOT, RUN)
-        assert list(faults_of(run)) == []
+        assert list(config_faults(run)) == []
         file = tmp_path / "run.yaml"
         file.write_text(to_yaml(run))
         assert read_train_config([f"--config={file}"]) == run

@@ -3,7 +3,7 @@
 import json
 
 from manyhands.data.checking.finding import CHECKS, CheckResult, Finding
-from manyhands.doctor.dataset import document_of
+from manyhands.doctor.dataset import as_json
 
 BAD = Finding("videos", "bad", "frame 3: gone", 2, "videos/a.mp4", "top", (13, 14))
 
@@ -11,7 +11,7 @@ BAD = Finding("videos", "bad", "frame 3: gone", 2, "videos/a.mp4", "top", (13, 1
 def test_a_program_finds_what_it_needs():
     looked_at = dict.fromkeys(CHECKS, "all")
     result = CheckResult("/data", "full", ("top",), 3, 30, (BAD,), looked_at, 1.5, cached=True)
-    document = json.loads(json.dumps(document_of(result)))
+    document = json.loads(json.dumps(as_json(result)))
     assert [check["name"] for check in document["checks"]] == list(CHECKS)
     videos = document["checks"][CHECKS.index("videos")]
     assert videos["state"] == "bad"

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from manyhands.data.checking.finding import CHECKS, CheckResult, Finding
-from manyhands.doctor.dataset import MAX_SHOWN, table_of, verdict_of
+from manyhands.doctor.dataset import MAX_SHOWN, findings_table, verdict_line
 
 SCOPE = dict.fromkeys(CHECKS, "3 files")
 
@@ -20,7 +20,7 @@ def bad(episode):
 
 def printed(result):
     console = Console(file=io.StringIO(), width=120)
-    console.print(table_of(result))
+    console.print(findings_table(result))
     return console.file.getvalue()
 
 
@@ -47,12 +47,12 @@ def test_what_was_not_looked_at_is_not_called_fine():
 
 def test_the_verdict_is_one_line():
     warning = Finding("numbers", "warning", "odd")
-    assert verdict_of(result_with()) == "usable: checked 3 episodes with 3,000 frames in 1.5 s"
-    assert verdict_of(result_with(warning, cached=True)) == (
+    assert verdict_line(result_with()) == "usable: checked 3 episodes with 3,000 frames in 1.5 s"
+    assert verdict_line(result_with(warning, cached=True)) == (
         "usable: checked 3 episodes with 3,000 frames earlier, 1 warning"
     )
-    assert verdict_of(result_with(bad(0), bad(0), bad(1), warning)) == (
+    assert verdict_line(result_with(bad(0), bad(0), bad(1), warning)) == (
         "bad: checked 3 episodes with 3,000 frames in 1.5 s, 3 faults in 2 episodes, 1 warning"
     )
     fatal = Finding("metadata", "bad", "gone")
-    assert verdict_of(result_with(fatal)).endswith(", 1 fault in the dataset")
+    assert verdict_line(result_with(fatal)).endswith(", 1 fault in the dataset")

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from manyhands.draws import counter
-from manyhands.draws.counter import CounterSource, derive_key, mixed, normal_quantiles, normal_table
+from manyhands.draws.counter import (
+    CounterSource,
+    derive_key,
+    hash_words,
+    normal_quantiles,
+    normal_table,
+)
 
 NUM_ROWS, NUM_COLUMNS = 2_000, 2_000
 CPU = torch.device("cpu")
@@ -70,7 +76,7 @@ def test_words_are_mixed_as_64_bit_arithmetic_does(words, key):
         word = (shifted(word) + key) * second % 2**64
         return shifted(shifted(word) * third % 2**64)
 
-    found = mixed(torch.tensor(words).unsqueeze(0), torch.tensor(key))
+    found = hash_words(torch.tensor(words).unsqueeze(0), torch.tensor(key))
     assert [word % 2**64 for word in found[0].tolist()] == [expected(word) for word in words]
 
 
@@ -151,11 +157,11 @@ def test_every_bit_of_the_input_flips_each_bit_of_the_output_half_the_time():
     words = torch.arange(num_words).unsqueeze(1) % 128 + (torch.arange(num_words // 128) << 32)
     words = words.flatten()[:num_words, None].clone()
     key = torch.tensor(12345)
-    before = mixed(words.clone(), key)
+    before = hash_words(words.clone(), key)
     bits = torch.arange(64)
     for bit in range(64):
         flipped = words ^ (1 << bit if bit < 63 else -(2**63))
-        change = (mixed(flipped, key) ^ before) >> bits & 1
+        change = (hash_words(flipped, key) ^ before) >> bits & 1
         assert (change.double().mean(0) - 0.5).abs().max() < 0.04, bit
 
 
@@ -200,9 +206,9 @@ def test_a_rank_of_64_does_a_64th_of_the_work(monkeypatch):
 
     def counted(words: Tensor, key: Tensor) -> Tensor:
         num_words.append(words.numel())
-        return mixed(words, key)
+        return hash_words(words, key)
 
-    monkeypatch.setattr(counter, "mixed", counted)
+    monkeypatch.setattr(counter, "hash_words", counted)
     for num_samples in (4096, 64):
         drawing = source(0, torch.arange(num_samples))
         drawing.normal(50, 32)

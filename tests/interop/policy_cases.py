@@ -124,7 +124,7 @@ def config_of(case: Document) -> PolicyConfig:
     """Our configuration of a case."""
     fields = {key: value for key, value in case.items() if key != "type"}
     config: PolicyConfig = decode(POLICY_TYPES[case["type"]], fields | {"device": "cpu"})
-    return config.self_contained()
+    return config.without_downloads()
 
 
 def save_ours(case: Document, folder: Path) -> None:

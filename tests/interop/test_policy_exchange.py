@@ -13,7 +13,7 @@ from torch import Tensor
 
 from manyhands import load_policy
 from manyhands.draws.generator import GeneratorSource
-from manyhands.policies.policy import Policy, loss_of
+from manyhands.policies.policy import Policy, weighted_loss
 from manyhands.types import Batch
 
 SEED = 1234
@@ -131,7 +131,7 @@ def our_gradients(policy: Policy, prepared: dict[str, Tensor]) -> dict[str, Tens
     with double_precision(network):
         torch.manual_seed(SEED)
         terms = network(inputs, network.draw(GeneratorSource(len(inputs["action"]))))
-        loss, _ = loss_of(terms, network.entry_counts(inputs))
+        loss, _ = weighted_loss(terms, network.entry_counts(inputs))
         loss.backward()
     gradients = {name: each.grad for name, each in network.named_parameters()}
     named = {f"gradient/{name}": each.float() for name, each in gradients.items()}

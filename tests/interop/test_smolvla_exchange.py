@@ -93,7 +93,7 @@ def save(case: Document, writer: str, mode: str, folder: Path, lerobot: LeRobot)
 
 def load(folder: Path, mode: str) -> Policy:
     """A policy as `load_policy` loads it, in either mode."""
-    config = replace(read_config(folder).self_contained(), exact=mode == "exact")
+    config = replace(read_config(folder).without_downloads(), exact=mode == "exact")
     policy = assemble_policy(config, read_processors(folder))
     prepare_adapters(policy, folder)
     load_weights(policy.network, folder)

@@ -3,16 +3,16 @@
 import pytest
 
 from manyhands.errors import Diverged, UserError
-from manyhands.launch.outcome import Ending, ending_of
+from manyhands.launch.outcome import Ending, ending_from_exit_code
 
 
 def test_endings_and_exit_codes_are_inverse():
-    assert [ending_of(ending.exit_code) for ending in Ending] == list(Ending)
+    assert [ending_from_exit_code(ending.exit_code) for ending in Ending] == list(Ending)
     assert Ending.STOPPED.exit_code == 75
 
 
 def test_failures_are_raised():
     with pytest.raises(Diverged):
-        ending_of(3)
+        ending_from_exit_code(3)
     with pytest.raises(UserError, match="137"):
-        ending_of(137)
+        ending_from_exit_code(137)

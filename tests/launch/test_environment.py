@@ -7,8 +7,8 @@ import pytest
 from manyhands.launch.environment import (
     current_launcher,
     num_set_visible,
-    port_set_by_hand,
     restarts_so_far,
+    user_port,
     visible_gpus,
 )
 
@@ -76,9 +76,9 @@ def test_gpus_are_counted_among_the_visible_ones():
 
 def test_a_port_counts_that_a_person_set():
     os.environ["MASTER_PORT"] = "4000"
-    assert port_set_by_hand() == 4000
+    assert user_port() == 4000
     os.environ["ACCELERATE_MIXED_PRECISION"] = "no"
-    assert port_set_by_hand() is None
+    assert user_port() is None
 
 
 def test_restarts_are_those_that_our_launcher_tells_of():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from manyhands.launch import environment as gpus
-from manyhands.launch.environment import can_be_several, gpus_that_compute, told_by_driver
+from manyhands.launch.environment import ask_driver, gpus_that_compute, may_have_several
 
 
 @pytest.mark.parametrize(
@@ -24,15 +24,15 @@ from manyhands.launch.environment import can_be_several, gpus_that_compute, told
 def test_one_gpu_at_most_is_told_by_the_driver_or_by_the_environment(
     monkeypatch, num_installed, visible, several
 ):
-    monkeypatch.setattr(gpus, "told_by_driver", lambda ask: num_installed)
+    monkeypatch.setattr(gpus, "ask_driver", lambda ask: num_installed)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert can_be_several() == several
+    assert may_have_several() == several
 
 
 def test_a_driver_counts_no_fewer_gpus_than_torch():
-    told = told_by_driver(lambda nvml: nvml.nvmlDeviceGetCount())
+    told = ask_driver(lambda nvml: nvml.nvmlDeviceGetCount())
     assert (told or 0) >= torch.cuda.device_count()
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.launch.outcome import LOST, STOPPED, UNHEARD, Death, is_explained, outcome_of
+from manyhands.launch.outcome import LOST, STOPPED, UNHEARD, WorkerDeath, is_explained, outcome_of
 from manyhands.stop import SIGNALS
 
 
@@ -16,16 +16,16 @@ from manyhands.stop import SIGNALS
         ([0, 0], 0, []),
         ([0, STOPPED], STOPPED, []),
         ([STOPPED, -signal.SIGTERM], STOPPED, []),
-        ([LOST, 1], 1, [Death(1, 1)]),
-        ([LOST, -signal.SIGKILL, None], 137, [Death(1, -9)]),
-        ([1, -signal.SIGKILL], 137, [Death(0, 1), Death(1, -9)]),
-        ([-signal.SIGKILL, 2], 2, [Death(0, -9), Death(1, 2)]),
-        ([3, LOST], 3, [Death(0, 3)]),
-        ([LOST, 0], 1, [Death(1, 0)]),
+        ([LOST, 1], 1, [WorkerDeath(1, 1)]),
+        ([LOST, -signal.SIGKILL, None], 137, [WorkerDeath(1, -9)]),
+        ([1, -signal.SIGKILL], 137, [WorkerDeath(0, 1), WorkerDeath(1, -9)]),
+        ([-signal.SIGKILL, 2], 2, [WorkerDeath(0, -9), WorkerDeath(1, 2)]),
+        ([3, LOST], 3, [WorkerDeath(0, 3)]),
+        ([LOST, 0], 1, [WorkerDeath(1, 0)]),
         ([LOST, LOST], 1, []),
-        ([-signal.SIGABRT, 2], 2, [Death(1, 2)]),
-        ([-signal.SIGABRT, 1], 1, [Death(1, 1)]),
-        ([-signal.SIGABRT, LOST], 134, [Death(0, -6)]),
+        ([-signal.SIGABRT, 2], 2, [WorkerDeath(1, 2)]),
+        ([-signal.SIGABRT, 1], 1, [WorkerDeath(1, 1)]),
+        ([-signal.SIGABRT, LOST], 134, [WorkerDeath(0, -6)]),
     ],
 )
 def test_the_code_that_explains_most_is_that_of_the_whole(codes, code, deaths):
@@ -60,7 +60,7 @@ def test_ranks_that_were_dragged_down_explain_nothing():
     ],
 )
 def test_a_death_is_told(code, words):
-    assert words in Death(2, code).how
+    assert words in WorkerDeath(2, code).how
 
 
 def test_every_signal_that_asks_to_stop_may_come_too_early():

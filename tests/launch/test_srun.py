@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.errors import EnvironmentFault
-from manyhands.launch.srun import hosts_of, place_of_task, port_of_step
+from manyhands.launch.srun import hosts_of, port_of_step, task_variables
 
 TASK = {
     "SLURM_JOB_ID": "4711",
@@ -22,7 +22,7 @@ TASK = {
 
 
 def test_a_task_gets_what_torchrun_would_have_set():
-    assert place_of_task(TASK) == {
+    assert task_variables(TASK) == {
         "RANK": "5",
         "WORLD_SIZE": "7",
         "LOCAL_RANK": "1",
@@ -35,28 +35,28 @@ def test_a_task_gets_what_torchrun_would_have_set():
 
 def test_what_the_user_or_a_launcher_set_stands():
     chosen = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "4000", "OMP_NUM_THREADS": "2"}
-    place = place_of_task(TASK | chosen)
+    place = task_variables(TASK | chosen)
     assert {name: place[name] for name in chosen} == chosen
-    assert place_of_task(TASK | {"RANK": "0"}) == {}
+    assert task_variables(TASK | {"RANK": "0"}) == {}
 
 
 def test_scripts_and_single_tasks_are_no_ranks():
     script = {name: value for name, value in TASK.items() if "STEP" not in name}
-    assert place_of_task(script) == {}
-    assert place_of_task(TASK | {"SLURM_STEP_NUM_TASKS": "1"}) == {}
-    assert place_of_task({}) == {}
+    assert task_variables(script) == {}
+    assert task_variables(TASK | {"SLURM_STEP_NUM_TASKS": "1"}) == {}
+    assert task_variables({}) == {}
 
 
 def test_tasks_per_node_are_guessed_where_nobody_says():
     told = TASK | {"SLURM_STEP_TASKS_PER_NODE": "", "SLURM_STEP_NUM_TASKS": "8"}
-    assert place_of_task(told)["LOCAL_WORLD_SIZE"] == "4"
+    assert task_variables(told)["LOCAL_WORLD_SIZE"] == "4"
     even = TASK | {"SLURM_STEP_TASKS_PER_NODE": "4(x2)"}
-    assert place_of_task(even)["LOCAL_WORLD_SIZE"] == "4"
+    assert task_variables(even)["LOCAL_WORLD_SIZE"] == "4"
 
 
 def test_tasks_without_nodes_are_refused():
     with pytest.raises(EnvironmentFault, match="SLURM_JOB_NODELIST"):
-        place_of_task({name: value for name, value in TASK.items() if "NODELIST" not in name})
+        task_variables({name: value for name, value in TASK.items() if "NODELIST" not in name})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.launch.tether import STOPPED, end_with, tethered
+from manyhands.launch.tether import STOPPED, end_with, with_parent_death_signal
 
 DEADLINE_S = 60
 LAUNCHER = """
@@ -26,7 +26,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such 
 
 
 def test_the_command_runs_with_its_arguments_and_its_code():
-    command = tethered([sys.executable, "-c", "import sys; sys.exit(int(sys.argv[1]))", "7"])
+    command = with_parent_death_signal(
+        [sys.executable, "-c", "import sys; sys.exit(int(sys.argv[1]))", "7"]
+    )
     assert subprocess.run(command, check=False).returncode == 7
 
 
@@ -53,7 +55,7 @@ def is_running(pid: int) -> bool:
 
 @linux
 def test_a_command_whose_launcher_is_gone_already_does_not_begin():
-    command = tethered([sys.executable, "-c", "print('begun')"])
+    command = with_parent_death_signal([sys.executable, "-c", "print('begun')"])
     command[command.index(str(os.getpid()))] = str(os.getpid() + 1)
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (STOPPED, b"")

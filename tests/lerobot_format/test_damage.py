@@ -173,8 +173,8 @@ def test_lines_may_be_torn_lost_repeated_or_out_of_order(trees, scratch, data):
         kept[-1] = kept[-1][: data.draw(st.integers(0, len(kept[-1])))]
     tree[name] = "\n".join(kept).encode()
     plant(scratch, tree)
-    is_whole = sorted(line for line in kept if line) == sorted(lines)
-    assert outcome_of(scratch) == (is_whole, [])
+    uses_all_episodes = sorted(line for line in kept if line) == sorted(lines)
+    assert outcome_of(scratch) == (uses_all_episodes, [])
 
 
 @settings(max_examples=150)

@@ -8,7 +8,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from manyhands.observe.console import Display, measures_of
+from manyhands.observe.console import Display, metrics_line
 
 METRICS = {
     "loss": 1.5,
@@ -24,7 +24,7 @@ def shown(is_terminal: bool) -> str:
     file = io.StringIO()
     display = Display(100, 0, Console(file=file, force_terminal=is_terminal, width=160))
     with display:
-        display.say("hello")
+        display.print_line("hello")
         display.advance(40)
         display.measure(40, METRICS)
     return file.getvalue()
@@ -45,8 +45,8 @@ def test_a_terminal_sees_a_bar_with_the_measures():
 
 
 def test_the_held_out_loss_is_told_where_it_was_measured():
-    assert "held out" not in measures_of(METRICS)
-    assert "held-out loss 0.25  " in measures_of(METRICS | {"held_out_loss": 0.25})
+    assert "held out" not in metrics_line(METRICS)
+    assert "held-out loss 0.25  " in metrics_line(METRICS | {"held_out_loss": 0.25})
 
 
 TELLING = """

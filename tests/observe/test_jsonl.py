@@ -3,15 +3,15 @@
 import errno
 from pathlib import Path
 
-from manyhands.observe.jsonl import UNFINISHED, RowFile, read_rows
+from manyhands.observe.jsonl import UNFINISHED, JsonLines, read_rows
 
 
 def test_a_resumed_file_keeps_rows_up_to_its_step_only(tmp_path: Path):
     path = tmp_path / "sub" / "rows.jsonl"
-    rows = RowFile(path, 0)
+    rows = JsonLines(path, 0)
     for step in range(1, 6):
         rows.append({"step": step})
-    RowFile(path, 3).append({"step": 4, "again": True})
+    JsonLines(path, 3).append({"step": 4, "again": True})
     assert list(read_rows(path)) == [
         *({"step": step} for step in (1, 2, 3)),
         {"step": 4, "again": True},
@@ -19,7 +19,7 @@ def test_a_resumed_file_keeps_rows_up_to_its_step_only(tmp_path: Path):
 
 
 def test_rows_after_a_step_can_be_dropped_on_the_way(tmp_path: Path):
-    rows = RowFile(tmp_path / "rows.jsonl", 0)
+    rows = JsonLines(tmp_path / "rows.jsonl", 0)
     rows.keep_until(3)
     for step in (1, 2, 3):
         rows.append({"step": step})
@@ -30,7 +30,7 @@ def test_rows_after_a_step_can_be_dropped_on_the_way(tmp_path: Path):
 
 def test_the_last_row_can_be_added_to(tmp_path: Path):
     path = tmp_path / "rows.jsonl"
-    rows = RowFile(path, 0)
+    rows = JsonLines(path, 0)
     assert rows.last() == {}
     for step in (1, 2):
         rows.append({"step": step})
@@ -47,13 +47,13 @@ def test_a_torn_line_is_left_out(tmp_path: Path):
 
 def test_numbers_keep_full_precision(tmp_path: Path):
     path = tmp_path / "rows.jsonl"
-    RowFile(path, 0).append({"loss": 0.1 + 0.2})
+    JsonLines(path, 0).append({"loss": 0.1 + 0.2})
     assert next(read_rows(path))["loss"] == 0.1 + 0.2
 
 
 def test_rows_wait_while_the_disk_is_full(tmp_path: Path, small_files):
     path = tmp_path / "rows.jsonl"
-    rows = RowFile(path, 0)
+    rows = JsonLines(path, 0)
     rows.append({"step": 1})
     with small_files(path.stat().st_size + 5):
         rows.append({"step": 2})
@@ -69,8 +69,8 @@ def test_rows_wait_while_the_disk_is_full(tmp_path: Path, small_files):
 
 def test_a_resumed_file_drops_the_row_of_a_request_to_stop(tmp_path: Path):
     path = tmp_path / "rows.jsonl"
-    rows = RowFile(path, 0)
+    rows = JsonLines(path, 0)
     rows.append({"step": 10})
     rows.append({"step": 15, UNFINISHED: True})
-    RowFile(path, 15).append({"step": 20})
+    JsonLines(path, 15).append({"step": 20})
     assert [row["step"] for row in read_rows(path)] == [10, 20]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from manyhands.errors import EnvironmentFault, Stopped
-from manyhands.observe.run_log import Journal, SilentJournal
+from manyhands.observe.run_log import NullRunLog, RunLog
 
 METRICS = {
     "loss": 1.5,
@@ -24,11 +24,11 @@ def facts(run_dir: Path) -> dict:
 
 
 def test_a_run_leaves_its_files(tmp_path: Path):
-    journal = Journal(tmp_path, 10, 0)
-    journal.introduce({"precision": "float32"}, ["a banner"])
-    with journal.following():
-        journal.record(1, METRICS)
-    journal.conclude("finished")
+    run_log = RunLog(tmp_path, 10, 0)
+    run_log.log_start({"precision": "float32"}, ["a banner"])
+    with run_log.following():
+        run_log.record(1, METRICS)
+    run_log.log_end("finished")
     assert facts(tmp_path)["precision"] == "float32"
     assert facts(tmp_path)["ending"] == "finished"
     assert facts(tmp_path)["wall_s"] >= 0
@@ -39,12 +39,12 @@ def test_a_run_leaves_its_files(tmp_path: Path):
 
 
 def test_a_run_that_goes_back_forgets_measures_but_no_incident(tmp_path: Path):
-    journal = Journal(tmp_path, 10, 0)
+    run_log = RunLog(tmp_path, 10, 0)
     for step in (1, 2, 3):
-        journal.record(step, METRICS)
-    journal.record_incident(3, {"loss": None})
-    journal.return_to(2)
-    journal.record(3, METRICS)
+        run_log.record(step, METRICS)
+    run_log.record_incident(3, {"loss": None})
+    run_log.truncate(2)
+    run_log.record(3, METRICS)
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3]
     incidents = (tmp_path / "nonfinite.jsonl").read_text().splitlines()
@@ -52,53 +52,53 @@ def test_a_run_that_goes_back_forgets_measures_but_no_incident(tmp_path: Path):
 
 
 def test_a_failure_is_recorded_and_passed_on(tmp_path: Path):
-    journal = Journal(tmp_path, 10, 0)
-    with pytest.raises(ZeroDivisionError), journal.following():
+    run_log = RunLog(tmp_path, 10, 0)
+    with pytest.raises(ZeroDivisionError), run_log.following():
         raise ZeroDivisionError
     assert facts(tmp_path)["ending"] == "failed: ZeroDivisionError"
 
 
 def test_a_run_that_is_stopped_has_not_failed(tmp_path: Path):
-    journal = Journal(tmp_path, 10, 0)
-    with pytest.raises(Stopped), journal.following():
+    run_log = RunLog(tmp_path, 10, 0)
+    with pytest.raises(Stopped), run_log.following():
         raise Stopped
     assert facts(tmp_path)["ending"] == "stopped"
 
 
 def test_a_measure_that_the_last_record_lacks_can_be_added(tmp_path: Path):
-    journal = Journal(tmp_path, 10, 0)
-    assert not journal.lacks(1, "held_out_loss")
-    journal.record(1, METRICS)
-    assert journal.lacks(1, "held_out_loss")
-    assert not journal.lacks(2, "held_out_loss")
-    journal.amend({})
-    journal.amend({"held_out_loss": 2.0})
-    assert not journal.lacks(1, "held_out_loss")
+    run_log = RunLog(tmp_path, 10, 0)
+    assert not run_log.lacks(1, "held_out_loss")
+    run_log.record(1, METRICS)
+    assert run_log.lacks(1, "held_out_loss")
+    assert not run_log.lacks(2, "held_out_loss")
+    run_log.amend({})
+    run_log.amend({"held_out_loss": 2.0})
+    assert not run_log.lacks(1, "held_out_loss")
     row = json.loads((tmp_path / "metrics.jsonl").read_text())
     assert row == {"step": 1, **METRICS, "held_out_loss": 2.0}
 
 
 def test_other_ranks_keep_no_record(tmp_path: Path, capsys):
-    journal = SilentJournal()
-    journal.introduce({}, ["a banner"])
-    with journal.following():
-        journal.record(1, METRICS)
-        journal.record_incident(1, {})
-        journal.return_to(0)
-    journal.conclude("finished")
+    run_log = NullRunLog()
+    run_log.log_start({}, ["a banner"])
+    with run_log.following():
+        run_log.record(1, METRICS)
+        run_log.record_incident(1, {})
+        run_log.truncate(0)
+    run_log.log_end("finished")
     assert capsys.readouterr().out == ""
 
 
 def test_a_full_disk_costs_no_run_and_no_row(tmp_path: Path, small_files, capsys):
-    journal = Journal(tmp_path, 10, 0)
-    journal.introduce({}, [])
-    with journal.following():
-        journal.record(1, METRICS)
+    run_log = RunLog(tmp_path, 10, 0)
+    run_log.log_start({}, [])
+    with run_log.following():
+        run_log.record(1, METRICS)
         with small_files(10):
-            journal.record(2, METRICS)
-            journal.note({"more": 1})
-            journal.say("a word")
-        journal.record(3, METRICS)
+            run_log.record(2, METRICS)
+            run_log.note({"more": 1})
+            run_log.log_line("a word")
+        run_log.record(3, METRICS)
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3]
     assert "a word" in (tmp_path / "log.txt").read_text()
@@ -107,16 +107,16 @@ def test_a_full_disk_costs_no_run_and_no_row(tmp_path: Path, small_files, capsys
 
 
 def test_a_disk_that_is_full_before_the_first_step_is_a_usage_error(tmp_path: Path, small_files):
-    journal = Journal(tmp_path, 10, 0)
+    run_log = RunLog(tmp_path, 10, 0)
     with small_files(10), pytest.raises(EnvironmentFault, match=r"--output_dir=.*Free disk space"):
-        journal.introduce({}, [])
+        run_log.log_start({}, [])
 
 
 def test_a_run_whose_folder_was_removed_ends_with_its_name(tmp_path: Path):
     run_dir = tmp_path / "run"
-    journal = Journal(run_dir, 10, 0)
+    run_log = RunLog(run_dir, 10, 0)
     told = "run was removed or unmounted"
-    with pytest.raises(EnvironmentFault, match=told), journal.following():
+    with pytest.raises(EnvironmentFault, match=told), run_log.following():
         shutil.rmtree(run_dir)
-        journal.record(1, METRICS)
+        run_log.record(1, METRICS)
     assert not run_dir.exists()

@@ -14,10 +14,17 @@ from manyhands.config.policies.act import ActConfig
 from manyhands.config.sections.execution import DdpConfig, FsdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
-from manyhands.parallel.collectives import apart
-from manyhands.parallel.engine import engine_of
-from manyhands.parallel.host_buffers import HostCopies
-from manyhands.parallel.sharded_tensors import as_held, fill, gathered, held_part, own_parts, whole
+from manyhands.parallel.collectives import without_communication
+from manyhands.parallel.engine import build_engine
+from manyhands.parallel.host_buffers import HostBuffers
+from manyhands.parallel.sharded_tensors import (
+    fill,
+    full_tensor,
+    gathered,
+    local_shards,
+    local_tensor,
+    shard_like,
+)
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import World, joined_world
 
@@ -61,19 +68,19 @@ def sharding(**fsdp: Any) -> Strategy:
 
 
 def updated(
-    world: World, strategy: Strategy, max_norm: float = 0.0, num_parts: int = 1
+    world: World, strategy: Strategy, max_norm: float = 0.0, num_micro_batches: int = 1
 ) -> dict[str, Any]:
     """The norm of one update on this rank's half of the input, and the weights it leaves."""
     world.strategy, network = strategy, Net()
-    engine = engine_of(world, num_parts, DdpConfig(gradient_compression="bf16"))
+    engine = build_engine(world, num_micro_batches, DdpConfig(gradient_compression="bf16"))
     wrapped = engine.prepare(network)
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.1, fused=True)
     own = {"x": INPUT[2 * world.rank : 2 * world.rank + 2]}
     for part in engine.micro_batches(own):
         engine.backward(wrapped(part["x"]).sum())
     norm = engine.step(optimizer, max_norm)
-    weights = gathered(network.state_dict(), world.is_main, HostCopies())
-    gradients = [whole(weight.grad).flatten().tolist() for weight in network.parameters()]
+    weights = gathered(network.state_dict(), world.is_main, HostBuffers())
+    gradients = [full_tensor(weight.grad).flatten().tolist() for weight in network.parameters()]
     return {
         "norm": norm.item(),
         "gradients": gradients,
@@ -85,21 +92,25 @@ def updated(
 def held(world: World) -> dict[str, Any]:
     """What ranks hold of weights, and what becomes of whole ones."""
     world.strategy, network = sharding(reshard_after_forward=False), Net()
-    wrapped = engine_of(world, 1, DdpConfig()).prepare(network)
+    wrapped = build_engine(world, 1, DdpConfig()).prepare(network)
     part, alone = network.layers[0].linear.weight, Net().layers[0].linear.weight
     found = {
-        "rows": len(held_part(part)),
-        "numbers of the head": held_part(network.head.weight).numel(),
-        "is whole": torch.equal(whole(part.detach()), alone),
-        "is cut": torch.equal(held_part(as_held(alone.detach(), part)), held_part(part.detach())),
+        "rows": len(local_tensor(part)),
+        "numbers of the head": local_tensor(network.head.weight).numel(),
+        "is whole": torch.equal(full_tensor(part.detach()), alone),
+        "is cut": torch.equal(
+            local_tensor(shard_like(alone.detach(), part)), local_tensor(part.detach())
+        ),
         "parts": {
             name: [len(part.values), part.offsets]
-            for name, part in own_parts(network.state_dict(), world.is_main, HostCopies()).items()
+            for name, part in local_shards(
+                network.state_dict(), world.is_main, HostBuffers()
+            ).items()
         },
-        "scalar": as_held(torch.tensor(3.0), part).item(),
+        "scalar": shard_like(torch.tensor(3.0), part).item(),
     }
     fill(network.state_dict(), {name: value + 1 for name, value in Net().state_dict().items()})
-    moved = gathered(network.state_dict(), world.is_main, HostCopies())
+    moved = gathered(network.state_dict(), world.is_main, HostBuffers())
     with torch.no_grad():
         wrapped(INPUT)
         fill(network.state_dict(), Net().state_dict())
@@ -111,14 +122,14 @@ def held(world: World) -> dict[str, Any]:
 def spoiled(world: World, strategy: Strategy) -> dict[str, Any]:
     """What becomes of weights when the gradients of one rank are not finite."""
     world.strategy, network = strategy, Net()
-    engine = engine_of(world, 1, DdpConfig())
+    engine = build_engine(world, 1, DdpConfig())
     wrapped = engine.prepare(network)
-    before = [held_part(weight.detach()).clone() for weight in network.parameters()]
+    before = [local_tensor(weight.detach()).clone() for weight in network.parameters()]
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.1, fused=True)
     for part in engine.micro_batches({"x": INPUT}):
         engine.backward(wrapped(part["x"]).sum() * (torch.nan if world.rank == 1 else 1.0))
     norm = engine.step(optimizer, 0.5)
-    after = [held_part(weight.detach()) for weight in network.parameters()]
+    after = [local_tensor(weight.detach()) for weight in network.parameters()]
     pairs = zip(before, after, strict=True)
     return {
         "is told": not norm.isfinite().item(),
@@ -139,9 +150,9 @@ def scaled(world: World, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def solitary(world: World, strategy: Strategy) -> int:
     """How many updates this rank makes by itself; others make another number of them."""
     world.strategy, num_updates = strategy, 1 + 2 * world.rank
-    with apart():
+    with without_communication():
         network = Net()
-        engine = engine_of(world, 2, DdpConfig())
+        engine = build_engine(world, 2, DdpConfig())
         wrapped = engine.prepare(network)
         optimizer = torch.optim.AdamW(network.parameters(), fused=True)
         for _ in range(num_updates):
@@ -155,7 +166,7 @@ def refused(world: World) -> str:
     """What is said of layers that a network does not have."""
     world.strategy = sharding(wrap_modules=["Nothing", "Layer"])
     try:
-        engine_of(world, 1, DdpConfig()).prepare(Net())
+        build_engine(world, 1, DdpConfig()).prepare(Net())
     except ConfigError as error:
         return str(error)
     return ""
@@ -168,7 +179,7 @@ if __name__ == "__main__":
             "refused": refused(world),
             "plain": updated(world, sharding()),
             "clipped": updated(world, sharding(), max_norm=0.5),
-            "parts": updated(world, sharding(), num_parts=2),
+            "parts": updated(world, sharding(), num_micro_batches=2),
             "kept": updated(world, sharding(reshard_after_forward=False)),
             "offloaded": updated(world, sharding(cpu_offload=True), max_norm=0.5),
             "one unit": updated(world, sharding(wrap_modules=[])),

@@ -6,7 +6,7 @@ from torch import nn
 
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
-from manyhands.parallel.accelerate_engine import AcceleratedEngine, part_of
+from manyhands.parallel.accelerate_engine import AccelerateEngine, micro_batch
 from manyhands.parallel.world import joined_world
 
 CPU = TrainConfig(policy=ActConfig(device="cpu"))
@@ -14,7 +14,7 @@ CPU = TrainConfig(policy=ActConfig(device="cpu"))
 
 def test_parts_hold_every_sample_once_in_order():
     batch = {"x": torch.arange(6), "task": list("abcdef"), "draws": {"n": torch.arange(6) * 2}}
-    parts = [part_of(batch, number, 3) for number in range(3)]
+    parts = [micro_batch(batch, number, 3) for number in range(3)]
     assert torch.cat([part["x"] for part in parts]).tolist() == list(range(6))
     assert sum((part["task"] for part in parts), []) == list("abcdef")
     assert torch.cat([part["draws"]["n"] for part in parts]).tolist() == list(range(0, 12, 2))
@@ -22,9 +22,9 @@ def test_parts_hold_every_sample_once_in_order():
 
 def test_micro_batches_add_up_to_the_gradient_of_the_whole():
     gradients = []
-    for num_parts in (1, 3):
+    for num_micro_batches in (1, 3):
         with joined_world(CPU) as world:
-            engine = AcceleratedEngine(world, num_parts)
+            engine = AccelerateEngine(world, num_micro_batches)
             torch.manual_seed(0)
             network = nn.Linear(4, 1)
             wrapped = engine.prepare(network)
@@ -38,7 +38,7 @@ def test_micro_batches_add_up_to_the_gradient_of_the_whole():
 def test_a_launchers_accumulation_does_not_scale_gradients(monkeypatch):
     monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
     with joined_world(CPU) as world:
-        engine = AcceleratedEngine(world, 1)
+        engine = AccelerateEngine(world, 1)
         network = nn.Linear(1, 1, bias=False)
         wrapped = engine.prepare(network)
         engine.backward(wrapped(torch.tensor([[3.0]])).sum())
@@ -49,7 +49,7 @@ def test_a_launchers_accumulation_does_not_scale_gradients(monkeypatch):
 @pytest.mark.parametrize(("max_norm", "share"), [(0.0, 1.0), (1.0, 0.2), (10.0, 1.0)])
 def test_a_step_is_limited_and_tells_what_the_norm_was(is_fused, max_norm, share):
     with joined_world(CPU) as world:
-        engine = AcceleratedEngine(world, 1)
+        engine = AccelerateEngine(world, 1)
         network = nn.Linear(3, 1, bias=False)
         wrapped = engine.prepare(network)
         before = network.weight.detach().clone()
@@ -64,7 +64,7 @@ def test_a_step_is_limited_and_tells_what_the_norm_was(is_fused, max_norm, share
 def test_a_loss_scaler_skips_an_overflow_without_being_asked(no_host_synchronization, factor):
     with joined_world(CPU) as world:
         world.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-        engine = AcceleratedEngine(world, 1)
+        engine = AccelerateEngine(world, 1)
         network = nn.Linear(3, 1, bias=False)
         wrapped, before = engine.prepare(network), network.weight.detach().clone()
         optimizer = torch.optim.SGD(network.parameters(), lr=1.0, fused=True)
@@ -83,7 +83,7 @@ def test_a_loss_scaler_skips_an_overflow_without_being_asked(no_host_synchroniza
 
 def test_the_loss_scale_exists_for_half_precision_only():
     with joined_world(CPU) as world:
-        engine = AcceleratedEngine(world, 1)
+        engine = AccelerateEngine(world, 1)
         assert engine.scaler_state() == {}
         assert not engine.scales_losses
 
@@ -91,7 +91,7 @@ def test_the_loss_scale_exists_for_half_precision_only():
 def test_engines_learn_of_overflows_by_themselves():
     with joined_world(CPU) as world:
         world.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-        one, other = (AcceleratedEngine(world, 1) for _ in range(2))
+        one, other = (AccelerateEngine(world, 1) for _ in range(2))
         assert one.scales_losses
         one.load_scaler_state({**one.scaler_state(), "scale": 2.0})
         assert other.scaler_state()["scale"] == 1024.0
@@ -100,7 +100,7 @@ def test_engines_learn_of_overflows_by_themselves():
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
 def test_gradients_that_are_not_finite_change_nothing(no_host_synchronization, kind):
     with joined_world(CPU) as world:
-        engine = AcceleratedEngine(world, 1)
+        engine = AccelerateEngine(world, 1)
         network = nn.Linear(3, 1, bias=False)
         wrapped, before = engine.prepare(network), network.weight.detach().clone()
         optimizer = kind(network.parameters(), lr=1.0, fused=True)

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from manyhands.parallel.accelerate_engine import settle_buckets
+from manyhands.parallel.accelerate_engine import rebuild_ddp_buckets
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def update(network: nn.Module) -> list[torch.Tensor]:
 
 def test_gradients_lie_after_an_update_where_they_lay_before_it(alone):
     network = wrapped()
-    settle_buckets(network)
+    rebuild_ddp_buckets(network)
     assert network.reducer._rebuild_buckets()
     update(network)
     assert not network.reducer._rebuild_buckets()
@@ -47,7 +47,7 @@ def test_without_it_they_do_not(alone):
 
 def test_nothing_is_left_behind_and_gradients_stay_the_same(alone):
     settled, plain = wrapped(), wrapped()
-    settle_buckets(settled)
+    rebuild_ddp_buckets(settled)
     assert all(weight.grad is None for weight in settled.parameters())
     assert all(map(torch.equal, update(settled), update(plain)))
     assert len(update(plain)) == 4
@@ -56,6 +56,6 @@ def test_nothing_is_left_behind_and_gradients_stay_the_same(alone):
 def test_networks_of_one_process_have_no_buckets():
     network = nn.Linear(2, 2)
     before = [weight.detach().clone() for weight in network.parameters()]
-    settle_buckets(network)
+    rebuild_ddp_buckets(network)
     assert all(map(torch.equal, network.parameters(), before))
     assert all(weight.grad is None for weight in network.parameters())

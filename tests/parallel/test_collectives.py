@@ -16,14 +16,14 @@ from manyhands.config.sections.execution import DdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.launch.workers import run_workers
 from manyhands.parallel.collectives import (
-    apart,
+    all_gather_rows,
+    all_reduce_sum,
     check_thread,
-    is_apart,
+    is_local,
     num_ranks,
-    stack_over_ranks,
-    sum_over_ranks,
+    without_communication,
 )
-from manyhands.parallel.engine import engine_of
+from manyhands.parallel.engine import build_engine
 from manyhands.parallel.world import World, joined_world
 
 EXCHANGE = """
@@ -51,13 +51,13 @@ def in_thread(work: Callable[[], object]) -> object:
 COLLECTIVES: dict[str, Callable[[World], object]] = {
     "gather": lambda world: world.gather(1),
     "any": lambda world: world.any(True),
-    "share": lambda world: world.share(1),
+    "share": lambda world: world.broadcast(1),
     "sum": lambda world: world.sum(torch.ones(1)),
-    "once": lambda world: world.once(lambda: 1),
+    "once": lambda world: world.on_main(lambda: 1),
     "is_stopping": lambda world: world.is_stopping(),
-    "step": lambda world: [*engine_of(world, 1, DdpConfig()).micro_batches({})],
-    "stack_over_ranks": lambda _: stack_over_ranks(torch.ones(1)),
-    "sum_over_ranks": lambda _: sum_over_ranks(torch.ones(1)),
+    "step": lambda world: [*build_engine(world, 1, DdpConfig()).micro_batches({})],
+    "stack_over_ranks": lambda _: all_gather_rows(torch.ones(1)),
+    "sum_over_ranks": lambda _: all_reduce_sum(torch.ones(1)),
 }
 
 
@@ -101,10 +101,10 @@ def test_one_process_is_one_rank():
 
 
 def test_a_rank_is_apart_until_it_is_done_or_has_failed():
-    with pytest.raises(KeyError), apart():
-        assert is_apart()
+    with pytest.raises(KeyError), without_communication():
+        assert is_local()
         raise KeyError
-    assert not is_apart()
+    assert not is_local()
 
 
 @pytest.mark.process

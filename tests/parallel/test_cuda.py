@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from manyhands.parallel.cuda import WAKING, first_kernels, waking
+from manyhands.parallel.cuda import WAKING, first_kernels, warming_up
 
 
 def threads() -> list[threading.Thread]:
@@ -16,7 +16,7 @@ def threads() -> list[threading.Thread]:
 
 
 def test_no_thread_is_started_where_there_is_nothing_to_load():
-    with waking(torch.device("cpu")):
+    with warming_up(torch.device("cpu")):
         assert not threads()
 
 
@@ -52,7 +52,7 @@ def test_a_gpu_is_awake_in_the_end_without_memory_kept_or_a_random_number_of_the
     gc.collect()
     before = torch.cuda.memory_allocated()
     torch.manual_seed(5)
-    with waking(device):
+    with warming_up(device):
         assert torch.equal(torch.rand(3), expected)
     assert not threads()
     # None of its tensors takes whole MiB. cuBLAS may keep a workspace that does for the thread,

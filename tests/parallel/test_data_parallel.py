@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.errors import ConfigError, EnvironmentFault
-from manyhands.parallel.data_parallel import Replicated, devices_of, refuse_batch_norm
+from manyhands.parallel.data_parallel import DataParallel, devices_of, reject_batch_norm
 from manyhands.types import LossTerm
 
 CPU = torch.device("cpu")
@@ -49,7 +49,7 @@ def gradients_of(network: nn.Module, run: nn.Module, num_samples: int) -> list[T
 @pytest.mark.parametrize("num_samples", [1, 2, 5, 6])
 def test_parts_on_several_devices_are_one_batch(num_samples, autocast):
     network = Net()
-    many = Replicated(network, [CPU] * 3, autocast)
+    many = DataParallel(network, [CPU] * 3, autocast)
     batch, draws = batch_of(num_samples)
     with autocast():
         alone = network(batch, draws)
@@ -64,7 +64,7 @@ def test_parts_on_several_devices_are_one_batch(num_samples, autocast):
 
 def test_samples_are_spread_evenly_and_none_is_computed_twice():
     network = Net()
-    many = Replicated(network, [CPU] * 3, nullcontext)
+    many = DataParallel(network, [CPU] * 3, nullcontext)
     many(*batch_of(5))
     assert [skeleton.seen for skeleton in many.skeletons] == [[2], [2], [1]]
     many(*batch_of(2))
@@ -73,7 +73,7 @@ def test_samples_are_spread_evenly_and_none_is_computed_twice():
 
 def test_copies_follow_the_weights_and_hold_none_of_their_own():
     network = Net()
-    many = Replicated(network, [CPU] * 2, nullcontext)
+    many = DataParallel(network, [CPU] * 2, nullcontext)
     before = many(*batch_of(4))["mse"].total.item()
     with torch.no_grad():
         network.linear.weight.add_(1.0)
@@ -82,7 +82,7 @@ def test_copies_follow_the_weights_and_hold_none_of_their_own():
 
 
 def test_mode_and_gradients_are_those_of_the_caller():
-    many = Replicated(Net(), [CPU] * 2, nullcontext)
+    many = DataParallel(Net(), [CPU] * 2, nullcontext)
     many.eval()
     assert not any(skeleton.training for skeleton in many.skeletons)
     with torch.no_grad():
@@ -91,8 +91,8 @@ def test_mode_and_gradients_are_those_of_the_caller():
 
 def test_batch_norm_is_refused_by_name():
     with pytest.raises(ConfigError, match=r"gpus_per_process cannot train batch norm"):
-        refuse_batch_norm(nn.Sequential(nn.BatchNorm1d(2)))
-    refuse_batch_norm(nn.GroupNorm(1, 2))
+        reject_batch_norm(nn.Sequential(nn.BatchNorm1d(2)))
+    reject_batch_norm(nn.GroupNorm(1, 2))
 
 
 def test_gpus_are_neighbors_and_must_be_there(monkeypatch):

@@ -3,19 +3,23 @@
 import time
 from pathlib import Path
 
-from manyhands.parallel.hang_report import Place, hang_told, read_place, write_stacks
+from manyhands.parallel.hang_report import RankPhase, hang_message, read_place, write_stacks
 
 
 def test_a_place_survives_the_store():
-    place = Place(7, "work of the main rank", 12.5)
+    place = RankPhase(7, "work of the main rank", 12.5)
     assert read_place(place.told().encode()) == place
 
 
 def test_the_rank_that_did_not_arrive_is_named_with_its_stack(tmp_path: Path):
     write_stacks(tmp_path, 1)
     now = time.time()
-    places = [Place(8, "update", now - 30), Place(7, "data", now - 31), Place(8, "update", now)]
-    told = hang_told(places, [], 30, tmp_path)
+    places = [
+        RankPhase(8, "update", now - 30),
+        RankPhase(7, "data", now - 31),
+        RankPhase(8, "update", now),
+    ]
+    told = hang_message(places, [], 30, tmp_path)
     assert "no progress for 30 s (--timeout_s): rank 1 did not arrive" in told
     assert "rank 1: in phase 'data' for 31 s" in told
     assert "rank 0: in phase 'update' for 30 s" in told
@@ -25,14 +29,14 @@ def test_the_rank_that_did_not_arrive_is_named_with_its_stack(tmp_path: Path):
 
 def test_a_rank_that_does_not_answer_is_named():
     now = time.time()
-    told = hang_told([Place(8, "update", now), Place(8, "update", now)], [1], 30, None)
+    told = hang_message([RankPhase(8, "update", now), RankPhase(8, "update", now)], [1], 30, None)
     assert "rank 1 did not respond" in told
     assert "does not respond (stopped or frozen)" in told
 
 
 def test_ranks_that_wait_for_each_other_are_all_shown():
     now = time.time()
-    told = hang_told([Place(8, "update", now), Place(8, "update", now)], [], 30, None)
+    told = hang_message([RankPhase(8, "update", now), RankPhase(8, "update", now)], [], 30, None)
     assert "all ranks are in the same phase" in told
 
 

@@ -7,13 +7,13 @@ import pytest
 from torch.distributed import HashStore, PrefixStore, TCPStore
 
 from manyhands.errors import RankLost
-from manyhands.parallel.messages import Channel, OwnChannel
+from manyhands.parallel.messages import LocalMessages, StoreMessages
 
 
 def test_what_is_said_is_heard_however_late():
     store = TCPStore("localhost", 0, 1, True, timedelta(seconds=10), wait_for_workers=False)
     over = threading.Event()
-    speaker, listener = (Channel(PrefixStore("a", store.clone()), over) for _ in range(2))
+    speaker, listener = (StoreMessages(PrefixStore("a", store.clone()), over) for _ in range(2))
     timer = threading.Timer(0.2, speaker.say, ("1/open", "step\n3"))
     timer.start()
     assert listener.hear("1/open") == "step\n3"
@@ -23,13 +23,13 @@ def test_what_is_said_is_heard_however_late():
 
 def test_nobody_waits_for_a_run_that_is_over():
     over = threading.Event()
-    channel = Channel(HashStore(), over)
+    channel = StoreMessages(HashStore(), over)
     threading.Timer(0.1, over.set).start()
     with pytest.raises(RankLost):
-        channel.hear("never")
+        channel.receive("never")
 
 
 def test_a_single_process_hears_itself():
-    channel = OwnChannel()
-    channel.say("1/open", "now")
-    assert channel.hear("1/open") == "now"
+    channel = LocalMessages()
+    channel.send("1/open", "now")
+    assert channel.receive("1/open") == "now"

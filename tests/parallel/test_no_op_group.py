@@ -9,8 +9,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from manyhands.parallel.accelerate_engine import compress_gradients
-from manyhands.parallel.collectives import stack_over_ranks, sum_over_ranks
-from manyhands.parallel.no_op_group import SILENT, silent_backend
+from manyhands.parallel.collectives import all_gather_rows, all_reduce_sum
+from manyhands.parallel.no_op_group import SILENT, no_op_backend
 
 NEEDS_GPU = [
     pytest.mark.gpu,
@@ -24,7 +24,7 @@ RANK, NUM_RANKS = 1, 4
 def world():
     """One of four ranks; the others need not be there."""
     store = dist.HashStore()
-    dist.init_process_group(silent_backend(), store=store, rank=RANK, world_size=NUM_RANKS)
+    dist.init_process_group(no_op_backend(), store=store, rank=RANK, world_size=NUM_RANKS)
     yield
     dist.destroy_process_group()
 
@@ -40,14 +40,14 @@ def gradients(net, device):
 
 
 def test_the_backend_is_registered_once():
-    assert silent_backend() == silent_backend() == SILENT
+    assert no_op_backend() == no_op_backend() == SILENT
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_others_would_send_is_what_this_rank_has(world, device):
     own = torch.arange(3.0, device=device)
-    assert sum_over_ranks(own).tolist() == [0, 1, 2]
-    assert stack_over_ranks(own).tolist() == [[0, 1, 2]] * NUM_RANKS
+    assert all_reduce_sum(own).tolist() == [0, 1, 2]
+    assert all_gather_rows(own).tolist() == [[0, 1, 2]] * NUM_RANKS
     listed = [torch.empty_like(own) for _ in range(NUM_RANKS)]
     dist.all_gather(listed, own)
     assert torch.stack(listed).tolist() == [[0, 1, 2]] * NUM_RANKS

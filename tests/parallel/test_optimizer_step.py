@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from manyhands.parallel.optimizer_step import step_within, tensors_of
+from manyhands.parallel.optimizer_step import clip_and_step, tensors_of
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "adam": lambda weights: Adam(weights, lr=0.1, weight_decay=0.1, fused=True),
@@ -42,7 +42,7 @@ def step(network: nn.Module, optimizer: Optimizer, value: float, max_norm: float
         weight.grad = torch.full_like(weight, 0.5)
         weight.grad.view(-1)[0] = value
     norm = nn.utils.get_total_norm([weight.grad for weight in network.parameters()])
-    step_within(optimizer, norm, max_norm)
+    clip_and_step(optimizer, norm, max_norm)
 
 
 def everything(network: nn.Module, optimizer: Optimizer) -> list[Tensor]:
@@ -132,6 +132,6 @@ def test_frozen_weights_are_not_among_what_a_step_changes(make):
     network, optimizer = make()
     network.weight.requires_grad_(False)
     network.bias.grad = torch.ones_like(network.bias)
-    step_within(optimizer, torch.tensor(1.0), 0.0)
+    clip_and_step(optimizer, torch.tensor(1.0), 0.0)
     places = {value.data_ptr() for value in tensors_of(optimizer).values()}
     assert network.bias.data_ptr() in places and network.weight.data_ptr() not in places

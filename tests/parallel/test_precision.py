@@ -9,7 +9,7 @@ from manyhands.config.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import EnvironmentFault
-from manyhands.parallel.strategy import precision_of, preferred_precision, refuse_unfit
+from manyhands.parallel.strategy import check_precision, preferred_precision, resolve_precision
 
 CPU = torch.device("cpu")
 
@@ -32,7 +32,7 @@ def test_precision_is_the_flags_else_the_launchers_else_the_policys(
     config = TrainConfig(
         policy=ActConfig(use_amp=use_amp), accelerator=AcceleratorConfig(mixed_precision=flag)
     )
-    assert precision_of(config, Launcher(mixed_precision=launcher)) == expected
+    assert resolve_precision(config, Launcher(mixed_precision=launcher)) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_the_launchers_word_stands_on_a_gpu_as_well(launcher, use_amp, expected)
 def test_a_cpu_and_double_precision_are_not_asked_too_much():
     config = TrainConfig(policy=ActConfig())
     with pytest.raises(EnvironmentFault, match="fp16 needs a GPU"):
-        refuse_unfit("fp16", config, CPU)
+        check_precision("fp16", config, CPU)
     with pytest.raises(EnvironmentFault, match="contradicts --dtype=float64"):
-        refuse_unfit("bf16", replace(config, dtype="float64"), CPU)
-    refuse_unfit("bf16", config, CPU)
+        check_precision("bf16", replace(config, dtype="float64"), CPU)
+    check_precision("bf16", config, CPU)
 
 
 @pytest.mark.gpu
@@ -58,5 +58,5 @@ def test_a_cpu_and_double_precision_are_not_asked_too_much():
 def test_policies_that_are_known_to_learn_in_bf16_do_so_on_gpus_that_have_it():
     gpu, config = torch.device("cuda"), TrainConfig(policy=ActConfig())
     has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-    assert precision_of(config, Launcher(), gpu) == ("bf16" if has_bf16 else "no")
-    assert precision_of(replace(config, dtype="float64"), Launcher(), gpu) == "no"
+    assert resolve_precision(config, Launcher(), gpu) == ("bf16" if has_bf16 else "no")
+    assert resolve_precision(replace(config, dtype="float64"), Launcher(), gpu) == "no"

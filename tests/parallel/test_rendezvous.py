@@ -9,7 +9,7 @@ import torch.distributed as dist
 from manyhands.config.launcher import Launcher
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.workers import LOOPBACK, free_port, listen
-from manyhands.parallel.rendezvous import NoWatch, is_of_a_lost_peer, met, open_store
+from manyhands.parallel.rendezvous import NoWatchdog, is_peer_lost, joined_rendezvous, open_store
 from manyhands.stop import StopSignal
 
 SOON = timedelta(seconds=10)
@@ -63,17 +63,17 @@ def test_a_launcher_that_does_not_say_where_to_meet_is_told():
 
 
 def test_a_single_rank_of_a_launcher_forms_a_group_and_leaves_it(meeting_point):
-    with met(place(meeting_point, num_ranks=1), "gloo", 10, StopSignal()) as meeting:
+    with joined_rendezvous(place(meeting_point, num_ranks=1), "gloo", 10, StopSignal()) as meeting:
         assert dist.get_world_size() == 1
-        assert isinstance(meeting.watch, NoWatch)
+        assert isinstance(meeting.watch, NoWatchdog)
         assert meeting.host_group is None
     assert not dist.is_initialized()
 
 
 def test_without_a_launcher_nobody_is_met():
-    with met(Launcher(), "gloo", 10, StopSignal()) as meeting:
+    with joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as meeting:
         assert not dist.is_initialized()
-        assert isinstance(meeting.watch, NoWatch)
+        assert isinstance(meeting.watch, NoWatchdog)
 
 
 def test_teardown_comes_after_the_run_last_given_first_and_hides_no_error():
@@ -85,10 +85,10 @@ def test_teardown_comes_after_the_run_last_given_first_and_hides_no_error():
 
     with (
         pytest.raises(KeyError, match="the run's own"),
-        met(Launcher(), "gloo", 10, StopSignal()) as meeting,
+        joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as meeting,
     ):
-        meeting.at_end(lambda: done.append("last"))
-        meeting.at_end(fail)
+        meeting.on_teardown(lambda: done.append("last"))
+        meeting.on_teardown(fail)
         done.append("run")
         raise KeyError("the run's own")
     assert done == ["run", "fails", "last"]
@@ -98,8 +98,11 @@ def test_what_fails_after_a_good_run_is_an_error():
     def fail() -> None:
         raise RuntimeError("CUDA error")
 
-    with pytest.raises(RuntimeError), met(Launcher(), "gloo", 10, StopSignal()) as meeting:
-        meeting.at_end(fail)
+    with (
+        pytest.raises(RuntimeError),
+        joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as meeting,
+    ):
+        meeting.on_teardown(fail)
 
 
 @pytest.mark.parametrize(
@@ -112,4 +115,4 @@ def test_what_fails_after_a_good_run_is_an_error():
     ],
 )
 def test_errors_of_a_lost_peer_are_told_from_our_own(error, is_lost):
-    assert is_of_a_lost_peer(error) is is_lost
+    assert is_peer_lost(error) is is_lost

@@ -22,7 +22,7 @@ from manyhands.parallel.sharded_engine import (
     make_contiguous,
     refuse_scalars,
     refuse_several_types,
-    units_of,
+    shard_units,
 )
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import joined_world
@@ -117,19 +117,19 @@ def test_weights_that_changed_between_evaluations_are_gathered_anew(two_ranks):
 
 
 def test_policies_declare_their_units(act, diffusion):
-    names = [type(unit).__name__ for unit in units_of(act, None)]
+    names = [type(unit).__name__ for unit in shard_units(act, None)]
     assert sorted(set(names)) == ["DecoderLayer", "EncoderLayer"]
     assert len(names) == 4 + 4 + 1
-    assert {type(unit).__name__ for unit in units_of(diffusion, None)} == {
+    assert {type(unit).__name__ for unit in shard_units(diffusion, None)} == {
         "ResidualBlock",
         "ImageEncoder",
     }
 
 
 def test_lerobots_names_of_layers_are_known(act, diffusion):
-    assert len(units_of(act, ["ACTEncoderLayer", "ACTDecoderLayer"])) == 9
+    assert len(shard_units(act, ["ACTEncoderLayer", "ACTDecoderLayer"])) == 9
     names = ["DiffusionConditionalResidualBlock1d", "DiffusionRgbEncoder"]
-    assert units_of(diffusion, names) == units_of(diffusion, None)
+    assert shard_units(diffusion, names) == shard_units(diffusion, None)
 
 
 def test_the_sharding_file_we_ship_fits_every_policy(act, diffusion):
@@ -141,13 +141,13 @@ def test_the_sharding_file_we_ship_fits_every_policy(act, diffusion):
     }
     names = read_sharding(environ, num_local_ranks=2).fsdp.wrap_modules
     for network in (act, diffusion):
-        assert units_of(network, names) == units_of(network, None) != []
+        assert shard_units(network, names) == shard_units(network, None) != []
     assert all(network.shard_units for network in OWN.values())
 
 
 def test_inner_units_come_first():
     network = nn.Sequential(nn.Sequential(nn.Linear(1, 1)), nn.Linear(1, 1))
-    units = units_of(network, ["Sequential", "Linear"])
+    units = shard_units(network, ["Sequential", "Linear"])
     assert units.index(network[0][0]) < units.index(network[0])
     assert network not in units
 

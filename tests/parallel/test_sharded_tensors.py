@@ -4,30 +4,30 @@ import pytest
 import torch
 from torch import nn
 
-from manyhands.parallel.host_buffers import HostCopies
+from manyhands.parallel.host_buffers import HostBuffers
 from manyhands.parallel.sharded_tensors import (
-    as_held,
     fill,
+    full_tensor,
     gathered,
-    held_part,
     is_shard,
-    own_parts,
-    whole,
+    local_shards,
+    local_tensor,
+    shard_like,
 )
 
 
 def test_a_whole_tensor_is_its_own_part():
     value = torch.arange(3.0)
     assert not is_shard(value)
-    assert whole(value) is value
-    assert held_part(value) is value
-    assert as_held(value, torch.zeros(3)) is value
+    assert full_tensor(value) is value
+    assert local_tensor(value) is value
+    assert shard_like(value, torch.zeros(3)) is value
 
 
 def test_only_the_main_rank_gets_copies():
     network = nn.Linear(2, 1)
-    copies = gathered(network.state_dict(), is_main=True, copies=HostCopies())
-    assert gathered(network.state_dict(), is_main=False, copies=HostCopies()) == {}
+    copies = gathered(network.state_dict(), is_main=True, copies=HostBuffers())
+    assert gathered(network.state_dict(), is_main=False, copies=HostBuffers()) == {}
     fill(network.state_dict(), {name: torch.zeros_like(value) for name, value in copies.items()})
     assert not network.weight.any()
     assert copies["weight"].any()
@@ -35,8 +35,8 @@ def test_only_the_main_rank_gets_copies():
 
 def test_the_first_holder_saves_what_all_hold():
     values = {"weight": torch.ones(2, 1), "step": torch.tensor(3.0)}
-    parts = own_parts(values, is_main=True, copies=HostCopies())
-    assert own_parts(values, is_main=False, copies=HostCopies()) == {}
+    parts = local_shards(values, is_main=True, copies=HostBuffers())
+    assert local_shards(values, is_main=False, copies=HostBuffers()) == {}
     assert {name: part.offsets for name, part in parts.items()} == {"weight": (0, 0), "step": ()}
     values["weight"].zero_()
     assert parts["weight"].values.all()

@@ -7,9 +7,11 @@ from manyhands.parallel.collectives import even_slice
 
 
 @given(st.integers(0, 200), st.integers(1, 20))
-def test_parts_hold_everything_once_in_order_and_differ_by_one_at_most(length, num_parts):
+def test_parts_hold_everything_once_in_order_and_differ_by_one_at_most(length, num_micro_batches):
     whole = list(range(length))
-    parts = [whole[even_slice(length, number, num_parts)] for number in range(num_parts)]
+    parts = [
+        whole[even_slice(length, number, num_micro_batches)] for number in range(num_micro_batches)
+    ]
     assert sum(parts, []) == whole
     sizes = [len(part) for part in parts]
     assert sizes == sorted(sizes, reverse=True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from manyhands.parallel.sharded_engine import Silence, keep_apart
+from manyhands.parallel.sharded_engine import NoCommunication, disable_communication
 
 
 @pytest.mark.process
@@ -13,14 +13,14 @@ def test_ranks_by_themselves_make_as_many_updates_as_they_like(two_ranks):
 
 
 def test_silence_takes_room_and_sends_nothing():
-    room = Silence().allocate((2, 3), dtype=torch.float64, device=torch.device("cpu"))
+    room = NoCommunication().allocate((2, 3), dtype=torch.float64, device=torch.device("cpu"))
     assert (room.shape, room.dtype) == ((2, 3), torch.float64)
-    Silence()(room, torch.ones(3), group=None, async_op=True)
+    NoCommunication()(room, torch.ones(3), group=None, async_op=True)
     assert not room.any()
 
 
 def test_whole_networks_have_nothing_to_keep_apart():
     network = nn.Linear(1, 1)
     expected = network(torch.ones(1, 1)).item()
-    keep_apart(network)
+    disable_communication(network)
     assert network(torch.ones(1, 1)).item() == expected

@@ -9,35 +9,35 @@ from manyhands.config.launcher import Launcher
 from manyhands.config.sections.execution import DdpConfig, FsdpConfig, ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import ConfigError
-from manyhands.parallel.strategy import Kind, Strategy, strategy_of
+from manyhands.parallel.strategy import Strategy, StrategyKind, resolve_strategy
 
 
 def strategy(num_ranks: int, launcher=None, **degrees) -> Strategy:
     config = TrainConfig(parallelism=ParallelismConfig(**degrees))
     launched = Launcher(num_ranks=num_ranks, **(launcher or {}))
-    return strategy_of(config, launched)
+    return resolve_strategy(config, launched)
 
 
 @pytest.mark.parametrize(
     ("num_ranks", "degrees", "kind", "copies", "shards"),
     [
-        (1, {}, Kind.SINGLE, 1, 1),
-        (4, {}, Kind.DDP, 4, 1),
-        (4, {"dp_replicate": 4}, Kind.DDP, 4, 1),
-        (4, {"dp_replicate": 1}, Kind.DDP, 4, 1),
-        (4, {"dp_shard": -1}, Kind.FSDP, 1, 4),
-        (4, {"dp_shard": 4}, Kind.FSDP, 1, 4),
-        (4, {"dp_replicate": 1, "dp_shard": -1}, Kind.FSDP, 1, 4),
-        (4, {"dp_shard": 2}, Kind.HSDP, 2, 2),
-        (6, {"dp_replicate": 2, "dp_shard": -1}, Kind.HSDP, 2, 3),
-        (1, {"dp_shard": -1}, Kind.SINGLE, 1, 1),
-        (1, {"gpus_per_process": 3}, Kind.DP, 1, 1),
+        (1, {}, StrategyKind.SINGLE, 1, 1),
+        (4, {}, StrategyKind.DDP, 4, 1),
+        (4, {"dp_replicate": 4}, StrategyKind.DDP, 4, 1),
+        (4, {"dp_replicate": 1}, StrategyKind.DDP, 4, 1),
+        (4, {"dp_shard": -1}, StrategyKind.FSDP, 1, 4),
+        (4, {"dp_shard": 4}, StrategyKind.FSDP, 1, 4),
+        (4, {"dp_replicate": 1, "dp_shard": -1}, StrategyKind.FSDP, 1, 4),
+        (4, {"dp_shard": 2}, StrategyKind.HSDP, 2, 2),
+        (6, {"dp_replicate": 2, "dp_shard": -1}, StrategyKind.HSDP, 2, 3),
+        (1, {"dp_shard": -1}, StrategyKind.SINGLE, 1, 1),
+        (1, {"gpus_per_process": 3}, StrategyKind.DP, 1, 1),
     ],
 )
 def test_degrees_name_a_strategy(num_ranks, degrees, kind, copies, shards):
     found = strategy(num_ranks, **degrees)
     assert (found.kind, found.num_replicas, found.num_shards) == (kind, copies, shards)
-    assert found.is_sharded == (kind in (Kind.FSDP, Kind.HSDP))
+    assert found.is_sharded == (kind in (StrategyKind.FSDP, StrategyKind.HSDP))
     assert str(found).startswith(kind.value)
 
 
@@ -66,9 +66,9 @@ def test_a_launchers_sharding_stands_where_no_flag_says_otherwise():
         "fsdp": FsdpConfig(wrap_modules=["EncoderLayer"], cpu_offload=True),
     }
     found = strategy(4, launcher=asked)
-    assert found.kind is Kind.FSDP
+    assert found.kind is StrategyKind.FSDP
     assert found.fsdp == asked["fsdp"]
-    assert strategy(4, launcher=asked, dp_shard=2).kind is Kind.HSDP
+    assert strategy(4, launcher=asked, dp_shard=2).kind is StrategyKind.HSDP
 
 
 def test_a_detail_by_flag_stands_beside_a_launchers():
@@ -78,7 +78,7 @@ def test_a_detail_by_flag_stands_beside_a_launchers():
     )
     launched = Launcher(num_ranks=2, fsdp=FsdpConfig(cpu_offload=True))
     merged = FsdpConfig(reshard_after_forward=False, cpu_offload=True)
-    assert strategy_of(config, launched).fsdp == merged
+    assert resolve_strategy(config, launched).fsdp == merged
 
 
 def test_many_gpus_are_for_a_single_process():
@@ -91,11 +91,11 @@ def test_details_of_another_way_to_travel_are_refused(num_ranks):
     launcher = Launcher(num_ranks=num_ranks)
     fsdp = AcceleratorConfig(fsdp=FsdpConfig(cpu_offload=True))
     with pytest.raises(ConfigError, match=r"accelerator.fsdp \(cpu_offload\)"):
-        strategy_of(TrainConfig(accelerator=fsdp), launcher)
+        resolve_strategy(TrainConfig(accelerator=fsdp), launcher)
     ddp = AcceleratorConfig(ddp=DdpConfig(static_graph=True))
     sharding = TrainConfig(accelerator=ddp, parallelism=ParallelismConfig(dp_shard=-1))
     with pytest.raises(ConfigError, match=r"accelerator.ddp \(static_graph\)"):
-        strategy_of(sharding, launcher)
+        resolve_strategy(sharding, launcher)
 
 
 @pytest.mark.new_interpreter

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from manyhands.parallel.cuda import aside
+from manyhands.parallel.cuda import on_side_stream
 
 
 def test_a_cpu_has_one_stream_only():
-    with aside(torch.device("cpu")):
+    with on_side_stream(torch.device("cpu")):
         assert torch.ones(1).add(1) == 2
 
 
@@ -19,7 +19,7 @@ def test_work_aside_comes_after_what_was_before_and_before_what_comes_later():
     default = torch.cuda.current_stream()
     for number in range(20):
         value.add_(1)
-        with aside(device):
+        with on_side_stream(device):
             assert torch.cuda.current_stream() != default
             value.mul_(2)
         value.sub_(2 * number)

@@ -8,19 +8,19 @@ import pytest
 import torch.distributed as dist
 
 from manyhands.errors import RankLost
-from manyhands.parallel.rendezvous import NoWatch
-from manyhands.parallel.watchdog import PERIOD_S, Watch
+from manyhands.parallel.rendezvous import NoWatchdog
+from manyhands.parallel.watchdog import PERIOD_S, Watchdog
 
 
 @pytest.fixture
-def watches() -> Iterator[list[Watch]]:
+def watches() -> Iterator[list[Watchdog]]:
     """The watches of two ranks, which live in one process here."""
     # The store lives as long as its first owner.
     store = dist.TCPStore("127.0.0.1", 0, 1, True, wait_for_workers=False)
-    made: dict[int, Watch] = {}
+    made: dict[int, Watchdog] = {}
 
     def make(rank: int) -> None:
-        made[rank] = Watch(store.clone(), rank, 2, timeout_s=60)
+        made[rank] = Watchdog(store.clone(), rank, 2, timeout_s=60)
 
     threads = [threading.Thread(target=make, args=(rank,)) for rank in range(2)]
     for thread in threads:
@@ -101,11 +101,11 @@ def test_a_request_that_one_rank_obeys_reaches_all_and_a_deferred_one_waits(watc
 
 
 def test_a_single_process_has_nobody_to_wait_for():
-    watch, waited = NoWatch(), threading.Event()
+    watch, waited = NoWatchdog(), threading.Event()
 
     def wait() -> None:
         watch.begin("data")
-        with watch.patiently("work"):
+        with watch.without_timeout("work"):
             watch.wait_for("anything")
         waited.set()
 

@@ -12,7 +12,7 @@ from manyhands.config.sections.execution import DdpConfig, ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.launch.workers import run_workers
-from manyhands.parallel.world import accumulation_of, indexed, joined_world
+from manyhands.parallel.world import indexed, joined_world, resolve_accumulation
 
 CPU = TrainConfig(policy=ActConfig(device="cpu"))
 
@@ -65,7 +65,7 @@ def test_one_rank_agrees_with_itself():
         assert (world.size, world.kind, world.num_gpus) == (1, "NO", 0)
         assert world.any(True)
         assert not world.any(False)
-        assert world.share("x") == "x"
+        assert world.broadcast("x") == "x"
         assert world.sum(torch.ones(2)).tolist() == [1, 1]
 
 
@@ -81,10 +81,10 @@ def test_worlds_can_follow_each_other_with_other_settings():
 
 def test_accumulation_is_the_flags_else_the_launchers(monkeypatch):
     monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
-    assert accumulation_of(TrainConfig()) == 4
+    assert resolve_accumulation(TrainConfig()) == 4
     parts = GradientAccumulationConfig(steps=2)
     asked = TrainConfig(accelerator=AcceleratorConfig(gradient_accumulation=parts))
-    assert accumulation_of(asked) == 2
+    assert resolve_accumulation(asked) == 2
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from manyhands.cli.plan import read_plan_flags
-from manyhands.plan.plan import CPU, described
-from manyhands.training.setup.assemble import make_policy
+from manyhands.plan.plan import CPU, describe_run
+from manyhands.training.setup.assemble import build_initial_policy
 
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")
 
@@ -17,7 +17,7 @@ def planned(tiny_act):
 
     def make(*flags):
         plan, config = read_plan_flags([*SHAPES, *tiny_act, *flags])
-        config, stats, _ = described(plan, replace(config, steps=10))
-        return config, make_policy(config, stats, CPU)[0]
+        config, stats, _ = describe_run(plan, replace(config, steps=10))
+        return config, build_initial_policy(config, stats, CPU)[0]
 
     return make

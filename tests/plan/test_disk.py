@@ -7,10 +7,10 @@ import pytest
 import manyhands
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
-from manyhands.parallel.strategy import strategy_of
-from manyhands.plan.memory import disk_of, num_kept, sizes_of
+from manyhands.parallel.strategy import resolve_strategy
+from manyhands.plan.memory import checkpoint_disk, model_sizes, num_kept
 from manyhands.plan.plan import CPU
-from manyhands.training.setup.assemble import make_policy
+from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.data import alone, open_training_data
 
 SIZES = ("--policy.dim_model=128", "--policy.dim_feedforward=512")
@@ -22,9 +22,9 @@ def test_a_checkpoint_takes_what_was_told(command, tmp_path, flags):
     config = read_train_config(argv)
     manyhands.train(config)
     data, config = open_training_data(config, alone)
-    policy, _ = make_policy(config, data.stats, CPU)
-    strategy = strategy_of(config, Launcher())
-    disk = disk_of(sizes_of(policy.network, config, strategy), config, strategy)
+    policy, _ = build_initial_policy(config, data.stats, CPU)
+    strategy = resolve_strategy(config, Launcher())
+    disk = checkpoint_disk(model_sizes(policy.network, config, strategy), config, strategy)
     files = [path for path in (tmp_path / "run/checkpoints/last").rglob("*") if path.is_file()]
     assert disk.checkpoint_bytes == pytest.approx(
         sum(path.stat().st_size for path in files), rel=0.1

@@ -14,7 +14,7 @@ def test_tensors_count_while_they_are_there():
         assert live.now == 4 * BLOCK
         del first
         assert (live.now, live.most) == (3 * BLOCK, 4 * BLOCK)
-        live.forget_most()
+        live.reset_peak()
         del second
         assert (live.now, live.most) == (0, 3 * BLOCK)
 

@@ -9,25 +9,25 @@ import torch
 
 from manyhands.cli.plan import read_plan_flags
 from manyhands.config.launcher import Launcher
-from manyhands.parallel.strategy import strategy_of
-from manyhands.plan.fake_step import Rehearsals
-from manyhands.plan.memory import footprint_of, sizes_of
-from manyhands.plan.plan import plan_of
-from manyhands.plan.topologies import spread_over
+from manyhands.parallel.strategy import resolve_strategy
+from manyhands.plan.fake_step import FakeSteps
+from manyhands.plan.memory import memory_footprint, model_sizes
+from manyhands.plan.plan import make_plan
+from manyhands.plan.topologies import plan_topology
 from manyhands.training.step.trial import RESERVED_BYTES
 
 
 @pytest.fixture(scope="module")
 def footprint(planned):
     """Finds what a GPU holds of a run; its policy is the same, and rehearses each update once."""
-    rehearsals = Rehearsals(planned()[1])
+    rehearsals = FakeSteps(planned()[1])
 
-    def find(gpus, *flags, num_parts=1):
-        accumulation = f"--accelerator.gradient_accumulation.steps={num_parts}"
+    def find(gpus, *flags, num_micro_batches=1):
+        accumulation = f"--accelerator.gradient_accumulation.steps={num_micro_batches}"
         config, _ = planned("--batch_size=8", accumulation, *flags)
-        spread = spread_over(gpus, config, None)
-        sizes = sizes_of(rehearsals.network, config, spread.strategy)
-        return sizes, footprint_of(rehearsals, sizes, spread)
+        spread = plan_topology(gpus, config, None)
+        sizes = model_sizes(rehearsals.network, config, spread.strategy)
+        return sizes, memory_footprint(rehearsals, sizes, spread)
 
     return find
 
@@ -77,7 +77,7 @@ def test_copies_of_one_shared_set_of_weights_are_shared_by_their_own(footprint):
 
 def test_micro_batches_and_ddp_keep_gradients(footprint):
     _, single = footprint(1)
-    assert footprint(1, num_parts=2)[1].update > single.update
+    assert footprint(1, num_micro_batches=2)[1].update > single.update
     sizes, copied = footprint(2, "--accelerator.ddp.gradient_as_bucket_view=false")
     _, shared = footprint(2)
     assert copied.update == shared.update + sizes.trained and shared.update > single.update
@@ -85,9 +85,9 @@ def test_micro_batches_and_ddp_keep_gradients(footprint):
 
 def test_weights_that_are_not_trained_have_no_gradients(planned):
     config, policy = planned()
-    whole = sizes_of(policy.network, config, strategy_of(config, Launcher()))
+    whole = model_sizes(policy.network, config, resolve_strategy(config, Launcher()))
     next(policy.network.parameters()).requires_grad_(False)
-    frozen = sizes_of(policy.network, config, strategy_of(config, Launcher()))
+    frozen = model_sizes(policy.network, config, resolve_strategy(config, Launcher()))
     assert frozen.weights == whole.weights and frozen.trained < whole.trained
     assert frozen.changed == 3 * frozen.trained
 
@@ -111,6 +111,6 @@ def test_a_gpu_takes_what_was_told(flags, tmp_path):
     subprocess.run(bench, check=True, timeout=200)
     rows = json.loads((tmp_path / "step").read_text())["rows"]
     measured = {row["mode"]: row["peak_memory_gib"] for row in rows}
-    (row,) = plan_of(*read_plan_flags([*flags, "--gpus=[1]"]), lambda *_: None).rows
+    (row,) = make_plan(*read_plan_flags([*flags, "--gpus=[1]"]), lambda *_: None).rows
     told = {"graph": row.memory.most / 2**30, "eager": row.memory.needed / 2**30}
     assert told == pytest.approx(measured, rel=0.15)

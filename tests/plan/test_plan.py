@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from manyhands.cli.plan import read_plan_flags
-from manyhands.plan.plan import DRIVER, plan_of
+from manyhands.plan.plan import DRIVER_BYTES, make_plan
 
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")
 GPU = torch.cuda.is_available()
 
 
 def plan(*flags):
-    return plan_of(*read_plan_flags(flags), lambda *_: None)
+    return make_plan(*read_plan_flags(flags), lambda *_: None)
 
 
 def test_rows_have_the_arithmetic_of_a_run(tiny_act, tiny_dataset):
@@ -47,9 +47,9 @@ def test_whether_it_fits_depends_on_the_memory(tiny_act):
     flags = (*SHAPES, *tiny_act, "--batch_size=4", "--gpus=[1]")
     (row,) = plan(*flags, "--gpu_memory=80GiB").rows
     assert row.fits
-    found = plan(*flags, f"--gpu_memory={DRIVER + row.memory.needed - 1}B")
+    found = plan(*flags, f"--gpu_memory={DRIVER_BYTES + row.memory.needed - 1}B")
     assert not found.rows[0].fits and not found.is_possible
-    assert plan(*flags, f"--gpu_memory={DRIVER + row.memory.needed}B").is_possible
+    assert plan(*flags, f"--gpu_memory={DRIVER_BYTES + row.memory.needed}B").is_possible
 
 
 @pytest.mark.skipif(GPU, reason="there is a GPU")

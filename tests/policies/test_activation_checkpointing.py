@@ -5,7 +5,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from manyhands.policies.activation_checkpointing import recomputed
+from manyhands.policies.activation_checkpointing import checkpointed
 from manyhands.policies.vision.norms import BatchNorm
 
 
@@ -16,7 +16,7 @@ def images() -> Tensor:
 def test_outputs_gradients_and_statistics_are_those_of_a_plain_pass():
     plain = nn.Sequential(nn.Conv2d(4, 8, 3), BatchNorm(8), nn.Mish(), nn.Conv2d(8, 2, 3))
     twice = deepcopy(plain)
-    expected, output = plain(first := images()), recomputed(twice, second := images())
+    expected, output = plain(first := images()), checkpointed(twice, second := images())
     expected.square().sum().backward()
     output.square().sum().backward()
     assert torch.equal(output, expected)
@@ -36,11 +36,11 @@ def test_what_lies_between_is_not_kept():
 
     block = nn.Sequential(*(nn.Conv2d(4, 4, 1) for _ in range(5)))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
-        recomputed(block, images())
+        checkpointed(block, images())
     assert len(kept) <= 1
 
 
 def test_without_gradients_it_is_a_plain_pass():
     block = nn.Conv2d(4, 2, 3)
     with torch.no_grad():
-        assert torch.equal(recomputed(block, images()), block(images()))
+        assert torch.equal(checkpointed(block, images()), block(images()))

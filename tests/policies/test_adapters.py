@@ -13,7 +13,7 @@ from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.config.sections.peft import PeftConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.lerobot_format.policy.folder import file_name, saved_tensors
-from manyhands.policies.adapters import adapt, merge, new_settings, refuse_statistics
+from manyhands.policies.adapters import adapt, merge, new_settings, reject_batch_statistics
 from manyhands.policies.build import build_policy
 from manyhands.policies.load import load_policy
 from manyhands.policies.policy import Policy
@@ -190,9 +190,9 @@ def test_layers_that_cannot_be_adapted_are_told(act, values, told):
 
 
 def test_statistics_that_are_not_saved_are_refused(act):
-    refuse_statistics(act.network)
+    reject_batch_statistics(act.network)
     with pytest.raises(ConfigError, match=r"batch norms such as 1\."):
-        refuse_statistics(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))
+        reject_batch_statistics(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))
 
 
 def test_without_peft_it_is_told_what_to_install(act, monkeypatch):

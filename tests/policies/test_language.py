@@ -9,7 +9,7 @@ import torch
 
 from manyhands.errors import UserError, WeightsUnavailable
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
-from manyhands.lerobot_format.policy.processors import Tokenizing
+from manyhands.lerobot_format.policy.processors import TokenizerStep
 from manyhands.policies.language import Language
 
 PAD = 2
@@ -17,7 +17,7 @@ PAD = 2
 
 @pytest.fixture
 def tokenizing(tiny_vlm):
-    return Tokenizing(str(tiny_vlm), max_length=8, padding="longest")
+    return TokenizerStep(str(tiny_vlm), max_length=8, padding="longest")
 
 
 def read(tokenizing, *tasks: str, **options):

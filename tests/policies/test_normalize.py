@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.errors import UserError
-from manyhands.lerobot_format.policy.processors import Scaling
+from manyhands.lerobot_format.policy.processors import NormalizerStep
 from manyhands.policies.normalize import STATISTICS, Normalizer, affine_maps
 
 STATE, IMAGE, ENV = "observation.state", "observation.image", "observation.environment_state"
@@ -26,7 +26,7 @@ def normalizer(mode, first, second, name=STATE, type=FeatureType.STATE, **change
     keys = STATISTICS[mode] or ("mean", "std")
     stats = {name: dict(zip(keys, (np.asarray(first), np.asarray(second)), strict=True))}
     features = {name: PolicyFeature(type, (len(np.atleast_1d(first)),))}
-    return Normalizer(Scaling(features, {type.value: mode}, stats, **changes))
+    return Normalizer(NormalizerStep(features, {type.value: mode}, stats, **changes))
 
 
 def by_definition(mode, x, first, second, eps=EPS):
@@ -149,13 +149,13 @@ def test_statistics_of_channels_apply_to_channels():
 def test_kinds_without_a_mode_stay_raw():
     features = {ENV: PolicyFeature(FeatureType.ENV, (1,))}
     stats = {ENV: {"mean": np.array([5.0]), "std": np.array([2.0])}}
-    module = Normalizer(Scaling(features, {"STATE": NormalizationMode.MEAN_STD}, stats))
+    module = Normalizer(NormalizerStep(features, {"STATE": NormalizationMode.MEAN_STD}, stats))
     assert module.forward({ENV: torch.tensor([[7.0]])})[ENV].item() == 7
 
 
 def test_features_without_statistics_stay_raw():
     features = {STATE: PolicyFeature(FeatureType.STATE, (1,))}
-    module = Normalizer(Scaling(features, {"STATE": NormalizationMode.MEAN_STD}, {}))
+    module = Normalizer(NormalizerStep(features, {"STATE": NormalizationMode.MEAN_STD}, {}))
     assert module.forward({STATE: torch.tensor([[7.0]])})[STATE].item() == 7
     assert module.inverse(STATE, torch.tensor([7.0])).item() == 7
 
@@ -178,7 +178,7 @@ def test_a_missing_statistic_is_named_with_its_feature(mode):
     features = {STATE: PolicyFeature(FeatureType.STATE, (1,))}
     stats = {STATE: {STATISTICS[mode][0]: np.array([1.0])}}
     with pytest.raises(UserError, match=rf"observation\.state has no statistic {lacking}"):
-        Normalizer(Scaling(features, {"STATE": mode}, stats))
+        Normalizer(NormalizerStep(features, {"STATE": mode}, stats))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8])
@@ -194,7 +194,9 @@ def test_statistics_count_in_the_precision_of_files():
     kept = {key: value.astype(np.float32) for key, value in exact.items()}
     features = {"x": PolicyFeature(FeatureType.STATE, (2,))}
     modes = {"STATE": NormalizationMode.MEAN_STD}
-    one, other = (affine_maps(Scaling(features, modes, {"x": each}))["x"] for each in (exact, kept))
+    one, other = (
+        affine_maps(NormalizerStep(features, modes, {"x": each}))["x"] for each in (exact, kept)
+    )
     assert all(torch.equal(first, second) for first, second in zip(one, other, strict=True))
 
 

@@ -14,7 +14,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.workers import run_workers
 from manyhands.policies.load import load_policy
-from manyhands.policies.publish import check_publishing, fault_of_login, publish_checkpoint
+from manyhands.policies.publish import check_hub_access, login_fault, publish_checkpoint
 
 POLICY = ActConfig(push_to_hub=True, repo_id="me/mine")
 FILES = {"config.json": b"{}", "model.safetensors": b"weights" * 100, "train_config.json": b"{}"}
@@ -101,8 +101,8 @@ def test_a_failed_upload_tells_that_nothing_is_lost_and_how_to_upload_later(
 
 
 def test_who_may_publish_passes_the_check(here):
-    check_publishing(config_with())
-    check_publishing(config_with(repo_id="lab/mine", license="mit"))
+    check_hub_access(config_with())
+    check_hub_access(config_with(repo_id="lab/mine", license="mit"))
     assert here.repos == {}
 
 
@@ -125,27 +125,27 @@ def test_what_would_fail_at_the_end_is_refused_at_the_start(
 ):
     monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(UserError, match=words):
-        check_publishing(config_with(**changes))
+        check_hub_access(config_with(**changes))
 
 
 def test_a_hub_that_is_asked_too_often_does_not_keep_a_run_from_starting(here):
     here.failures["whoami"] = 429
-    check_publishing(config_with())
+    check_hub_access(config_with())
 
 
 def test_without_a_network_publishing_is_refused_at_the_start(here, monkeypatch):
     here.close()
     with pytest.raises(UserError, match=r"cannot be reached: .*remove --policy\.push_to_hub"):
-        check_publishing(config_with())
+        check_hub_access(config_with())
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(UserError, match=r"HF_HUB_OFFLINE is set"):
-        check_publishing(config_with())
+        check_hub_access(config_with())
 
 
 def test_a_token_of_finer_grain_is_left_for_the_hub_to_judge():
     user = {"name": "me", "auth": {"accessToken": {"role": "fineGrained"}}}
-    assert fault_of_login(user, "you/mine") is None
-    assert fault_of_login({"name": "robot"}, "you/mine") is None
+    assert login_fault(user, "you/mine") is None
+    assert login_fault({"name": "robot"}, "you/mine") is None
 
 
 def prediction(name: str) -> list:

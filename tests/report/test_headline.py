@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manyhands.report.facts import Tile, tiles_of, title_of
+from manyhands.report.facts import Tile, key_numbers, run_title
 from manyhands.report.metrics import Series
 
 
@@ -25,7 +25,7 @@ def series(*values: float) -> Series:
     ],
 )
 def test_the_title_names_what_is_known(run: dict[str, Any], title: str) -> None:
-    assert title_of(run, "my_run") == title
+    assert run_title(run, "my_run") == title
 
 
 def test_a_full_run_fills_every_tile() -> None:
@@ -40,7 +40,7 @@ def test_a_full_run_fills_every_tile() -> None:
         "samples_per_s": series(900.0, 1000.0, 1100.0),
         "data_wait_share": series(0.5, 0.1, 0.1),
     }
-    assert tiles_of(run, metrics) == [
+    assert key_numbers(run, metrics) == [
         Tile("loss", "0.5", "from 2"),
         Tile("steps", "300", "0.75 epochs"),
         Tile("time", "9 min 31 s"),
@@ -60,13 +60,13 @@ def test_a_full_run_fills_every_tile() -> None:
     ],
 )
 def test_what_is_not_known_has_no_tile(run: dict[str, Any]) -> None:
-    assert tiles_of(run, {}) == []
+    assert key_numbers(run, {}) == []
 
 
 def test_a_run_that_only_logged_nonsense_has_no_loss() -> None:
-    assert tiles_of({}, {"loss": series(float("nan"), float("inf"))}) == []
+    assert key_numbers({}, {"loss": series(float("nan"), float("inf"))}) == []
 
 
 def test_a_batch_that_does_not_divide_is_no_product() -> None:
     batch = {"per_process": 2, "processes": 3, "accumulation": 2, "effective": 7, "is_even": False}
-    assert tiles_of({"batch": batch}, {}) == [Tile("samples/step", "7", "")]
+    assert key_numbers({"batch": batch}, {}) == [Tile("samples/step", "7", "")]

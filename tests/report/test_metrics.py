@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from manyhands.report.metrics import LARGEST_DRAWN, Series, smoothed, thinned
+from manyhands.report.metrics import LARGEST_DRAWN, Series, downsampled, smoothed
 
 VALUES = arrays(np.float64, st.integers(1, 3000), elements=st.floats(-1e6, 1e6, width=32))
 
@@ -18,7 +18,7 @@ def series(values: np.ndarray) -> Series:
 def test_thinning_keeps_ends_extremes_and_order_within_the_limit(
     values: np.ndarray, max_points: int
 ) -> None:
-    thin = thinned(series(values), max_points)
+    thin = downsampled(series(values), max_points)
     assert len(thin) <= max_points or len(thin) == len(values) <= max_points
     assert (thin.steps[0], thin.steps[-1]) == (0, len(values) - 1)
     assert (thin.values.min(), thin.values.max()) == (values.min(), values.max())
@@ -28,7 +28,7 @@ def test_thinning_keeps_ends_extremes_and_order_within_the_limit(
 
 def test_short_series_are_not_thinned() -> None:
     short = series(np.arange(600.0))
-    assert thinned(short) is short
+    assert downsampled(short) is short
 
 
 @given(values=VALUES)

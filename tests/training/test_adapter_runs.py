@@ -15,10 +15,10 @@ from manyhands.config.resolve import read_train_config
 from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.policies.load import load_policy
 from manyhands.training.setup import assemble
-from manyhands.training.setup.assemble import learner_with
+from manyhands.training.setup.assemble import make_learner
 from manyhands.training.start import run_training
-from manyhands.training.step.train_step import Inputs
-from manyhands.training.step.trial import facts_of
+from manyhands.training.step.train_step import StepInputs
+from manyhands.training.step.trial import kernel_facts
 
 pytest.importorskip("peft", reason="pip install 'manyhands[smolvla]'")
 
@@ -281,11 +281,11 @@ def test_a_resumed_run_looks_for_the_verdict_that_the_first_one_stored(argv, tmp
     found = []
 
     def noted(*given):
-        learner = learner_with(*given)
-        found.append(facts_of(learner.config, learner.work, Inputs({}, {})))
+        learner = make_learner(*given)
+        found.append(kernel_facts(learner.config, learner.work, StepInputs({}, {})))
         return learner
 
-    monkeypatch.setattr(assemble, "learner_with", noted)
+    monkeypatch.setattr(assemble, "make_learner", noted)
     flags = argv(*LORA, "--steps=1", f"--output_dir={tmp_path / 'run'}")
     run_training(read_train_config(flags))
     run_training(read_train_config([f"--resume={tmp_path / 'run'}", "--steps=2"]))

@@ -11,103 +11,103 @@ from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import joined_world
-from manyhands.training.metrics import Meter
-from manyhands.training.periods import Due
-from manyhands.training.step.train_step import Measures
+from manyhands.training.metrics import MetricsWindow
+from manyhands.training.periods import Periods
+from manyhands.training.step.train_step import StepMetrics
 
 NOT_BAD = torch.tensor(False)
-EVERY_STEP = Due(num_steps=10_000, log_every=1, save_every=0)
+EVERY_STEP = Periods(num_steps=10_000, log_every=1, save_every=0)
 
 
 @pytest.fixture
-def meter():
+def metrics_window():
     with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
         clock = Clock()
-        meter = Meter(world, clock, samples_per_step=8, due=EVERY_STEP)
+        metrics_window = MetricsWindow(world, clock, samples_per_step=8, periods=EVERY_STEP)
         with clock.timing("data"):
             time.sleep(0.03)
-        yield meter
+        yield metrics_window
 
 
-def result(loss: float, is_bad: bool = False) -> Measures:
+def result(loss: float, is_bad: bool = False) -> StepMetrics:
     terms = {"loss": torch.tensor(loss)}
-    return Measures(terms, torch.tensor(2 * loss), torch.tensor(is_bad))
+    return StepMetrics(terms, torch.tensor(2 * loss), torch.tensor(is_bad))
 
 
-def test_a_lap_averages_its_updates_and_forgets_them(meter):
-    meter.note(result(1.0), 0.1)
-    meter.note(result(3.0), 0.2)
-    lap = meter.lap()
+def test_a_lap_averages_its_updates_and_forgets_them(metrics_window):
+    metrics_window.note(result(1.0), 0.1)
+    metrics_window.note(result(3.0), 0.2)
+    lap = metrics_window.lap()
     assert (lap["loss"], lap["grad_norm"], lap["lr"]) == (2.0, 4.0, 0.2)
-    meter.note(result(5.0), 0.1)
-    assert meter.lap()["loss"] == 5.0
+    metrics_window.note(result(5.0), 0.1)
+    assert metrics_window.lap()["loss"] == 5.0
 
 
-def test_means_are_exact_over_long_laps_and_nothing_is_kept(meter):
+def test_means_are_exact_over_long_laps_and_nothing_is_kept(metrics_window):
     for _ in range(1000):
-        meter.note(result(0.1), 0.1)
-    assert meter._sums.numel() == 2
-    assert meter.lap()["loss"] == pytest.approx(torch.tensor(0.1).item(), rel=1e-12)
+        metrics_window.note(result(0.1), 0.1)
+    assert metrics_window._sums.numel() == 2
+    assert metrics_window.lap()["loss"] == pytest.approx(torch.tensor(0.1).item(), rel=1e-12)
 
 
-def test_noting_reads_nothing_back(meter, no_host_synchronization):
+def test_noting_reads_nothing_back(metrics_window, no_host_synchronization):
     with no_host_synchronization():
-        meter.note(result(1.0), 0.1)
-        meter.note(result(2.0), 0.1)
-    assert meter.lap()["loss"] == 1.5
+        metrics_window.note(result(1.0), 0.1)
+        metrics_window.note(result(2.0), 0.1)
+    assert metrics_window.lap()["loss"] == 1.5
 
 
-def test_speed_counts_all_samples_and_the_wait_for_data(meter):
-    meter.note(result(1.0), 0.1)
-    meter.note(result(1.0), 0.1)
-    lap = meter.lap()
+def test_speed_counts_all_samples_and_the_wait_for_data(metrics_window):
+    metrics_window.note(result(1.0), 0.1)
+    metrics_window.note(result(1.0), 0.1)
+    lap = metrics_window.lap()
     assert lap["samples_per_s"] == pytest.approx(16 / (2 * lap["step_s"]))
     assert 0 < lap["data_wait_share"] <= 1
     assert lap["data_s"] >= 0.015
 
 
-def test_bad_updates_have_no_part_in_the_means_but_in_the_time(meter):
+def test_bad_updates_have_no_part_in_the_means_but_in_the_time(metrics_window):
     for loss in (1.0, math.nan, math.inf, 3.0):
-        meter.note(result(loss, is_bad=not math.isfinite(loss)), 0.1)
-    lap = meter.lap()
+        metrics_window.note(result(loss, is_bad=not math.isfinite(loss)), 0.1)
+    lap = metrics_window.lap()
     assert (lap["loss"], lap["grad_norm"]) == (2.0, 4.0)
     assert lap["samples_per_s"] == pytest.approx(32 / (4 * lap["step_s"]))
 
 
-def test_a_lap_of_bad_updates_has_no_loss_and_spoils_no_other(meter):
-    meter.note(result(math.nan, is_bad=True), 0.1)
-    assert math.isnan(meter.lap()["loss"])
-    meter.note(result(1.0), 0.1)
-    assert meter.lap()["loss"] == 1.0
+def test_a_lap_of_bad_updates_has_no_loss_and_spoils_no_other(metrics_window):
+    metrics_window.note(result(math.nan, is_bad=True), 0.1)
+    assert math.isnan(metrics_window.lap()["loss"])
+    metrics_window.note(result(1.0), 0.1)
+    assert metrics_window.lap()["loss"] == 1.0
 
 
-def test_an_overflow_of_scaled_gradients_counts_as_no_gradient(meter):
-    scaled = Measures({"loss": torch.tensor(4.0)}, torch.tensor(math.inf), NOT_BAD)
-    meter.note(scaled, 0.1)
-    meter.note(result(2.0), 0.1)
-    lap = meter.lap()
+def test_an_overflow_of_scaled_gradients_counts_as_no_gradient(metrics_window):
+    scaled = StepMetrics({"loss": torch.tensor(4.0)}, torch.tensor(math.inf), NOT_BAD)
+    metrics_window.note(scaled, 0.1)
+    metrics_window.note(result(2.0), 0.1)
+    lap = metrics_window.lap()
     assert (lap["loss"], lap["grad_norm"]) == (3.0, 2.0)
 
 
-def test_a_restarted_lap_forgets_what_came_before(meter):
-    meter.note(result(9.0), 0.1)
-    meter.restart(0)
-    meter.note(result(1.0), 0.1)
-    lap = meter.lap()
+def test_a_restarted_lap_forgets_what_came_before(metrics_window):
+    metrics_window.note(result(9.0), 0.1)
+    metrics_window.restart(0)
+    metrics_window.note(result(1.0), 0.1)
+    lap = metrics_window.lap()
     assert lap["loss"] == 1.0
     assert "data_s" not in lap
 
 
 def lapped(world, *, stop_after: int) -> dict[str, float]:
     """The row of ten steps of a run that stops on the way, and resumes."""
-    due = Due(num_steps=20, log_every=10, save_every=0)
+    periods = Periods(num_steps=20, log_every=10, save_every=0)
     results = [result(1 / (3 + number)) for number in range(20)]
-    meter = Meter(world, Clock(), 8, due, step=10)
+    metrics_window = MetricsWindow(world, Clock(), 8, periods, step=10)
     for number in range(11, 11 + stop_after):
-        meter.note(results[number - 1], 0.1 / number)
-    assert meter.lap()["unfinished"] is True
-    resumed = Meter(world, Clock(), 8, due, step=10 + stop_after)
-    resumed.resume(json.loads(json.dumps(meter.unfinished)))
+        metrics_window.note(results[number - 1], 0.1 / number)
+    assert metrics_window.lap()["unfinished"] is True
+    resumed = MetricsWindow(world, Clock(), 8, periods, step=10 + stop_after)
+    resumed.resume(json.loads(json.dumps(metrics_window.unfinished)))
     for number in range(11 + stop_after, 21):
         resumed.note(results[number - 1], 0.1 / number)
     row = resumed.lap()
@@ -118,18 +118,20 @@ def lapped(world, *, stop_after: int) -> dict[str, float]:
 
 def test_a_lap_that_a_request_to_stop_cut_in_two_has_the_measures_of_one():
     with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
-        meter = Meter(world, Clock(), 8, Due(num_steps=20, log_every=10, save_every=0), step=10)
+        metrics_window = MetricsWindow(
+            world, Clock(), 8, Periods(num_steps=20, log_every=10, save_every=0), step=10
+        )
         for number in range(11, 21):
-            meter.note(result(1 / (2 + number)), 0.1 / number)
-        row = meter.lap()
+            metrics_window.note(result(1 / (2 + number)), 0.1 / number)
+        row = metrics_window.lap()
         assert "unfinished" not in row
         for stop_after in (1, 7):
             cut = lapped(world, stop_after=stop_after)
             assert cut == {name: row[name] for name in cut}
 
 
-def test_a_lap_continues_on_another_number_of_ranks(meter):
-    meter.resume({"num_steps": 2, "num_sound": 2.0, "sums": [[1.0, 12.0], [3.0, 12.0]]})
-    meter.note(result(2.0), 0.1)
-    lap = meter.lap()
+def test_a_lap_continues_on_another_number_of_ranks(metrics_window):
+    metrics_window.resume({"num_steps": 2, "num_sound": 2.0, "sums": [[1.0, 12.0], [3.0, 12.0]]})
+    metrics_window.note(result(2.0), 0.1)
+    lap = metrics_window.lap()
     assert (lap["loss"], lap["grad_norm"]) == (2.0, pytest.approx(16 / 3))

@@ -12,14 +12,14 @@ from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault, Stopped
-from manyhands.launch.outcome import Death, Outcome
+from manyhands.launch.outcome import Outcome, WorkerDeath
 from manyhands.stop import StopSignal
-from manyhands.training.restarts import FINAL, Places, Restarts, Start, run_with_restarts
-from manyhands.training.spawn import needs_workers, train_in_workers
+from manyhands.training.restarts import FINAL, Placement, Restarts, Start, run_with_restarts
+from manyhands.training.spawn import needs_workers, train_in_processes
 from manyhands.training.start import run_training
 
 BASE = ["--policy=act", "--dataset.root=x", "--policy.device=cpu"]
-KILLED = Outcome(128 + signal.SIGKILL, [Death(1, -signal.SIGKILL)])
+KILLED = Outcome(128 + signal.SIGKILL, [WorkerDeath(1, -signal.SIGKILL)])
 STEPS = ("--steps=60", "--batch_size=6", "--log_freq=1", "--save_freq=10", "--audit")
 STEPS += ("--policy.dropout=0",)
 
@@ -44,26 +44,28 @@ class Deaths:
 def test_what_another_start_would_not_change_is_final(tmp_path, code):
     config = config_of("--launch.max_restarts=3", f"--output_dir={tmp_path}")
     run = Deaths(Outcome(code))
-    assert run_with_restarts(config, Places(2), run, lambda: Places(2), StopSignal()) == code
+    assert run_with_restarts(config, Placement(2), run, lambda: Placement(2), StopSignal()) == code
     assert len(run.starts) == 1
 
 
 def test_without_restarts_nothing_is_added_to_the_flags():
     run = Deaths(KILLED)
-    assert run_with_restarts(config_of(), Places(2), run, lambda: Places(2), StopSignal()) == 137
-    assert run.starts == [Start(Places(2), [])]
+    assert (
+        run_with_restarts(config_of(), Placement(2), run, lambda: Placement(2), StopSignal()) == 137
+    )
+    assert run.starts == [Start(Placement(2), [])]
 
 
 def test_a_run_that_was_asked_to_stop_is_not_started_again():
     config = config_of("--launch.max_restarts=3")
     run = Deaths(Outcome(1, was_asked=True))
-    assert run_with_restarts(config, Places(2), run, lambda: Places(2), StopSignal()) == 1
+    assert run_with_restarts(config, Placement(2), run, lambda: Placement(2), StopSignal()) == 1
 
 
 def test_a_fault_that_comes_back_ends_the_run(tmp_path, capsys):
     config = config_of("--launch.max_restarts=1", f"--output_dir={tmp_path}")
     run = Deaths(KILLED, KILLED)
-    assert run_with_restarts(config, Places(2), run, lambda: Places(2), StopSignal()) == 137
+    assert run_with_restarts(config, Placement(2), run, lambda: Placement(2), StopSignal()) == 137
     assert [start.flags for start in run.starts] == [
         [f"--output_dir={tmp_path}"],
         [f"--output_dir={tmp_path}", "--resume=auto"],
@@ -76,7 +78,7 @@ def test_a_fault_that_comes_back_ends_the_run(tmp_path, capsys):
 
 def test_progress_begins_the_count_anew_and_pauses_grow_without_it(command, tmp_path):
     flags = (f"--output_dir={tmp_path / 'run'}", "--launch.max_restarts=2")
-    restarts = Restarts(config_of(*flags), Places(2))
+    restarts = Restarts(config_of(*flags), Placement(2))
     pauses = []
     for _ in range(2):
         assert restarts.may_follow(KILLED)
@@ -85,7 +87,7 @@ def test_progress_begins_the_count_anew_and_pauses_grow_without_it(command, tmp_
     run_training(read_train_config(command.argv(tmp_path / "run", "--steps=1")))
     assert restarts.may_follow(KILLED)
     assert [*pauses, restarts.pause_s] == [1, 2, 1]
-    start = restarts.next(KILLED, Places(2))
+    start = restarts.next(KILLED, Placement(2))
     assert start.restarts[0] | {"at": None} == {
         "at": None,
         "rank": 1,
@@ -102,7 +104,7 @@ def test_a_request_to_stop_ends_the_pause():
     stop.request()
     config = config_of("--launch.max_restarts=3")
     with pytest.raises(Stopped):
-        run_with_restarts(config, Places(2), Deaths(KILLED), lambda: Places(2), stop)
+        run_with_restarts(config, Placement(2), Deaths(KILLED), lambda: Placement(2), stop)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +120,8 @@ def test_a_request_to_stop_ends_the_pause():
 )
 def test_fewer_processes_share_the_same_batch(tmp_path, flags, left, num_processes, expected):
     flags = [*flags, "--launch.max_restarts=1", f"--output_dir={tmp_path}"]
-    restarts = Restarts(config_of(*flags), Places(3))
-    start = restarts.next(KILLED, Places(left))
+    restarts = Restarts(config_of(*flags), Placement(3))
+    start = restarts.next(KILLED, Placement(left))
     assert start.places.num_processes == num_processes
     names = ("global_batch_size", "batch_size", "accelerator.gradient_accumulation.steps")
     said = [f"--{name}={value}" for name, value in zip(names, expected, strict=False)]
@@ -155,7 +157,7 @@ def test_restarts_have_no_place_under_a_launcher():
 def test_micro_batches_that_only_the_launcher_knows_of_are_refused():
     config, launcher = config_of("--launch.max_restarts=1"), Launcher(accumulation=2)
     with pytest.raises(EnvironmentFault, match=r"accumulation\.steps=2 instead"):
-        train_in_workers(config, launcher, BASE, StopSignal())
+        train_in_processes(config, launcher, BASE, StopSignal())
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from manyhands.config.resolve import read_train_config
 from manyhands.errors import UserError
 from manyhands.launch.outcome import Ending
 from manyhands.training import run_lock as claim
-from manyhands.training.run_lock import LOCK, Claim
+from manyhands.training.run_lock import LOCK, RunLock
 from manyhands.training.start import run_training
 
 HOLDING = """
@@ -69,17 +69,17 @@ def test_another_machine_may_be_gone_and_is_given_time_to_be_found_out(hold, tmp
     holder = hold("elsewhere")
     monkeypatch.setattr(claim, "LEASE_S", 1.0)
     with pytest.raises(UserError, match=r"on elsewhere\). .* no longer runs, remove \.lock"):
-        Claim(tmp_path / "run").take()
+        RunLock(tmp_path / "run").take()
     monkeypatch.setattr(claim, "LEASE_S", 60.0)
     threading.Timer(1.0, holder.kill).start()
-    Claim(tmp_path / "run").take()
+    RunLock(tmp_path / "run").take()
 
 
 def test_a_directory_is_free_when_a_run_leaves_it(hold, tmp_path):
     holder = hold()
     holder.communicate("\n")
     assert holder.returncode == 0
-    own = Claim(tmp_path / "run")
+    own = RunLock(tmp_path / "run")
     own.take()
     assert (tmp_path / "run" / LOCK).read_text().startswith(f"process {os.getpid()} on ")
     own.give_up()
@@ -87,14 +87,14 @@ def test_a_directory_is_free_when_a_run_leaves_it(hold, tmp_path):
 
 def test_a_run_that_comes_to_nothing_leaves_no_folder(tmp_path):
     (tmp_path / "mine").mkdir()
-    own = Claim(tmp_path / "mine" / "today" / "run")
+    own = RunLock(tmp_path / "mine" / "today" / "run")
     own.take()
     own.give_up()
     assert [*tmp_path.rglob("*")] == [tmp_path / "mine"]
 
 
 def test_what_a_run_wrote_stays(tmp_path):
-    own = Claim(tmp_path / "run")
+    own = RunLock(tmp_path / "run")
     own.take()
     (tmp_path / "run" / "run.json").write_text("{}")
     own.give_up()

@@ -16,13 +16,13 @@ from manyhands.config.train import DatasetConfig, LaunchConfig
 from manyhands.errors import ConfigError, EnvironmentFault, UserError
 from manyhands.launch.outcome import Ending
 from manyhands.launch.workers import Machines
-from manyhands.training.restarts import Places
+from manyhands.training.restarts import Placement
 from manyhands.training.spawn import (
-    machines_of,
+    machine_addresses,
     needs_workers,
     num_processes_of,
-    places_of,
     places_that_compute,
+    process_placement,
     refuse_missing_ids,
 )
 
@@ -86,14 +86,14 @@ def test_flags_that_start_nothing_are_refused(flags):
 
 def test_processes_meet_at_a_port_that_is_taken_at_once(monkeypatch):
     monkeypatch.delenv("MASTER_PORT", raising=False)
-    alone = machines_of(LaunchConfig())
+    alone = machine_addresses(LaunchConfig())
     assert alone.listener is not None
     assert alone.listener.getsockname()[1] == alone.port
     with pytest.raises(EnvironmentFault, match=f"port {alone.port}, set by --launch.main_port"):
-        machines_of(LaunchConfig(main_port=alone.port))
+        machine_addresses(LaunchConfig(main_port=alone.port))
     alone.listener.close()
     several = LaunchConfig(num_machines=2, machine_rank=1, main_address="node1", main_port=4000)
-    assert machines_of(several) == Machines(4000, "node1", 2, 1)
+    assert machine_addresses(several) == Machines(4000, "node1", 2, 1)
 
 
 def test_one_process_is_enough_without_a_gpu():
@@ -118,16 +118,16 @@ def test_a_run_on_one_gpu_need_not_wait_for_torch_to_count_it():
 
 def test_processes_without_gpus_keep_their_places():
     config = read_train_config([*BASE, "--policy.device=cpu", "--launch.max_restarts=1"])
-    first = places_of(config, Launcher())
-    assert first == Places(1)
+    first = process_placement(config, Launcher())
+    assert first == Placement(1)
     assert places_that_compute(first) == first
 
 
 def test_chosen_gpus_are_named_and_without_any_that_computes_no_process_is_started(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "97,98,99")
     config = read_train_config([*BASE, "--launch.gpu_ids=[0, 2]"])
-    first = places_of(config, Launcher())
-    assert first == Places(2, ["97", "99"])
+    first = process_placement(config, Launcher())
+    assert first == Placement(2, ["97", "99"])
     with pytest.raises(EnvironmentFault, match="none of the GPUs 97, 99 responds"):
         places_that_compute(first)
 

@@ -12,7 +12,7 @@ from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.outcome import Ending
-from manyhands.training.start import farewell, run_training
+from manyhands.training.start import final_message, run_training
 
 OF_OTHER_RUNS = """
 import sys
@@ -97,6 +97,6 @@ def test_a_run_ends_with_where_its_policies_are(command, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["run", "my robot's run", "$HOME; ls"])
 def test_the_command_that_continues_a_run_can_be_pasted(name):
-    said = farewell(Ending.STOPPED, Path("outputs", name), TrainConfig())
+    said = final_message(Ending.STOPPED, Path("outputs", name), TrainConfig())
     command = shlex.split(said.partition("continue with: ")[2])
     assert command == ["manyhands", "train", f"--resume=outputs/{name}"]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from manyhands.checkpoint.snapshot import Position
 from manyhands.parallel.world import joined_world
-from manyhands.training.setup.assemble import learner_of
+from manyhands.training.setup.assemble import build_learner
 from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
 
@@ -195,7 +195,7 @@ def learning(flags: Sequence[str], mode: str) -> Iterator[tuple[Learner, Batch]]
     bench, config = read_step_flags([*flags, f"--step.mode={mode}"])
     with joined_world(config) as world:
         subject = subject_of(bench, config, world)
-        learner, _ = learner_of(subject.config, subject.stats, world, subject.share)
+        learner, _ = build_learner(subject.config, subject.stats, world, subject.split)
         scaler = learner.snapshot(Position()).state.scaler
         learner._engine.load_scaler_state({**scaler, "scale": FP16_SCALE} if scaler else {})
         yield learner, subject.batch
@@ -280,8 +280,8 @@ def run_steps(
             if step == 0:
                 first = first_gradients(learner), statistics(learner)
         expected = mode if learner.policy.device.type == "cuda" else "eager"
-        assert learner.mode == expected, learner.news()
-        assert learner.largest_weight().isfinite()
+        assert learner.mode == expected, learner.messages()
+        assert learner.max_abs_weight().isfinite()
         averages = [value for value in learner.ema.averages if value.is_floating_point()]
         assert all(value.isfinite().all() for value in averages)
         return *first, torch.stack(losses).double().cpu()

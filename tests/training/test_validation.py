@@ -10,7 +10,7 @@ from manyhands.data.mixture import Mixture
 from manyhands.policies.load import load_policy
 from manyhands.training.setup.data import windows_of
 from manyhands.training.start import run_training
-from manyhands.training.validation import CHUNK, chunks_of, held_out_rows, means_of
+from manyhands.training.validation import CHUNK, chunk_means, held_out_rows, rank_chunks
 
 HELD_OUT = ("--dataset.eval_split=0.25", "--eval_steps=2", "--steps=4", "--log_freq=10")
 
@@ -72,7 +72,7 @@ def test_measuring_does_not_change_training(command, tmp_path, weights):
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 7])
 @pytest.mark.parametrize("num_samples", [1, CHUNK, 5 * CHUNK + 1])
 def test_ranks_make_as_many_passes_and_each_chunk_has_its_owner(num_samples, num_ranks):
-    chunks = [chunks_of(num_samples, rank, num_ranks) for rank in range(num_ranks)]
+    chunks = [rank_chunks(num_samples, rank, num_ranks) for rank in range(num_ranks)]
     assert len({len(own) for own in chunks}) == 1
     num_chunks = -(-num_samples // CHUNK)
     assert all(number in chunks[number % num_ranks] for number in range(num_chunks))
@@ -85,7 +85,7 @@ def test_means_are_over_entries_and_not_over_chunks():
         {"l1": (6.0, 3.0, 1.0), "kl": (1.0, 1.0, 10.0)},
         {"l1": (0.0, 1.0, 1.0), "kl": (3.0, 1.0, 10.0)},
     ]
-    assert means_of(parts) == {"held_out_loss": 21.5, "held_out_l1": 1.5, "held_out_kl": 2.0}
+    assert chunk_means(parts) == {"held_out_loss": 21.5, "held_out_l1": 1.5, "held_out_kl": 2.0}
 
 
 def test_a_number_of_samples_is_divided_over_tasks(shared):

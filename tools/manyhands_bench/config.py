@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands.config.commands import MadeUpConfig
+from manyhands.config.commands import SyntheticDataConfig
 from manyhands.config.sections.execution import STEP_MODES
 
 KINDS = ("auto", "measured", "modelled")
@@ -133,7 +133,7 @@ class BenchResumeConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchStepConfig(MadeUpConfig):
+class BenchStepConfig(SyntheticDataConfig):
     """Measurement."""
 
     num_steps: int = 60

@@ -56,7 +56,7 @@ def find_bench(name: str) -> Bench | None:
             return bench_resume_command
         case "nursery":
             # What bench resume has its runs forked off.
-            from manyhands_bench.resume.command import nursery_command
+            from manyhands_bench.resume.command import fork_server_command
 
-            return nursery_command
+            return fork_server_command
     return None

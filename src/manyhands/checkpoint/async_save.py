@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from manyhands.checkpoint.snapshot import Learner
-from manyhands.checkpoint.writer import CheckpointFiles, told
+from manyhands.checkpoint.snapshot import Saveable
+from manyhands.checkpoint.writer import CheckpointWriter, write_error
 from manyhands.errors import RankLost
 from manyhands.manifest import Entry
-from manyhands.parallel.messages import Channel, OwnChannel
+from manyhands.parallel.messages import LocalMessages, StoreMessages
 from manyhands.parallel.world import World
 
 PAUSES_S = (2.0, 10.0)
@@ -22,33 +22,33 @@ PAUSES_S = (2.0, 10.0)
 DAMAGE = "!"
 """Prefix of a message that reports a failure."""
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-class Saving:
+class AsyncSave:
     """One save in progress."""
 
     def __init__(
         self,
         name: str,
-        files: CheckpointFiles,
-        learner: Learner,
+        files: CheckpointWriter,
+        learner: Saveable,
         world: World,
-        channel: Channel | OwnChannel,
+        channel: StoreMessages | LocalMessages,
     ) -> None:
         self._name = name
         self._files = files
         self._learner = learner
         self._world = world
         self._channel = channel
-        self._say: Say = print
+        self._say: Log = print
         self.fault: str | None = None
         """Why the save failed."""
         self._error: BaseException | None = None
         self._is_hurried = threading.Event()
         self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
 
-    def start(self, say: Say) -> None:
+    def start(self, say: Log) -> None:
         """Start the save; the main rank logs its progress."""
         self._say = say
         self._thread.start()
@@ -59,7 +59,7 @@ class Saving:
         if self._error is not None:
             raise self._error
 
-    def hurry(self) -> None:
+    def skip_retry_delay(self) -> None:
         """Skip delays between attempts: training waits for the next save."""
         self._is_hurried.set()
 
@@ -81,7 +81,7 @@ class Saving:
         started = time.monotonic()
         for number, pause_s in enumerate((*PAUSES_S, None)):
             key = f"{self._name}/{number}"
-            attempt = self._lead if self._world.is_main else self._follow
+            attempt = self._run_main if self._world.is_main else self._run_other
             self.fault = attempt(key)
             if self.fault is None:
                 wall_s = time.monotonic() - started
@@ -98,24 +98,24 @@ class Saving:
         if self._world.is_main:
             self._say(text)
 
-    def _lead(self, key: str) -> str | None:
+    def _run_main(self, key: str) -> str | None:
         """Let all ranks write, publish the checkpoint, and send the result."""
         verdict = f"{DAMAGE}the main rank failed"
         try:
-            fault = self._guarded(lambda: self._files.make_room(self._learner))
-            self._channel.say(f"{key}/open", f"{DAMAGE}{fault}" if fault else "")
-            fault = fault or self._take_in(key)
+            fault = self._guarded(lambda: self._files.check_disk_space(self._learner))
+            self._channel.send(f"{key}/open", f"{DAMAGE}{fault}" if fault else "")
+            fault = fault or self._collect_shards(key)
             verdict = f"{DAMAGE}{fault}" if fault else ""
         finally:
-            self._channel.say(f"{key}/verdict", verdict)
+            self._channel.send(f"{key}/verdict", verdict)
         return self._fault_in(verdict)
 
-    def _take_in(self, key: str) -> str | None:
+    def _collect_shards(self, key: str) -> str | None:
         shards: dict[str, Entry] = {}
         if self._files.is_sharded:
-            self._channel.say(f"{key}/{self._world.rank}", self._written())
+            self._channel.send(f"{key}/{self._world.rank}", self._written())
             for rank in range(self._world.size):
-                said = self._channel.hear(f"{key}/{rank}")
+                said = self._channel.receive(f"{key}/{rank}")
                 fault = self._fault_in(said)
                 if fault is not None:
                     return f"rank {rank}: {fault}"
@@ -123,25 +123,25 @@ class Saving:
                 shards[name] = Entry(*entry)
         return self._guarded(lambda: self._files.write(self._learner, shards))
 
-    def _follow(self, key: str) -> str | None:
+    def _run_other(self, key: str) -> str | None:
         """Write the shard of this rank; returns the fault of the save, if any."""
-        can_write = self._fault_in(self._channel.hear(f"{key}/open")) is None
+        can_write = self._fault_in(self._channel.receive(f"{key}/open")) is None
         if can_write and self._files.is_sharded:
-            self._channel.say(f"{key}/{self._world.rank}", self._written())
-        return self._fault_in(self._channel.hear(f"{key}/verdict"))
+            self._channel.send(f"{key}/{self._world.rank}", self._written())
+        return self._fault_in(self._channel.receive(f"{key}/verdict"))
 
     def _written(self) -> str:
         try:
             name, entry = self._files.write_shard()
         except OSError as error:
-            return f"{DAMAGE}{told(error, self._files.target)}"
+            return f"{DAMAGE}{write_error(error, self._files.target)}"
         return json.dumps([name, *entry])
 
     def _guarded(self, work: Callable[[], None]) -> str | None:
         try:
             work()
         except OSError as error:
-            return told(error, self._files.target)
+            return write_error(error, self._files.target)
         return None
 
     @staticmethod

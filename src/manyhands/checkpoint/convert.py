@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
-from manyhands.atomic import whole_directory, whole_file
+from manyhands.atomic import atomic_directory, atomic_file
 from manyhands.checkpoint.shards import Shards
-from manyhands.config.run_dir import AVERAGED, PRETRAINED, SHARDS, TRAINING_STATE, find_checkpoint
+from manyhands.config.run_dir import (
+    PRETRAINED,
+    PRETRAINED_EMA,
+    SHARDS,
+    TRAINING_STATE,
+    find_checkpoint,
+)
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import write_tensors
 from manyhands.lerobot_format.policy.folder import (
@@ -13,7 +19,7 @@ from manyhands.lerobot_format.policy.folder import (
     weights_file,
     write_policy,
 )
-from manyhands.manifest import MANIFEST, entry_of, manifest_text, read_manifest
+from manyhands.manifest import MANIFEST, describe_file, manifest_text, read_manifest
 from manyhands.policies.adapters import merge
 from manyhands.policies.load import find_policy, load_policy
 
@@ -30,13 +36,13 @@ def gather_checkpoint(path: Path) -> list[Path]:
     shards = Shards(folder)
     facts, entries = read_manifest(checkpoint)
     files = []
-    for name in (PRETRAINED, AVERAGED):
+    for name in (PRETRAINED, PRETRAINED_EMA):
         if (checkpoint / name).is_dir():
             files.append(weights_file(checkpoint / name))
-            with whole_file(files[-1]) as scratch:
+            with atomic_file(files[-1]) as scratch:
                 write_tensors(scratch, shards.read_folder(name), metadata={"format": "pt"})
-            entries[f"{name}/{files[-1].name}"] = entry_of(files[-1])
-    with whole_file(checkpoint / MANIFEST) as scratch:
+            entries[f"{name}/{files[-1].name}"] = describe_file(files[-1])
+    with atomic_file(checkpoint / MANIFEST) as scratch:
         scratch.write_text(manifest_text(facts, entries), "utf-8")
     return files
 
@@ -48,7 +54,7 @@ def merge_adapters(path: Path, output: Path) -> Path:
         raise CheckpointError(f"--checkpoint={path}: {folder} has no adapters to merge")
     policy = load_policy(folder, device="cpu")
     merge(policy)
-    with whole_directory(output) as scratch:
+    with atomic_directory(output) as scratch:
         # The device of the merge is not the device of the policy.
         write_policy(scratch, policy.config, policy.processors, policy.network.state_dict())
     return weights_file(output)

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands.atomic import point_link
-from manyhands.config.run_dir import BEST, CHECKPOINTS, checkpoints_of
+from manyhands.atomic import replace_symlink
+from manyhands.config.run_dir import BEST, CHECKPOINTS, list_checkpoints
 from manyhands.config.train import TrainConfig
 from manyhands.manifest import ManifestFault, read_manifest
 
@@ -15,7 +15,7 @@ LOWER_IS_BETTER = ("held_out_loss", "held_out_loss_ema")
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedCheckpoint:
     """A checkpoint, from its manifest."""
 
     folder: Path
@@ -23,22 +23,22 @@ class Saved:
     scores: dict[str, float]
 
 
-def saved_of(run_dir: Path) -> list[Saved]:
+def saved_checkpoints(run_dir: Path) -> list[SavedCheckpoint]:
     """The checkpoints of a run with a valid manifest, newest first."""
     saved = []
-    for folder in checkpoints_of(run_dir):
+    for folder in list_checkpoints(run_dir):
         # A folder without a manifest is not ours to remove.
         with suppress(ManifestFault):
             facts, _ = read_manifest(folder)
-            saved.append(Saved(folder, facts["step"], facts["scores"]))
+            saved.append(SavedCheckpoint(folder, facts["step"], facts["scores"]))
     return saved
 
 
-def expired(saved: Sequence[Saved], config: TrainConfig) -> list[Saved]:
+def expired(saved: Sequence[SavedCheckpoint], config: TrainConfig) -> list[SavedCheckpoint]:
     """Checkpoints that no retention rule keeps; never the newest."""
     if config.keep_last is None:
         return []
-    best = best_of(saved, config.keep_best)
+    best = best_checkpoint(saved, config.keep_best)
     return [
         each
         for number, each in enumerate(saved)
@@ -48,19 +48,19 @@ def expired(saved: Sequence[Saved], config: TrainConfig) -> list[Saved]:
     ]
 
 
-def best_of(saved: Sequence[Saved], score: str | None) -> Saved | None:
+def best_checkpoint(saved: Sequence[SavedCheckpoint], score: str | None) -> SavedCheckpoint | None:
     """The checkpoint with the best score; the oldest of equal ones."""
     scored = [each for each in reversed(saved) if score in each.scores]
     sign = 1.0 if score in LOWER_IS_BETTER else -1.0
     return min(scored, key=lambda each: sign * each.scores[str(score)], default=None)
 
 
-def tidy(run_dir: Path, config: TrainConfig) -> None:
+def apply_retention(run_dir: Path, config: TrainConfig) -> None:
     """Link the best checkpoint, and remove expired ones."""
-    saved = saved_of(run_dir)
-    best = best_of(saved, config.keep_best)
+    saved = saved_checkpoints(run_dir)
+    best = best_checkpoint(saved, config.keep_best)
     if best is not None:
-        point_link(run_dir / CHECKPOINTS / BEST, best.folder.name)
+        replace_symlink(run_dir / CHECKPOINTS / BEST, best.folder.name)
     for each in expired(saved, config):
         # What cannot be removed now may be removed after the next save.
         with suppress(OSError):
@@ -75,7 +75,7 @@ def remove(folder: Path) -> None:
     shutil.rmtree(aside)
 
 
-def sweep(run_dir: Path) -> None:
+def remove_leftovers(run_dir: Path) -> None:
     """Remove leftovers of interrupted saves and removals."""
     for ending in ("partial", "shards", "removed"):
         for path in (run_dir / CHECKPOINTS).glob(f".[0-9]*.{ending}"):

@@ -13,10 +13,10 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from manyhands.atomic import flush
+from manyhands.atomic import fsync_path
 from manyhands.errors import CheckpointError
-from manyhands.lerobot_format.files import save_tensors, tensors_num_bytes
-from manyhands.parallel.sharded_tensors import Part
+from manyhands.lerobot_format.files import tensors_num_bytes, write_tensors_in_place
+from manyhands.parallel.sharded_tensors import TensorShard
 
 OFFSETS_KEY, OFFSETS = "DCP_SHARDING_INFO", "saved_offsets"
 """Keys of torch's reader for the offsets of a shard."""
@@ -27,18 +27,20 @@ def shard_file(folder: Path, rank: int, num_ranks: int) -> Path:
     return folder / f"shard-{rank + 1:05d}-of-{num_ranks:05d}.safetensors"
 
 
-def write_shard(file: Path, parts: Mapping[str, Part]) -> None:
+def write_shard(file: Path, parts: Mapping[str, TensorShard]) -> None:
     """Write the shards of one rank."""
-    save_tensors(file, {name: part.values for name, part in parts.items()}, _metadata(parts))
-    flush(file)
+    write_tensors_in_place(
+        file, {name: part.values for name, part in parts.items()}, _metadata(parts)
+    )
+    fsync_path(file)
 
 
-def shard_num_bytes(parts: Mapping[str, Part]) -> int:
+def shard_num_bytes(parts: Mapping[str, TensorShard]) -> int:
     """The file size of the shards of one rank."""
     return tensors_num_bytes({name: part.values for name, part in parts.items()}, _metadata(parts))
 
 
-def _metadata(parts: Mapping[str, Part]) -> dict[str, str]:
+def _metadata(parts: Mapping[str, TensorShard]) -> dict[str, str]:
     offsets = {name: {OFFSETS: list(part.offsets)} for name, part in parts.items()}
     return {OFFSETS_KEY: json.dumps(offsets), "format": "pt"}
 
@@ -83,8 +85,8 @@ class Shards:
         for name, value in targets.items():
             if self.shapes.get(name) != value.shape:
                 raise CheckpointError(
-                    f"{self.folder} has {name} as {_told(self.shapes.get(name))}, but this run "
-                    f"needs {_told(value.shape)}: the checkpoint belongs to another policy"
+                    f"{self.folder} has {name} as {_describe(self.shapes.get(name))}, but this run "
+                    f"needs {_describe(value.shape)}: the checkpoint belongs to another policy"
                 )
         try:
             reader = HuggingFaceStorageReader(str(self.folder))
@@ -106,5 +108,5 @@ def check_complete(folder: Path) -> None:
             raise CheckpointError(f"{file} is missing. Copy the checkpoint again, or use another")
 
 
-def _told(shape: torch.Size | None) -> str:
+def _describe(shape: torch.Size | None) -> str:
     return "nothing" if shape is None else "x".join(map(str, shape)) or "a scalar"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from manyhands.checkpoint.shards import Shards
 from manyhands.lerobot_format.checkpoint import TrainingState
-from manyhands.parallel.sharded_tensors import Part
+from manyhands.parallel.sharded_tensors import TensorShard
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Snapshot:
     policies: Mapping[str, Mapping[str, Tensor] | None]
     """Full weights in host memory of the main rank, by target folder."""
     state: TrainingState
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, TensorShard] = field(default_factory=dict)
     """The shards of this rank."""
     lap: Mapping[str, Any] | None = None
     """Metrics that are not logged yet, if a stop request came between two rows."""
 
 
-class Memory(Protocol):
+class Restorable(Protocol):
     """State that can be restored from a folder or from shards."""
 
     def load_policy(self, folder: Path, shards: Shards | None) -> None: ...
@@ -45,11 +45,11 @@ class Memory(Protocol):
     def load_average(self, folder: Path, shards: Shards | None) -> None: ...
 
 
-class Learner(Protocol):
+class Saveable(Protocol):
     """The interface of a learner that can be saved and restored."""
 
     @property
-    def memory(self) -> Memory: ...
+    def memory(self) -> Restorable: ...
 
     def snapshot(self, position: Position) -> Snapshot:
         """Collective. Everything this learner needs to resume from a position."""

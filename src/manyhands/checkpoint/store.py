@@ -7,23 +7,23 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from manyhands.atomic import point_link
-from manyhands.checkpoint.async_save import Saving
-from manyhands.checkpoint.retention import sweep
+from manyhands.atomic import replace_symlink
+from manyhands.checkpoint.async_save import AsyncSave
+from manyhands.checkpoint.retention import remove_leftovers
 from manyhands.checkpoint.shards import Shards
-from manyhands.checkpoint.snapshot import Learner, Position
-from manyhands.checkpoint.writer import CheckpointFiles
+from manyhands.checkpoint.snapshot import Position, Saveable
+from manyhands.checkpoint.writer import CheckpointWriter
 from manyhands.config.files import TRAIN_CONFIG, read_config_file
-from manyhands.config.resume_changes import changes_since, told_changes
+from manyhands.config.resume_changes import change_lines, changes_since
 from manyhands.config.run_dir import (
-    AVERAGED,
     CHECKPOINTS,
     LAST,
     PRETRAINED,
+    PRETRAINED_EMA,
     SHARDS,
     TRAINING_STATE,
-    passed_over,
-    removal_of,
+    damaged_newer,
+    missing_run_dir,
 )
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError
@@ -43,7 +43,7 @@ def resumed_position(config: TrainConfig) -> Position:
     return Position(state.step, state.samples)
 
 
-def resumed_lap(config: TrainConfig) -> Mapping[str, Any] | None:
+def resumed_metrics(config: TrainConfig) -> Mapping[str, Any] | None:
     """Metrics that the resumed run had not logged before it stopped; None if all were."""
     if not config.resumes:
         return None
@@ -64,17 +64,17 @@ class CheckpointStore:
         self._config = config
         self._world = world
         self._channel = world.watch.channel("saves")
-        self._saving: Saving | None = None
+        self._saving: AsyncSave | None = None
         self._num_saves = 0
-        self.unfinished_lap: Callable[[], Mapping[str, Any] | None] = lambda: None
+        self.pending_metrics: Callable[[], Mapping[str, Any] | None] = lambda: None
         """Called at every save for metrics that are not logged yet."""
         self._said: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
             # Saves do not create it again once it is removed.
             run_dir.mkdir(parents=True, exist_ok=True)
-            sweep(run_dir)
+            remove_leftovers(run_dir)
 
-    def restore(self, learner: Learner) -> tuple[Position, list[str]]:
+    def restore(self, learner: Saveable) -> tuple[Position, list[str]]:
         """Collective. Restore the learner from --resume; return its position and notes to log.
 
         A new run starts at zero.
@@ -82,40 +82,40 @@ class CheckpointStore:
         if not self._config.resumes:
             return Position(), []
         folder = Path(str(self._config.resume))
-        faults = self._world.once(lambda: passed_over(folder))
+        faults = self._world.on_main(lambda: damaged_newer(folder))
         position, notes = self.load(folder, learner)
         if self._world.is_main and folder.parent == (self._run_dir / CHECKPOINTS).resolve():
-            point_link(folder.parent / LAST, folder.name)
+            replace_symlink(folder.parent / LAST, folder.name)
         used = f"resuming from {folder.name} instead"
         warnings = [f"WARNING: skipped a damaged checkpoint: {fault}; {used}" for fault in faults]
-        return position, [*warnings, *told_changes(changes_since(folder, self._config)), *notes]
+        return position, [*warnings, *change_lines(changes_since(folder, self._config)), *notes]
 
-    def load(self, folder: Path, learner: Learner) -> tuple[Position, list[str]]:
+    def load(self, folder: Path, learner: Saveable) -> tuple[Position, list[str]]:
         """Collective. Load a checkpoint into the learner; return its position and notes to log."""
         state = read_training_state(folder / TRAINING_STATE)
         shards = Shards(folder / TRAINING_STATE / SHARDS) if state.is_sharded else None
         learner.memory.load_policy(folder / PRETRAINED, shards)
         notes = learner.load_training_state(state, shards)
-        if self._config.ema.enable and (folder / AVERAGED).is_dir():
-            learner.memory.load_average(folder / AVERAGED, shards)
+        if self._config.ema.enable and (folder / PRETRAINED_EMA).is_dir():
+            learner.memory.load_average(folder / PRETRAINED_EMA, shards)
         elif self._config.ema.enable:
-            notes.append(note_on_average(folder, state.step))
+            notes.append(ema_note(folder, state.step))
         return Position(state.step, state.samples), notes
 
     def save(
-        self, position: Position, learner: Learner, scores: Mapping[str, float] | None = None
+        self, position: Position, learner: Saveable, scores: Mapping[str, float] | None = None
     ) -> None:
         """Collective. Start to write the checkpoint of a position, after the previous one.
 
         Training continues at once; scores are the metrics of the position.
         """
         if self._saving is not None:
-            self._saving.hurry()
+            self._saving.skip_retry_delay()
         self.finish()
-        snapshot = replace(learner.snapshot(position), lap=self.unfinished_lap())
-        files = CheckpointFiles(self._run_dir, self._config, self._world, snapshot, scores or {})
+        snapshot = replace(learner.snapshot(position), lap=self.pending_metrics())
+        files = CheckpointWriter(self._run_dir, self._config, self._world, snapshot, scores or {})
         self._num_saves += 1
-        self._saving = Saving(str(self._num_saves), files, learner, self._world, self._channel)
+        self._saving = AsyncSave(str(self._num_saves), files, learner, self._world, self._channel)
         self._saving.start(self._said.put)
 
     def finish(self) -> None:
@@ -123,11 +123,11 @@ class CheckpointStore:
         if self._saving is None:
             return
         # Ranks wait here for the disk of the main rank, which is not a hang.
-        with self._world.watch.patiently("writing a checkpoint"):
+        with self._world.watch.without_timeout("writing a checkpoint"):
             self._saving.finish()
 
     @contextmanager
-    def concluded(self) -> Iterator[None]:
+    def waiting_for_saves(self) -> Iterator[None]:
         """Wait for the last save at the end of a run, also after a failure.
 
         After the loss of a rank, the watchdog or the launcher may end this process earlier.
@@ -146,11 +146,11 @@ class CheckpointStore:
         if self._saving is not None and self._saving.fault is not None:
             advice = "Free disk space or set another --output_dir, then --resume"
             raise CheckpointError(
-                removal_of(self._run_dir)
+                missing_run_dir(self._run_dir)
                 or f"{self._saving.fault}; older ones are intact. {advice}"
             )
 
-    def news(self) -> list[str]:
+    def messages(self) -> list[str]:
         """Messages about saves since the last call."""
         lines = []
         while True:
@@ -160,7 +160,7 @@ class CheckpointStore:
                 return lines
 
 
-def note_on_average(folder: Path, step: int) -> str:
+def ema_note(folder: Path, step: int) -> str:
     """A note on a checkpoint without EMA; raises if the EMA of its run is missing.
 
     A run that had none starts it from the weights; a lost one cannot be restored.
@@ -168,7 +168,8 @@ def note_on_average(folder: Path, step: int) -> str:
     stored = read_config_file(str(folder / PRETRAINED / TRAIN_CONFIG)).get("ema") or {}
     if stored.get("enable"):
         raise CheckpointError(
-            f"{folder / AVERAGED} is missing, but this run uses EMA. Copy the checkpoint again, "
+            f"{folder / PRETRAINED_EMA} is missing, but this run uses EMA. Copy the checkpoint "
+            "again, "
             "or continue without EMA: --ema.enable=false"
         )
     return (

@@ -13,17 +13,17 @@ from typing import Any
 import torch
 
 from manyhands import units
-from manyhands.atomic import point_link, whole_directory
-from manyhands.checkpoint.retention import tidy
+from manyhands.atomic import atomic_directory, replace_symlink
+from manyhands.checkpoint.retention import apply_retention
 from manyhands.checkpoint.shards import shard_file, shard_num_bytes, write_shard
-from manyhands.checkpoint.snapshot import Learner, Snapshot
+from manyhands.checkpoint.snapshot import Saveable, Snapshot
 from manyhands.config.files import OWN_CONFIG, TRAIN_CONFIG, to_json
 from manyhands.config.lerobot_train_config import to_lerobot
 from manyhands.config.run_dir import LAST, SHARDS, TRAINING_STATE, checkpoint_dir
 from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format.checkpoint import TrainingState, flat_state, write_training_state
 from manyhands.lerobot_format.files import tensors_num_bytes
-from manyhands.manifest import MANIFEST, Entry, entries_of, entry_of, manifest_text
+from manyhands.manifest import MANIFEST, Entry, describe_file, describe_folder, manifest_text
 from manyhands.parallel.world import World
 from manyhands.version import VERSION
 
@@ -45,7 +45,7 @@ def tensor_files_bytes(snapshot: Snapshot, num_shards: int, block: int) -> int:
     return sum(_in_blocks(size, block) for size in sizes) + entries
 
 
-def allocated_bytes(folder: Path) -> int:
+def disk_usage(folder: Path) -> int:
     """Disk space of a folder and everything in it."""
     block = block_bytes(folder)
     return sum(_in_blocks(path.stat().st_size, block) for path in (folder, *folder.rglob("*")))
@@ -64,7 +64,7 @@ PLENTY_BYTES = 64 << 20
 """Disk space that is enough for all files without tensors."""
 
 
-class CheckpointFiles:
+class CheckpointWriter:
     """Writes the checkpoint of one snapshot."""
 
     def __init__(
@@ -90,7 +90,7 @@ class CheckpointFiles:
         """Folder for shards until the main rank moves them into the checkpoint."""
         return self.target.with_name(f".{self.target.name}.shards")
 
-    def make_room(self, learner: Learner) -> None:
+    def check_disk_space(self, learner: Saveable) -> None:
         """Prepare folders for all ranks; raises OSError if disk space is missing."""
         # A removed run directory is not created again: the user may not want it back.
         self.target.parent.mkdir(exist_ok=True)
@@ -107,7 +107,7 @@ class CheckpointFiles:
                 f"{units.num_bytes(free)} are free"
             )
 
-    def needed_bytes(self, learner: Learner) -> int:
+    def needed_bytes(self, learner: Saveable) -> int:
         """Disk space of the checkpoint; overestimates by a few percent, never too low."""
         parent, name = self.target.parent, self.target.name
         with tempfile.TemporaryDirectory(".partial", f".{name}.", parent) as folder:
@@ -116,7 +116,7 @@ class CheckpointFiles:
             self._write_policies(scratch, learner, with_weights=False)
             self._write_state(scratch / TRAINING_STATE, replace(self._state, is_sharded=True))
             (scratch / MANIFEST).write_text(self._manifest(scratch, {}), "utf-8")
-            return self._tensors_bytes() + allocated_bytes(scratch)
+            return self._tensors_bytes() + disk_usage(scratch)
 
     def _tensors_bytes(self) -> int:
         num_shards = self._world.strategy.num_shards if self.is_sharded else 1
@@ -126,20 +126,20 @@ class CheckpointFiles:
         """Write the shard of this rank; returns its name in the checkpoint and its entry."""
         file = shard_file(self._incoming, self._world.rank, self._world.size)
         write_shard(file, self._snapshot.parts)
-        return f"{TRAINING_STATE}/{SHARDS}/{file.name}", entry_of(file)
+        return f"{TRAINING_STATE}/{SHARDS}/{file.name}", describe_file(file)
 
-    def write(self, learner: Learner, shards: Mapping[str, Entry]) -> None:
+    def write(self, learner: Saveable, shards: Mapping[str, Entry]) -> None:
         """Write all other files and publish the checkpoint atomically, with all shards."""
-        with whole_directory(self.target) as scratch:
+        with atomic_directory(self.target) as scratch:
             self._write_policies(scratch, learner)
             self._write_state(scratch / TRAINING_STATE, self._state)
             (scratch / MANIFEST).write_text(self._manifest(scratch, shards), "utf-8")
             if self.is_sharded:
                 self._incoming.rename(scratch / TRAINING_STATE / SHARDS)
-        point_link(self.target.parent / LAST, self.target.name)
-        tidy(self._run_dir, self._config)
+        replace_symlink(self.target.parent / LAST, self.target.name)
+        apply_retention(self._run_dir, self._config)
 
-    def _write_policies(self, scratch: Path, learner: Learner, with_weights: bool = True) -> None:
+    def _write_policies(self, scratch: Path, learner: Saveable, with_weights: bool = True) -> None:
         # LeRobot derives no batch size, so its config gets the derived one.
         plain = replace(self._config, batch_size=self._state.batch_size)
         theirs = to_json(to_lerobot(plain, self._run_dir))
@@ -153,7 +153,7 @@ class CheckpointFiles:
         write_training_state(folder, state)
 
     def _manifest(self, scratch: Path, shards: Mapping[str, Entry]) -> str:
-        return manifest_text(self._facts(), entries_of(scratch) | dict(shards))
+        return manifest_text(self._facts(), describe_folder(scratch) | dict(shards))
 
     def _facts(self) -> dict[str, Any]:
         strategy, state = self._world.strategy, self._state
@@ -183,7 +183,7 @@ class CheckpointFiles:
         shutil.rmtree(self._incoming, ignore_errors=True)
 
 
-def told(error: OSError, target: Path) -> str:
+def write_error(error: OSError, target: Path) -> str:
     """Why a checkpoint cannot be written."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return f"cannot write the checkpoint {target}: {reason}"

@@ -16,9 +16,9 @@ from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
     from manyhands.data.cache.contents import StoreSummary
-    from manyhands.data.cache.frame_cache import CacheWish
+    from manyhands.data.cache.frame_cache import CacheOptions
     from manyhands.data.episodes import Source
-    from manyhands.data.read_options import Reading
+    from manyhands.data.read_options import ReadOptions
 
 USAGE = """manyhands cache build --dataset.root=DIR [--cache.max_disk=50GiB] [--flag=value ...]
 manyhands cache show
@@ -53,7 +53,11 @@ def build(config: CacheBuildConfig) -> int:
     source, reading = wanted_frames(config)
     with progress_bar("decoding frames") as on_progress:
         done, reason = build_cache(
-            source, reading, wish_of(config), config.num_workers or num_cores(), on_progress
+            source,
+            reading,
+            command_cache_options(config),
+            config.num_workers or num_cores(),
+            on_progress,
         )
     wall_s = time.monotonic() - started
     print(
@@ -66,11 +70,11 @@ def build(config: CacheBuildConfig) -> int:
     return 0
 
 
-def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "Reading"]:
+def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "ReadOptions"]:
     """The episodes and cameras to decode."""
     from manyhands.data.episodes import Source, select_episodes
     from manyhands.data.location import locate_dataset
-    from manyhands.data.read_options import Reading
+    from manyhands.data.read_options import ReadOptions
     from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
     dataset = config.dataset
@@ -83,22 +87,24 @@ def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "Reading"]:
             [f"--cameras: {', '.join(unknown)} not found; choose from {', '.join(cameras)}"]
         )
     skip = [key for key in cameras if config.cameras is not None and key not in config.cameras]
-    reading = Reading(
+    reading = ReadOptions(
         skip=skip, image_size=dataset.image_size, depth_unit=dataset.depth_output_unit
     )
     return Source(root, meta, select_episodes(meta.episodes, dataset.episodes)), reading
 
 
-def wish_of(config: CacheBuildConfig) -> "CacheWish":
+def command_cache_options(config: CacheBuildConfig) -> "CacheOptions":
     """What is asked of the cache."""
-    from manyhands.data.cache.frame_cache import wish_from
+    from manyhands.data.cache.frame_cache import cache_options
 
-    return wish_from(config.on_disk, max_ram=None)
+    return cache_options(config.on_disk, max_ram=None)
 
 
 def show(config: CacheContentsConfig) -> int:
     """List what is kept."""
-    stores = [store for home in homes(config) for store in stores_of(home, config.dataset.root)]
+    stores = [
+        store for home in cache_roots(config) for store in find_stores(home, config.dataset.root)
+    ]
     table = Table("dataset", "camera", "size", "as", "frames", "bytes", "last used")
     for store in stores:
         told = store.description
@@ -112,7 +118,7 @@ def show(config: CacheContentsConfig) -> int:
     if stores:
         Console().print(table)
     total = sum(store.disk_bytes for store in stores)
-    print(f"{units.num_bytes(total)} in {', '.join(map(str, homes(config)))}")
+    print(f"{units.num_bytes(total)} in {', '.join(map(str, cache_roots(config)))}")
     rows = [vars(store) | {"folder": str(store.folder)} for store in stores]
     write_results(config.json, {"stores": rows, "disk_bytes": total})
     return 0
@@ -123,24 +129,24 @@ def clear_stores(config: CacheContentsConfig) -> int:
     from manyhands.data.cache.contents import clear
 
     freed = 0
-    for home in homes(config):
-        keys = [store.key for store in stores_of(home, config.dataset.root)]
+    for home in cache_roots(config):
+        keys = [store.key for store in find_stores(home, config.dataset.root)]
         freed += clear(home, keys if config.dataset.root is not None else None)
     print(f"{units.num_bytes(freed)} freed")
     write_results(config.json, {"freed_bytes": freed})
     return 0
 
 
-def homes(config: CacheContentsConfig) -> list[Path]:
+def cache_roots(config: CacheContentsConfig) -> list[Path]:
     """The folders that frames are kept in: on disk, and in memory while a run lasts."""
-    from manyhands.data.cache.locations import ram_home
+    from manyhands.data.cache.locations import ram_folder
     from manyhands.data.location import shared_home
 
-    in_memory = None if config.cache.folder is not None else ram_home()
+    in_memory = None if config.cache.folder is not None else ram_folder()
     return [path for path in (config.cache.folder or shared_home(), in_memory) if path is not None]
 
 
-def stores_of(home: Path, dataset: Path | None) -> list["StoreSummary"]:
+def find_stores(home: Path, dataset: Path | None) -> list["StoreSummary"]:
     """What is kept of one dataset, or of all."""
     from manyhands.data.cache.contents import cached_stores
 

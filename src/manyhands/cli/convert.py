@@ -30,19 +30,19 @@ def convert_command(arguments: Sequence[str]) -> int:
     """Copy as the arguments say; return the exit code."""
     config = read_config(ConvertConfig, USAGE, arguments)
     if config.checkpoint is not None:
-        return make_whole(config.checkpoint, config.output, config.json)
+        return gather_weights(config.checkpoint, config.output, config.json)
     assert config.output is not None
     from manyhands.data.writing.copy_episodes import copy_episodes
 
     choices = _choices(config)
     with progress_bar("copying episodes") as on_progress:
         summary = copy_episodes(choices, config.output, on_progress, config.allow_mixed_robots)
-    print(told(summary, config.output))
+    print(summary_lines(summary, config.output))
     write_results(config.json, vars(summary))
     return 0
 
 
-def make_whole(checkpoint: Path, output: Path | None, summary: Path | None) -> int:
+def gather_weights(checkpoint: Path, output: Path | None, summary: Path | None) -> int:
     """Make whole weights of a checkpoint's shards, or elsewhere of its adapters; the exit code."""
     from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 
@@ -56,7 +56,7 @@ def make_whole(checkpoint: Path, output: Path | None, summary: Path | None) -> i
     return 0
 
 
-def told(summary: "CopySummary", output: Path) -> str:
+def summary_lines(summary: "CopySummary", output: Path) -> str:
     """A summary in one line, or more where something is worth knowing."""
     size, wall = units.num_bytes(summary.num_bytes), units.duration(summary.wall_s)
     origin = f" of {summary.num_datasets} datasets" if summary.num_datasets > 1 else ""

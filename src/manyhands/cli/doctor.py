@@ -21,13 +21,13 @@ WIDTH = 160
 def doctor_command(arguments: Sequence[str]) -> int:
     """Check a dataset as the arguments say; return the exit code."""
     config = read_config(DoctorConfig, USAGE, arguments)
-    from manyhands.doctor.dataset import document_of, examine, table_of, verdict_of
+    from manyhands.doctor.dataset import as_json, examine, findings_table, verdict_line
 
     with progress_bar("checking frames") as on_progress:
         result = examine(config, on_progress)
     # In a file or pipe, messages are better kept in one piece.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    console.print(table_of(result))
-    console.print(verdict_of(result), markup=False, soft_wrap=True)
-    write_results(config.json, document_of(result))
+    console.print(findings_table(result))
+    console.print(verdict_line(result), markup=False, soft_wrap=True)
+    write_results(config.json, as_json(result))
     return 0 if result.is_usable else UserError.exit_code

@@ -6,14 +6,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from manyhands.atomic import whole_file
-from manyhands.config.commands import MadeUpConfig
+from manyhands.atomic import atomic_file
+from manyhands.config.commands import SyntheticDataConfig
 from manyhands.config.resolve import resolve_train_config
-from manyhands.config.schema.command_line import overlay, read_flags
+from manyhands.config.schema.command_line import merge_trees, read_flags
 from manyhands.config.schema.decoding import Decoder, Tree
 from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
-from manyhands.errors import Answered, ConfigError
+from manyhands.errors import ConfigError, HelpShown
 
 
 class CommandConfig(Protocol):
@@ -33,14 +33,14 @@ def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Con
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
         print(help_text(kind, usage))
-        raise Answered
+        raise HelpShown
     decoder = Decoder(kind)
     if "print_config" in command_line.switches:
         decoder.faults.append("--print_config is a flag of manyhands train. Remove it")
-    return decoded(kind, decoder, command_line.tree)
+    return decode_config(kind, decoder, command_line.tree)
 
 
-def decoded(kind: type[Config], decoder: Decoder, tree: Tree) -> Config:
+def decode_config(kind: type[Config], decoder: Decoder, tree: Tree) -> Config:
     """A config from raw values, without a fault."""
     config = decoder.section(kind, tree)
     faults = decoder.faults or [*config.faults()]
@@ -52,11 +52,11 @@ def decoded(kind: type[Config], decoder: Decoder, tree: Tree) -> Config:
 def write_results(file: Path | None, results: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write results for programs, if a file was named."""
     if file is not None:
-        with whole_file(file) as scratch:
+        with atomic_file(file) as scratch:
             scratch.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
-def read_own_flags(
+def read_command_flags(
     kind: type[Config], usage: str, arguments: Sequence[str]
 ) -> tuple[Config, TrainConfig]:
     """What arguments ask of a command, and the run that it is about."""
@@ -70,23 +70,23 @@ def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tup
     if "help" in command_line.switches:
         print(help_text(kind, usage))
         print(f"\n{help_text(TrainConfig, 'Flags of manyhands train:')}")
-        raise Answered
+        raise HelpShown
     decoder = Decoder(kind)
     if "print_config" in command_line.switches:
         decoder.faults.append("--print_config is a flag of manyhands train. Remove it")
     names, tree = {item.name for item in fields(kind)}, command_line.tree
-    own = decoded(kind, decoder, {name: tree[name] for name in tree if name in names})
+    own = decode_config(kind, decoder, {name: tree[name] for name in tree if name in names})
     return own, {name: tree[name] for name in tree if name not in names}
 
 
 NAMING = ("repo_id", "root", "mix")
 """Flags of --dataset that say which data there is."""
-MADE_UP = {"repo_id": None, "root": "made-up", "mix": None}
+SYNTHETIC = {"repo_id": None, "root": "made-up", "mix": None}
 
-Described = TypeVar("Described", bound=MadeUpConfig)
+Described = TypeVar("Described", bound=SyntheticDataConfig)
 
 
-def read_described(
+def read_with_synthetic(
     kind: type[Described], usage: str, arguments: Sequence[str]
 ) -> tuple[Described, TrainConfig]:
     """A command's own flags, and the run they are about; without data it names no dataset."""
@@ -107,5 +107,5 @@ def read_described(
 
 def without_dataset(tree: Tree) -> TrainConfig:
     """The run that flags ask for, on no dataset."""
-    config = resolve_train_config(overlay(tree, {"dataset": MADE_UP}))
+    config = resolve_train_config(merge_trees(tree, {"dataset": SYNTHETIC}))
     return replace(config, dataset=replace(config.dataset, root=None))

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 from manyhands.cli.flags import read_config
-from manyhands.config.resolve import job_name_of, resolve_train_config
+from manyhands.config.resolve import choose_job_name, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import LaunchConfig, TrainConfig
@@ -39,12 +39,12 @@ def launch_slurm_command(arguments: Sequence[str]) -> int:
     config = read_config(SlurmConfig, USAGE, own)
     if flags is None:
         raise ConfigError([f"add {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}"])
-    job = job_of(flags, ["manyhands", "launch", "slurm", *arguments])
+    job = build_job(flags, ["manyhands", "launch", "slurm", *arguments])
     write_script(config, sbatch_script(config, job))
     # SLURM opens the log files before the script could make their folder.
     (job.folder / LOGS).mkdir(exist_ok=True)
     if config.submit:
-        print(f"{config.script}: submitted as job {submitted(config.script)}")
+        print(f"{config.script}: submitted as job {submit(config.script)}")
     else:
         print(f"{config.script}: submit it with: {shlex.join(['sbatch', str(config.script)])}")
     return 0
@@ -58,7 +58,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     return [*arguments[:place]], [*arguments[place + 1 :]]
 
 
-def job_of(flags: Sequence[str], command: Sequence[str]) -> Job:
+def build_job(flags: Sequence[str], command: Sequence[str]) -> Job:
     """What the job runs; raises ConfigError where the flags of training cannot work."""
     command_line = read_flags(flags)
     faults = [f"--{name} is not allowed after {SEPARATOR}" for name in command_line.switches]
@@ -76,7 +76,7 @@ def job_of(flags: Sequence[str], command: Sequence[str]) -> Job:
         flags=flags,
         run_dir=config.output_dir,
         folder=Path.cwd(),
-        name=job_name_of(config),
+        name=choose_job_name(config),
         written_by=command,
     )
 
@@ -110,7 +110,7 @@ def write_script(config: SlurmConfig, text: str) -> None:
             f"{script} already exists with other content. Add --overwrite=true or choose another "
             "--script"
         )
-    with whole_file(script) as scratch:
+    with atomic_file(script) as scratch:
         scratch.write_text(text, encoding="utf-8")
         scratch.chmod(0o755)
 
@@ -123,7 +123,7 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def submitted(script: Path) -> str:
+def submit(script: Path) -> str:
     """Submit a script; return the number of the job."""
     try:
         done = subprocess.run(

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from manyhands.errors import Answered, Diverged, RankLost, Stopped, UserError
+from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
 from manyhands.stop import StopSignal
 
 USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
@@ -23,7 +23,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 `manyhands COMMAND --help` lists the flags of a command."""
 
 COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "launch", "plan", "train")
-LAST_WORD_S = 3.0
+PEER_DELAY_S = 3.0
 
 Command = Callable[[Sequence[str]], int]
 
@@ -35,12 +35,12 @@ def main() -> None:
         print(USAGE)
         sys.exit(0 if arguments else 2)
     command = find_command(arguments[0])
-    sys.exit(guarded(command, arguments[1:]) if command else unknown_command(arguments[0]))
+    sys.exit(run_guarded(command, arguments[1:]) if command else unknown_command(arguments[0]))
 
 
 def train_main() -> None:
     """The `manyhands-train` script, for launchers that want a file to run."""
-    sys.exit(guarded(train_command, sys.argv[1:]))
+    sys.exit(run_guarded(train_command, sys.argv[1:]))
 
 
 def find_command(name: str) -> Command | None:
@@ -98,14 +98,14 @@ def unknown_command(name: str) -> int:
     return UserError.exit_code
 
 
-def guarded(command: Command, arguments: Sequence[str]) -> int:
+def run_guarded(command: Command, arguments: Sequence[str]) -> int:
     """Run a command; tell the user's mistakes in a few lines and without a traceback."""
     try:
         return command(arguments)
-    except Answered as answered:
+    except HelpShown as answered:
         return answered.exit_code
     except (UserError, Diverged, RankLost) as error:
-        tell(error)
+        print_error(error)
         return error.exit_code
     except Stopped as stopped:
         if os.environ.get("RANK", "0") == "0":
@@ -119,14 +119,14 @@ def guarded(command: Command, arguments: Sequence[str]) -> int:
         return 130
 
 
-def tell(error: UserError | Diverged | RankLost) -> None:
+def print_error(error: UserError | Diverged | RankLost) -> None:
     """Print a mistake once, by the rank that speaks for all, which is named.
 
     Before ranks have met, other ranks than the main one speak only if they outlive it.
     """
     rank, speaker = os.environ.get("RANK", "0"), getattr(error, "rank", None)
     if rank != "0" and speaker is None and str(error):
-        time.sleep(LAST_WORD_S)
+        time.sleep(PEER_DELAY_S)
     if not isinstance(error, RankLost):
         error.is_reported = True
     is_alone = rank == "0" and speaker is None

@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from manyhands.cli.flags import read_described, write_results
+from manyhands.cli.flags import read_with_synthetic, write_results
 from manyhands.config.commands import PlanConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, UserError
@@ -35,10 +35,10 @@ GIB = 2**30
 def plan_command(arguments: Sequence[str]) -> int:
     """Plan a run; return the exit code."""
     plan, config = read_plan_flags(arguments)
-    from manyhands.plan.plan import plan_of
+    from manyhands.plan.plan import make_plan
 
     with progress_bar("estimating memory") as on_progress:
-        found = plan_of(plan, config, on_progress)
+        found = make_plan(plan, config, on_progress)
     show(found)
     write_results(plan.json, found.as_json())
     return 0 if found.is_possible else UserError.exit_code
@@ -46,7 +46,7 @@ def plan_command(arguments: Sequence[str]) -> int:
 
 def read_plan_flags(arguments: Sequence[str]) -> tuple[PlanConfig, TrainConfig]:
     """What to plan for, and the run, which must not exist already."""
-    plan, config = read_described(PlanConfig, USAGE, arguments)
+    plan, config = read_with_synthetic(PlanConfig, USAGE, arguments)
     if config.resume is not False:
         raise ConfigError(
             [f"--resume={config.resume} cannot be planned. Use the flags of a new run"]
@@ -59,12 +59,12 @@ def show(plan: "Plan") -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDTH
-    console.print(table_of(plan))
+    console.print(plan_table(plan))
     for line in captions(plan):
         console.print(line, soft_wrap=True, markup=False)
 
 
-def table_of(plan: "Plan") -> Table:
+def plan_table(plan: "Plan") -> Table:
     """A row for every way to spread the run."""
     epoch = () if plan.num_samples is None else ("steps/epoch",)
     verdict = () if plan.gpu_bytes is None else ("fits",)
@@ -76,11 +76,11 @@ def table_of(plan: "Plan") -> Table:
     )
     for row in plan.rows:
         if row.memory is not None:
-            table.add_row(*cells_of(row, plan))
+            table.add_row(*row_cells(row, plan))
     return table
 
 
-def cells_of(row: "Row", plan: "Plan") -> Iterator[str]:
+def row_cells(row: "Row", plan: "Plan") -> Iterator[str]:
     """Yield the cells of a row that can be."""
     assert row.memory is not None
     yield str(row.gpus)

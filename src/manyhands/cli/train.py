@@ -10,7 +10,7 @@ from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher
 from manyhands.stop import StopSignal
-from manyhands.training.spawn import needs_workers, train_here, train_in_workers
+from manyhands.training.spawn import needs_workers, train_here, train_in_processes
 
 USAGE = """manyhands train --dataset.root=DIR --policy.type=act [--flag=value ...]
 
@@ -30,7 +30,7 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
         return 0
     launcher = current_launcher()
     if needs_workers(config, launcher):
-        return train_in_workers(config, launcher, arguments, stop)
+        return train_in_processes(config, launcher, arguments, stop)
     ending = train_here(config, launcher, ["manyhands", "train", *arguments], stop)
     return ending.exit_code
 

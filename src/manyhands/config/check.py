@@ -22,12 +22,12 @@ PRECISIONS = ("no", "bf16", "fp16")
 DTYPES = ("float32", "float64")
 CACHE_MODES = ("auto", "disk", "ram", "off")
 CACHE_ENCODINGS = ("raw", "jpeg")
-NONFINITE_ANSWERS = ("stop", "skip", "rollback")
+NONFINITE_ACTIONS = ("stop", "skip", "rollback")
 SCORES = ("held_out_loss", "held_out_loss_ema", "success")
 HUB_NAME = re.compile(r"\w([\w.-]{,94}\w)?/\w([\w.-]{,94}\w)?", re.ASCII)
 
 
-def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Iterator[str]:
+def config_faults(config: TrainConfig, already_named: Collection[str] = ()) -> Iterator[str]:
     """Yield every reason this run cannot work, in the order of the flags."""
     if "dataset" not in already_named:
         yield from _dataset_faults(config)
@@ -60,8 +60,8 @@ def faults_of(config: TrainConfig, already_named: Collection[str] = ()) -> Itera
 
 def _guard_faults(config: TrainConfig) -> Iterator[str]:
     answer = config.on_nonfinite
-    if answer not in NONFINITE_ANSWERS:
-        yield f"--on_nonfinite={answer} is not one of {', '.join(NONFINITE_ANSWERS)}"
+    if answer not in NONFINITE_ACTIONS:
+        yield f"--on_nonfinite={answer} is not one of {', '.join(NONFINITE_ACTIONS)}"
     if answer == "rollback" and not config.save_checkpoint:
         yield "--on_nonfinite=rollback needs checkpoints, but --save_checkpoint=false"
 

@@ -118,7 +118,7 @@ class CacheBuildConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptDatasetConfig:
+class CacheDatasetConfig:
     """Dataset whose kept frames are meant."""
 
     root: Path | None = None
@@ -129,7 +129,7 @@ class KeptDatasetConfig:
 class CacheContentsConfig:
     """Cache."""
 
-    dataset: KeptDatasetConfig = field(default_factory=KeptDatasetConfig)
+    dataset: CacheDatasetConfig = field(default_factory=CacheDatasetConfig)
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
     json: Path | None = None
     """JSON file for the results."""
@@ -202,7 +202,7 @@ SHAPES = {"cameras": 0, "image_size": 1, "state_dim": 1, "action_dim": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeUpConfig:
+class SyntheticDataConfig:
     """Made-up data."""
 
     cameras: int | None = None
@@ -235,7 +235,7 @@ USUAL_GPUS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanConfig(MadeUpConfig):
+class PlanConfig(SyntheticDataConfig):
     """Plan."""
 
     gpus: list[int] | None = None

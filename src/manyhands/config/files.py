@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from manyhands.config.lerobot_train_config import from_lerobot, is_lerobots, without_wishes
+from manyhands.config.lerobot_train_config import from_lerobot, is_lerobots, without_publishing
 from manyhands.config.run_dir import CHECKPOINTS, LAST, PRETRAINED, TRAINING_STATE
 from manyhands.config.schema.decoding import Tree, encode
 from manyhands.config.train import TrainConfig
@@ -96,10 +96,10 @@ def read_config_file(name: str) -> Tree:
     tree = _read_tree(file, "--config_path")
     if file.name == TRAIN_CONFIG or (file.suffix == ".json" and is_lerobots(tree)):
         tree = from_lerobot(tree)
-    return _without_past(tree) if _is_stored(file) else tree
+    return _without_resume(tree) if _is_stored(file) else tree
 
 
-def _without_past(tree: Tree) -> Tree:
+def _without_resume(tree: Tree) -> Tree:
     """A stored run without what it resumed from, and without the steps its budget came to then."""
     derived = {"steps"} if any(tree.get(name) for name in ("epochs", "samples")) else set()
     return {key: value for key, value in tree.items() if key not in {"resume", *derived}}
@@ -147,10 +147,10 @@ def read_policy_file(name: str, revision: str | None = None) -> Tree:
     path = Path(name)
     folder = find_policy_folder(path)
     if folder is not None:
-        return without_wishes(_read_tree(folder / POLICY_CONFIG, "--policy.path"))
+        return without_publishing(_read_tree(folder / POLICY_CONFIG, "--policy.path"))
     if path.exists() or name.count("/") != 1:
         raise ConfigError([f"--policy.path={name} contains no policy. Expected {POLICY_PLACES}"])
-    return without_wishes(_read_tree(_download_policy_file(name, revision), "--policy.path"))
+    return without_publishing(_read_tree(_download_policy_file(name, revision), "--policy.path"))
 
 
 def find_policy_folder(path: Path) -> Path | None:
@@ -162,12 +162,14 @@ def find_policy_folder(path: Path) -> Path | None:
 def _download_policy_file(repo_id: str, revision: str | None) -> Path:
     from huggingface_hub import hf_hub_download
 
-    from manyhands.config.hub import HUB_FAULTS, fetch, why
+    from manyhands.config.hub import HUB_ERRORS, fetch, hub_error
 
     try:
         return fetch(partial(hf_hub_download, repo_id, POLICY_CONFIG, revision=revision))
-    except HUB_FAULTS as error:
-        fault = f"is not a folder, and the Hub did not return its {POLICY_CONFIG}: {why(error)}"
+    except HUB_ERRORS as error:
+        fault = (
+            f"is not a folder, and the Hub did not return its {POLICY_CONFIG}: {hub_error(error)}"
+        )
         raise ConfigError([f"--policy.path={repo_id} {fault}"]) from None
 
 

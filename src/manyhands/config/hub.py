@@ -20,7 +20,7 @@ from huggingface_hub.errors import (
 
 # The library's transport has had three names; its errors are found as the base of the library's.
 _TRANSPORT_FAULT: type[BaseException] = HfHubHTTPError.__bases__[0]
-HUB_FAULTS = (OSError, ValueError, RuntimeError, _TRANSPORT_FAULT)
+HUB_ERRORS = (OSError, ValueError, RuntimeError, _TRANSPORT_FAULT)
 """Everything that talking to the Hub can raise through no bug of ours."""
 
 
@@ -49,7 +49,7 @@ def fetch(download: Callable[..., str]) -> Path:
             raise error from None
 
 
-def why(error: BaseException, cache: Path | None = None) -> str:
+def hub_error(error: BaseException, cache: Path | None = None) -> str:
     """What an error of the Hub's library means, in one line; `cache` where it is not its own."""
     match error:
         case GatedRepoError():
@@ -64,7 +64,7 @@ def why(error: BaseException, cache: Path | None = None) -> str:
         case OfflineModeIsEnabled():
             return "HF_HUB_OFFLINE is set"
         case LocalEntryNotFoundError() if error.__cause__ is not None:
-            told = why(error.__cause__)
+            told = hub_error(error.__cause__)
             return f"{told}, and it is not in the cache {cache or constants.HF_HUB_CACHE}"
         case EntryNotFoundError() if not isinstance(error, LocalEntryNotFoundError):
             return f"{constants.ENDPOINT} has no such file in the repository"

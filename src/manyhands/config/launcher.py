@@ -6,11 +6,11 @@ Each variable is used or refused by name: a launcher's wish that changes nothing
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from manyhands.config.launcher_fsdp import read_sharding, refuse_all
+from manyhands.config.launcher_fsdp import read_sharding, reject_unsupported
 from manyhands.config.sections.execution import FsdpConfig, ParallelismConfig
 from manyhands.errors import EnvironmentFault
 
-REFUSED = {
+REJECTED = {
     "ACCELERATE_USE_DEEPSPEED": "DeepSpeed",
     "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM",
 }
@@ -70,7 +70,7 @@ class Launcher:
 
 def read_launcher(environ: Mapping[str, str]) -> Launcher:
     """Read a launcher's variables, refusing those that ask for what cannot be given."""
-    refuse_all(_wishes(environ))
+    reject_unsupported(_requests(environ))
     num_ranks = _count(environ, "WORLD_SIZE", 1)
     num_local_ranks = _count(environ, "LOCAL_WORLD_SIZE", num_ranks)
     accumulation = _count(environ, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", 1)
@@ -103,15 +103,15 @@ def _precision(environ: Mapping[str, str]) -> str | None:
     return "no" if _is_on(environ, FULL_PRECISION) else None
 
 
-def _wishes(environ: Mapping[str, str]) -> list[str]:
+def _requests(environ: Mapping[str, str]) -> list[str]:
     """What a launcher asks for and cannot have, each with its variable."""
-    wanted = [f"{what} ({name})" for name, what in REFUSED.items() if _is_on(environ, name)]
+    wanted = [f"{what} ({name})" for name, what in REJECTED.items() if _is_on(environ, name)]
     backend = environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
     if backend.lower() not in ASKS_NOTHING:
         wanted.append(f"compilation with {backend} (ACCELERATE_DYNAMO_BACKEND)")
     if environ.get("ACCELERATE_MIXED_PRECISION") == "fp8":
         wanted.append("fp8 (ACCELERATE_MIXED_PRECISION)")
-    named = (*REFUSED, *USED, *HEEDED_BY_ACCELERATE, "ACCELERATE_DYNAMO_BACKEND")
+    named = (*REJECTED, *USED, *HEEDED_BY_ACCELERATE, "ACCELERATE_DYNAMO_BACKEND")
     unknown = [name for name in environ if name.startswith("ACCELERATE_") and name not in named]
     unknown += _details_of_nothing(environ)
     wanted += [f"{name}={environ[name]}" for name in unknown if _asks(environ, name)]
@@ -120,7 +120,7 @@ def _wishes(environ: Mapping[str, str]) -> list[str]:
 
 def _details_of_nothing(environ: Mapping[str, str]) -> list[str]:
     """Variables that say how to shard, where nothing asks to."""
-    if any(_is_on(environ, name) for name in ("ACCELERATE_USE_FSDP", *REFUSED)):
+    if any(_is_on(environ, name) for name in ("ACCELERATE_USE_FSDP", *REJECTED)):
         return []
     details = (*DETAILS, "ACCELERATE_USE_PARALLELISM_CONFIG")
     return [name for name in environ if name.startswith(details)]

@@ -62,7 +62,7 @@ class Sharding:
 
 def read_sharding(environ: Mapping[str, str], num_local_ranks: int) -> Sharding:
     """The sharding that accelerate's variables ask for; raises with all that cannot be given."""
-    refuse_all(sharding_faults(environ))
+    reject_unsupported(sharding_faults(environ))
     strategy = _strategy(environ)
     reshard = environ.get("FSDP_RESHARD_AFTER_FORWARD", "true").lower() != "false"
     return Sharding(
@@ -124,7 +124,7 @@ def _wrap_modules(environ: Mapping[str, str]) -> list[str] | None:
     return classes or None
 
 
-def refuse_all(wishes: list[str]) -> None:
+def reject_unsupported(wishes: list[str]) -> None:
     """Refuse what a launcher asks for and cannot have."""
     if wishes:
         raise EnvironmentFault(

@@ -85,10 +85,10 @@ DEFAULTS: Tree = {
 MARKS = ("reward_model", "eval_freq")
 """Keys of which every release of LeRobot writes at least one."""
 
-PAST = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
+RUN_HISTORY = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
 """From where and on what a run went, and whom it told: not what it was."""
 
-TRAVEL = ("ddp", "fsdp")
+COMMUNICATION = ("ddp", "fsdp")
 """How weights and gradients went between processes, as little a run's own as their number."""
 
 WISHES = ("push_to_hub", "compile_model")
@@ -108,7 +108,7 @@ def to_lerobot(config: TrainConfig, run_dir: Path) -> Tree:
 
 def from_lerobot(tree: Tree) -> Tree:
     """LeRobot's document without its owner's past: publishing, processes, an older checkpoint."""
-    dropped = (*PAST, *_unused_weighting(tree))
+    dropped = (*RUN_HISTORY, *_unused_weighting(tree))
     # Draws without a seed are no different from draws with the usual one.
     unset = {"seed", "dataloader_multiprocessing_context"}
     kept = {
@@ -119,10 +119,10 @@ def from_lerobot(tree: Tree) -> Tree:
     if isinstance(kept.get("policy"), dict):
         # A run with new adapters began from a policy without any.
         made = {"use_peft": False} if kept.get("peft") else {}
-        kept["policy"] = without_wishes(kept["policy"]) | made
+        kept["policy"] = without_publishing(kept["policy"]) | made
     if isinstance(kept.get("accelerator"), dict):
         accelerator = kept["accelerator"].items()
-        kept["accelerator"] = {key: value for key, value in accelerator if key not in TRAVEL}
+        kept["accelerator"] = {key: value for key, value in accelerator if key not in COMMUNICATION}
     return kept
 
 
@@ -131,7 +131,7 @@ def is_lerobots(tree: Tree) -> bool:
     return any(mark in tree for mark in MARKS)
 
 
-def without_wishes(policy: Tree) -> Tree:
+def without_publishing(policy: Tree) -> Tree:
     """A stored policy without what its owner wished to do with it: to publish it, to compile it."""
     return {key: value for key, value in policy.items() if key not in WISHES}
 

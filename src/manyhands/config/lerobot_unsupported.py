@@ -8,7 +8,7 @@ from typing import Any
 
 from manyhands.config.schema.decoding import RawText, Tree, decode_value
 
-REFUSAL = "--{} is not supported by manyhands"
+REJECTION = "--{} is not supported by manyhands"
 
 AT_DEFAULT: dict[str, Any] = {
     "env": None,
@@ -54,15 +54,15 @@ WITHOUT_EFFECT = (
 """Details of features that are off, as LeRobot's files carry them; typed, each is a wish."""
 
 
-def drop_foreign(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
+def drop_unsupported(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
     """The tree without LeRobot's own settings; those that ask for something become faults."""
     kept: Tree = {}
     for name, value in tree.items():
         full = f"{prefix}{name}"
         if full in AT_DEFAULT or full.startswith(WITHOUT_EFFECT):
-            faults += [_refusal(wish) for wish in _wishes(full, value)]
+            faults += [_refusal(wish) for wish in _requests(full, value)]
         elif isinstance(value, dict) and value:
-            inner = drop_foreign(value, faults, f"{full}.")
+            inner = drop_unsupported(value, faults, f"{full}.")
             kept |= {name: inner} if inner else {}
         else:
             kept[name] = value
@@ -71,16 +71,16 @@ def drop_foreign(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
 
 def _refusal(wish: str) -> str:
     meant = next((other for name, other in INSTEAD.items() if wish.startswith(name)), None)
-    return REFUSAL.format(wish) + ("" if meant is None else f"; use {meant}")
+    return REJECTION.format(wish) + ("" if meant is None else f"; use {meant}")
 
 
-def _wishes(name: str, value: Any) -> list[str]:
+def _requests(name: str, value: Any) -> list[str]:
     """What a foreign setting asks for: another value than its default, or a detail typed."""
     if name in AT_DEFAULT:
         passes = _is_default(value, AT_DEFAULT[name]) or (name in PERIODS and _is_default(value, 0))
         return [] if passes else [f"{name}={value}"]
     if isinstance(value, dict):
-        return [wish for key, inner in value.items() for wish in _wishes(f"{name}.{key}", inner)]
+        return [wish for key, inner in value.items() for wish in _requests(f"{name}.{key}", inner)]
     return [f"{name}={value}"] if isinstance(value, RawText) else []
 
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.check import faults_of
+from manyhands.config.check import config_faults
 from manyhands.config.files import is_stored_config, read_config_file, read_policy_file
-from manyhands.config.lerobot_unsupported import drop_foreign
+from manyhands.config.lerobot_unsupported import drop_unsupported
 from manyhands.config.policies.base import PolicyConfig
-from manyhands.config.resume_changes import changes_since, faults_of_changes
-from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_whole
-from manyhands.config.schema.command_line import overlay
+from manyhands.config.resume_changes import changes_since, fixed_change_faults
+from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
+from manyhands.config.schema.command_line import merge_trees
 from manyhands.config.schema.decoding import Decoder, RawText, Tree, decode_value, encode
 from manyhands.config.train import AUTO, BUDGETS, DEFAULT_BATCH_SIZE, DEFAULT_STEPS, TrainConfig
 from manyhands.errors import ConfigError
@@ -20,14 +20,16 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     """The run a tree of flags asks for; raises ConfigError with every fault found."""
     decoder = Decoder(TrainConfig)
     tree = _with_file(flags)
-    tree = drop_foreign(tree, decoder.faults)
+    tree = drop_unsupported(tree, decoder.faults)
     tree = _with_pretrained_policy(_with_sizes(tree))
     policy = _policy_of(tree)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
-    decoder.faults += _shadowed(tree) + _details_of_nothing(tree)
+    decoder.faults += _shadowed(tree) + _unused_details(tree)
     if config.resumes:
-        decoder.faults += faults_of_changes(changes_since(Path(str(config.resume)), config))
-    faults = list(dict.fromkeys([*decoder.faults, *faults_of(config, _named_sections(decoder))]))
+        decoder.faults += fixed_change_faults(changes_since(Path(str(config.resume)), config))
+    faults = list(
+        dict.fromkeys([*decoder.faults, *config_faults(config, _named_sections(decoder))])
+    )
     if faults:
         raise ConfigError(faults)
     return config
@@ -37,14 +39,14 @@ def _with_file(flags: Tree) -> Tree:
     """Flags over the file they name, and both over the run that is resumed, if one is."""
     named = flags.get("config_path")
     typed = {name: value for name, value in flags.items() if name != "config_path"}
-    tree = typed if named is None else _laid_over(read_config_file(str(named)), typed)
+    tree = typed if named is None else _merged(read_config_file(str(named)), typed)
     resume = _decoded(tree.get("resume", False))
     if resume in (False, None):
         return tree | {"resume": False}
     source = resume if isinstance(resume, str) else tree.get("output_dir")
     if resume == AUTO:
         source = _own_output_dir(tree)
-        if newest_whole(Path(source)) is None:
+        if newest_intact(Path(source)) is None:
             return tree | {"resume": AUTO}
     if resume is True and named is not None and is_stored_config(str(named)):
         source, tree = named, typed
@@ -73,14 +75,14 @@ def _with_resumed_run(tree: Tree, source: str) -> Tree:
     if checkpoint.parent.name == CHECKPOINTS:
         stored["output_dir"] = str(checkpoint.parent.parent)
     tree = _without_known_start(tree, stored)
-    return _laid_over(stored, tree | {"resume": str(checkpoint)})
+    return _merged(stored, tree | {"resume": str(checkpoint)})
 
 
-def _laid_over(below: Tree, above: Tree) -> Tree:
+def _merged(below: Tree, above: Tree) -> Tree:
     """One tree over another; a budget above takes the place of whatever is one below."""
     if any(_is_set(above, name) for name in BUDGETS):
         below = {name: value for name, value in below.items() if name not in BUDGETS}
-    return overlay(below, above)
+    return merge_trees(below, above)
 
 
 def _with_sizes(tree: Tree) -> Tree:
@@ -128,7 +130,7 @@ def _with_pretrained_policy(tree: Tree) -> Tree:
         raise ConfigError([f"--policy.path={path} already sets the type. Remove --policy.type"])
     revision = policy.get("pretrained_revision")
     stored = read_policy_file(str(path), revision and str(revision))
-    return tree | {"policy": overlay(stored, policy | {"pretrained_path": str(path)})}
+    return tree | {"policy": merge_trees(stored, policy | {"pretrained_path": str(path)})}
 
 
 def _policy_of(tree: Tree) -> PolicyConfig | None:
@@ -149,7 +151,7 @@ def _with_preset(tree: Tree, policy: PolicyConfig | None) -> Tree:
     preset: Tree = {"optimizer": encode(optimizer)}
     if scheduler is not None:
         preset["scheduler"] = encode(scheduler)
-    return overlay(preset, _without_nulls(tree, "optimizer"))
+    return merge_trees(preset, _without_nulls(tree, "optimizer"))
 
 
 def _without_nulls(tree: Tree, name: str) -> Tree:
@@ -166,11 +168,11 @@ def _shadowed(tree: Tree) -> list[str]:
         if isinstance(policy.get(name), RawText)
         and own in optimizer
         and not isinstance(optimizer[own], RawText)
-        and not _says(policy[name], optimizer[own])
+        and not _equals(policy[name], optimizer[own])
     ]
 
 
-def _says(typed: RawText, value: Any) -> bool:
+def _equals(typed: RawText, value: Any) -> bool:
     """Whether a number as typed is one that is known, as when a run continues by its own flags."""
     try:
         return bool(float(typed) == value)
@@ -178,7 +180,7 @@ def _says(typed: RawText, value: Any) -> bool:
         return False
 
 
-def _details_of_nothing(tree: Tree) -> list[str]:
+def _unused_details(tree: Tree) -> list[str]:
     """Flags that say how to do what nobody asked for."""
     faults = []
     for names in (("dataset", "image_transforms"), ("ema",)):
@@ -200,7 +202,7 @@ def _named_sections(decoder: Decoder) -> set[str]:
     return {name for name in ("policy", "dataset") if any(f"--{name}" in f for f in decoder.faults)}
 
 
-def completed(config: TrainConfig) -> TrainConfig:
+def resolve_config(config: TrainConfig) -> TrainConfig:
     """A config made by hand, checked and completed like one from the command line."""
     unset = {"optimizer": config.optimizer, "scheduler": config.scheduler}
     tree = encode(config)
@@ -209,14 +211,14 @@ def completed(config: TrainConfig) -> TrainConfig:
     return resolve_train_config(tree)
 
 
-def output_dir_of(config: TrainConfig, now: str) -> Path:
+def choose_output_dir(config: TrainConfig, now: str) -> Path:
     """Where the run lives; `now` is a date and time such as 2026-01-31/17-05-09."""
     if config.output_dir is not None:
         return config.output_dir
-    return Path("outputs", "train", f"{now}_{job_name_of(config)}")
+    return Path("outputs", "train", f"{now}_{choose_job_name(config)}")
 
 
-def job_name_of(config: TrainConfig) -> str:
+def choose_job_name(config: TrainConfig) -> str:
     """The name of the run."""
     assert config.policy is not None
     return config.job_name or config.policy.type

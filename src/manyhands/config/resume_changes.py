@@ -9,7 +9,7 @@ from manyhands.config.files import OWN_CONFIG, stored_tree
 from manyhands.config.run_dir import TRAINING_STATE
 from manyhands.config.train import TrainConfig
 
-OF_THE_START = ("resume", "output_dir", "launch", "policy.pretrained_path")
+START_ONLY = ("resume", "output_dir", "launch", "policy.pretrained_path")
 """Settings that say how and where a run is started."""
 FREE = {
     *("device", "use_amp", "push_to_hub", "repo_id", "private", "tags", "license"),
@@ -39,7 +39,7 @@ def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:
     }
 
 
-def faults_of_changes(changes: Changes) -> Iterator[str]:
+def fixed_change_faults(changes: Changes) -> Iterator[str]:
     """Yield what a run cannot change on its way, by flag."""
     for name, (before, now) in changes.items():
         section, _, own = name.partition(".")
@@ -52,7 +52,7 @@ def faults_of_changes(changes: Changes) -> Iterator[str]:
             )
 
 
-def told_changes(changes: Changes) -> list[str]:
+def change_lines(changes: Changes) -> list[str]:
     """Changes as sentences for the log."""
     return [
         f"changed since the checkpoint: --{name} from {old} to {new}"
@@ -69,4 +69,4 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _is_of_the_start(name: str) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in OF_THE_START)
+    return any(name == each or name.startswith(f"{each}.") for each in START_ONLY)

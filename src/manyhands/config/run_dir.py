@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from manyhands.errors import CheckpointError
-from manyhands.manifest import MANIFEST, ManifestFault, damage_of, read_manifest
+from manyhands.manifest import MANIFEST, ManifestFault, find_damage, read_manifest
 
 # ``` checkpoints/ 000200/ pretrained_model/ the policy, loadable by LeRobot, and train_config.json
 # pretrained_model_ema/ with --ema.enable: the same with averaged weights training_state/ what
@@ -14,12 +14,12 @@ CHECKPOINTS = "checkpoints"
 LAST = "last"
 BEST = "best"
 PRETRAINED = "pretrained_model"
-AVERAGED = "pretrained_model_ema"
+PRETRAINED_EMA = "pretrained_model_ema"
 TRAINING_STATE = "training_state"
 SHARDS = "shards"
 
 
-def removal_of(run_dir: Path) -> str | None:
+def missing_run_dir(run_dir: Path) -> str | None:
     """What to tell of a run directory that was removed during the run; None if it is there."""
     if run_dir.is_dir():
         return None
@@ -38,7 +38,7 @@ def checkpoint_dir(run_dir: Path, step: int, num_steps: int) -> Path:
     return run_dir / CHECKPOINTS / f"{step:0{max(6, len(str(num_steps)))}d}"
 
 
-def checkpoints_of(run_dir: Path) -> list[Path]:
+def list_checkpoints(run_dir: Path) -> list[Path]:
     """The checkpoints of a run, damaged ones included, the one that was saved last first."""
     folder = run_dir / CHECKPOINTS
     if not folder.is_dir():
@@ -62,7 +62,7 @@ def saved_at(checkpoint: Path) -> float:
         return checkpoint.stat().st_mtime
 
 
-def damage_to(checkpoint: Path) -> str | None:
+def checkpoint_damage(checkpoint: Path) -> str | None:
     """What is wrong with a checkpoint; None if it is whole, or has nothing to tell by."""
     for name in (TRAINING_STATE, PRETRAINED):
         # A save appears complete or not at all: something else has emptied such a folder.
@@ -71,7 +71,7 @@ def damage_to(checkpoint: Path) -> str | None:
     is_ours = (checkpoint / TRAINING_STATE / OWN_FILE).exists()
     if not is_ours and not (checkpoint / MANIFEST).exists():
         return None
-    return damage_of(checkpoint)
+    return find_damage(checkpoint)
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -80,10 +80,10 @@ def find_checkpoint(path: Path) -> Path:
     One that is named must be whole.
     """
     for candidate in (path, path.parent):
-        if is_checkpoint(candidate) or candidate in checkpoints_of(candidate.parent.parent):
-            return _whole(candidate.resolve(), path)
+        if is_checkpoint(candidate) or candidate in list_checkpoints(candidate.parent.parent):
+            return _verified(candidate.resolve(), path)
     for run_dir in (path, path.parent):
-        found = newest_whole(run_dir)
+        found = newest_intact(run_dir)
         if found is not None:
             return found.resolve()
     raise CheckpointError(
@@ -92,14 +92,14 @@ def find_checkpoint(path: Path) -> Path:
     )
 
 
-def newest_whole(run_dir: Path) -> Path | None:
+def newest_intact(run_dir: Path) -> Path | None:
     """The checkpoint that was saved last and is whole; None where there are none at all.
 
     Where all are damaged a run cannot go on, and must not begin anew unasked.
     """
     faults = []
-    for checkpoint in checkpoints_of(run_dir):
-        fault = damage_to(checkpoint)
+    for checkpoint in list_checkpoints(run_dir):
+        fault = checkpoint_damage(checkpoint)
         if fault is None:
             return checkpoint
         faults.append(fault)
@@ -111,18 +111,18 @@ def newest_whole(run_dir: Path) -> Path | None:
     return None
 
 
-def passed_over(checkpoint: Path) -> list[str]:
+def damaged_newer(checkpoint: Path) -> list[str]:
     """What is wrong with the checkpoints that were saved after one of the same run."""
     newer = []
-    for other in checkpoints_of(checkpoint.parent.parent):
+    for other in list_checkpoints(checkpoint.parent.parent):
         if other.resolve() == checkpoint:
             break
-        newer.append(damage_to(other))
+        newer.append(checkpoint_damage(other))
     return [fault for fault in newer if fault is not None]
 
 
-def _whole(checkpoint: Path, asked: Path) -> Path:
-    fault = damage_to(checkpoint)
+def _verified(checkpoint: Path, asked: Path) -> Path:
+    fault = checkpoint_damage(checkpoint)
     if fault is None:
         return checkpoint
     raise CheckpointError(

@@ -3,14 +3,14 @@
 from manyhands.data.columns import Column, MappedArray, NumberColumn, ObjectColumn, TextColumn
 from manyhands.data.episodes import Source
 from manyhands.data.frame_table import OBJECTS, FrameTable, open_table
-from manyhands.data.images.cameras import CameraColumn, PictureSource, StoredPictures, VideoPictures
-from manyhands.data.images.formats import form_of
-from manyhands.data.read_options import Reading
+from manyhands.data.images.cameras import CameraColumn, EmbeddedImages, ImageSource, VideoFrames
+from manyhands.data.images.formats import image_format
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 
 
-def build_columns(source: Source, reading: Reading) -> dict[str, Column]:
+def build_columns(source: Source, reading: ReadOptions) -> dict[str, Column]:
     """A column per feature that is read, by its own name, and one for the task's text."""
     _check_reserved(source)
     assert reading.home is not None
@@ -24,15 +24,17 @@ def build_columns(source: Source, reading: Reading) -> dict[str, Column]:
     return columns | {names.TASK: tasks}
 
 
-def picture_source(source: Source, reading: Reading, key: str) -> PictureSource:
+def image_source(source: Source, reading: ReadOptions, key: str) -> ImageSource:
     """The images of a camera as delivered."""
     feature = source.meta.info.features[key]
-    form = form_of(feature, None if feature.is_depth else reading.image_size, reading.depth_unit)
-    kind = VideoPictures if feature.dtype == names.VIDEO else StoredPictures
+    form = image_format(
+        feature, None if feature.is_depth else reading.image_size, reading.depth_unit
+    )
+    kind = VideoFrames if feature.dtype == names.VIDEO else EmbeddedImages
     return kind(source, key, form)
 
 
-def _column(source: Source, reading: Reading, key: str, table: FrameTable) -> Column:
+def _column(source: Source, reading: ReadOptions, key: str, table: FrameTable) -> Column:
     feature = source.meta.info.features[key]
     table.check(key)
     if feature.is_number:
@@ -40,7 +42,7 @@ def _column(source: Source, reading: Reading, key: str, table: FrameTable) -> Co
     if not feature.is_camera:
         return ObjectColumn(str(table.folder / OBJECTS), key)
     drops_single_axis = feature.dtype == names.VIDEO
-    pictures = picture_source(source, reading, key)
+    pictures = image_source(source, reading, key)
     if reading.cache is None:
         return CameraColumn(pictures, drops_single_axis)
     return reading.cache.column(key, pictures, drops_single_axis)

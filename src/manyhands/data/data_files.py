@@ -22,7 +22,7 @@ MANY_FRAMES = 10_000_000
 """If metadata declares more frames in one file, check that before allocating arrays."""
 
 
-class FrameFile(NamedTuple):
+class DataFile(NamedTuple):
     """A data file with chosen episodes."""
 
     path: Path
@@ -30,14 +30,14 @@ class FrameFile(NamedTuple):
     """Numbers of the frames it must hold, row by row."""
 
 
-def chosen_files(source: Source) -> Iterator[FrameFile]:
+def chosen_files(source: Source) -> Iterator[DataFile]:
     """The files that hold chosen episodes, with all that they hold."""
     episodes, files = source.meta.episodes, source.meta.episodes.data_files
     held = files.members(np.arange(len(episodes)))
     for file in files.members(source.selection.episodes):
         ranges = zip(episodes.from_index[held[file]], episodes.to_index[held[file]], strict=True)
         frames = np.concatenate([np.arange(*pair) for pair in ranges])
-        yield FrameFile(source.root / files.paths[file], frames)
+        yield DataFile(source.root / files.paths[file], frames)
 
 
 def check_frame_counts(source: Source) -> None:
@@ -50,13 +50,13 @@ def check_frame_counts(source: Source) -> None:
         _check_count(path, read_footer(path).num_rows, int(claimed[file]))
 
 
-def column_names(file: FrameFile) -> list[str]:
+def column_names(file: DataFile) -> list[str]:
     """The columns a file has."""
     columns: list[str] = read_footer(file.path, [names.INDEX]).schema.to_arrow_schema().names
     return columns
 
 
-def read_frames(file: FrameFile, keys: list[str]) -> pa.Table:
+def read_frames(file: DataFile, keys: list[str]) -> pa.Table:
     """Columns of a file, which must number its frames as the metadata does."""
     # Before reading: rows that repeat a value take no space in a file, and much in memory.
     _check_count(file.path, read_footer(file.path).num_rows, len(file.frames))
@@ -65,7 +65,7 @@ def read_frames(file: FrameFile, keys: list[str]) -> pa.Table:
     return table
 
 
-def check_numbering(file: FrameFile, table: pa.Table) -> None:
+def check_numbering(file: DataFile, table: pa.Table) -> None:
     """Reject a file whose rows are not the frames it must contain."""
     expected = file.frames
     _check_count(file.path, table.num_rows, len(expected))

@@ -15,8 +15,8 @@ from manyhands.data.columns import Column
 from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.images.formats import depth_factor
 from manyhands.data.location import locate_dataset, shared_home
-from manyhands.data.locks import stamp_of
-from manyhands.data.read_options import Reading
+from manyhands.data.locks import read_stamp
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import DatasetInfo, Feature
@@ -34,11 +34,11 @@ def open_dataset(
     root: Path | str | None = None,
     episodes: Sequence[int] | None = None,
     windows: Windows | None = None,
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
 ) -> "Dataset":
     """Open a dataset of any version by folder or Hub name; windows are by delivered name."""
     folder = locate_dataset(repo_id, None if root is None else Path(root))
-    reading = reading or Reading()
+    reading = reading or ReadOptions()
     reading = replace(reading, home=reading.home or shared_home())
     meta = read_dataset_meta(folder)
     source = Source(folder, meta, select_episodes(meta.episodes, episodes))
@@ -57,7 +57,9 @@ def open_dataset(
 class Dataset:
     """Samples by row; a row is a frame of the chosen episodes, counted in dataset order."""
 
-    def __init__(self, source: Source, reading: Reading, offsets: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self, source: Source, reading: ReadOptions, offsets: dict[str, np.ndarray]
+    ) -> None:
         self.root = source.root
         self.meta = source.meta
         self.reading = reading
@@ -169,7 +171,7 @@ class Dataset:
         for files in (table.data_files, *table.video_files.values()):
             for file in np.unique(files.of_episode[chosen]):
                 path = self.root / files.paths[file]
-                stamp = stamp_of(path) if path.is_file() else "missing"
+                stamp = read_stamp(path) if path.is_file() else "missing"
                 digest.update(f"{path} {stamp}\n".encode())
         return digest.hexdigest()
 

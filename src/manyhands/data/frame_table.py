@@ -14,10 +14,10 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from manyhands.atomic import whole_directory
+from manyhands.atomic import atomic_directory
 from manyhands.data.columns import MappedArray
 from manyhands.data.data_files import (
-    FrameFile,
+    DataFile,
     check_frame_counts,
     chosen_files,
     column_names,
@@ -27,7 +27,7 @@ from manyhands.data.data_files import (
     value_shape,
 )
 from manyhands.data.episodes import Source
-from manyhands.data.locks import locked, stamp_of
+from manyhands.data.locks import locked, read_stamp
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
@@ -84,7 +84,7 @@ def _key(source: Source) -> str:
     stored = {key: (each.dtype, each.shape) for key, each in _stored_features(source).items()}
     digest.update(json.dumps(stored).encode())
     for file in chosen_files(source):
-        digest.update(f"{file.path}\n{stamp_of(file.path)}\n".encode())
+        digest.update(f"{file.path}\n{read_stamp(file.path)}\n".encode())
         digest.update(file.frames.tobytes())
     return digest.hexdigest()
 
@@ -119,7 +119,7 @@ def _checksum(path: Path) -> int:
 
 
 def _build(source: Source, folder: Path) -> None:
-    with whole_directory(folder) as scratch:
+    with atomic_directory(folder) as scratch:
         builder = _Builder(source, scratch)
         for file in chosen_files(source):
             builder.add(file)
@@ -142,7 +142,7 @@ class _Builder:
         }
         self._objects: list[tuple[np.ndarray, pa.Table]] = []
 
-    def add(self, file: FrameFile) -> None:
+    def add(self, file: DataFile) -> None:
         """Copy the content of a data file except images, which are only checked for presence."""
         present = column_names(file)
         for key in self._features.keys() - present:
@@ -157,7 +157,7 @@ class _Builder:
                 self._add_numbers(file, key, table[key])
         self._objects.append((file.frames, table.select(objects)))
 
-    def _add_numbers(self, file: FrameFile, key: str, column: pa.ChunkedArray) -> None:
+    def _add_numbers(self, file: DataFile, key: str, column: pa.ChunkedArray) -> None:
         try:
             values = numbers_of(column, self._features[key])
         except (ValueError, pa.ArrowException) as error:

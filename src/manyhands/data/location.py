@@ -14,11 +14,11 @@ from pathlib import Path
 from huggingface_hub import constants
 from huggingface_hub.errors import RevisionNotFoundError
 
-from manyhands.config.hub import HUB_FAULTS, snapshot, why
+from manyhands.config.hub import HUB_ERRORS, hub_error, snapshot
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
-PRIVATE = 0o700
+PRIVATE_MODE = 0o700
 _REMEDY = "Set --dataset.root=DIR to the folder of a dataset"
 
 
@@ -70,20 +70,20 @@ def shared_home() -> Path:
         return home
     # A home that cannot be written to is common in containers; cached files can be recreated.
     fallback = Path(tempfile.gettempdir()) / f"manyhands-{os.getuid()}"
-    return fallback if make_private(fallback) else _home_of_one_run(fallback)
+    return fallback if make_private_folder(fallback) else _home_of_one_run(fallback)
 
 
-def make_private(folder: Path) -> bool:
+def make_private_folder(folder: Path) -> bool:
     """Create a folder that only this user can enter; False if the path is not this user's."""
     try:
         with suppress(FileExistsError):
-            folder.mkdir(mode=PRIVATE)
+            folder.mkdir(mode=PRIVATE_MODE)
         found = folder.lstat()
         is_writable_by_others = bool(stat.S_IMODE(found.st_mode) & 0o022)
         # Compiled kernels are run without checks: files that others can write are not trusted.
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or is_writable_by_others:
             return False
-        folder.chmod(PRIVATE)
+        folder.chmod(PRIVATE_MODE)
     except OSError:
         return False
     return True
@@ -117,11 +117,11 @@ def is_in_pod() -> bool:
 def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
     try:
         return _snapshot(repo_id, revision, cache / "hub")
-    except HUB_FAULTS as error:
+    except HUB_ERRORS as error:
         name = repo_id if revision is None else f"{repo_id} at {revision}"
         raise DatasetError(
             f"dataset {name} is not in {cache} and cannot be downloaded: "
-            f"{why(error, cache / 'hub')}\n{_REMEDY}"
+            f"{hub_error(error, cache / 'hub')}\n{_REMEDY}"
         ) from None
 
 

@@ -25,14 +25,14 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def join(path: Path) -> FileIO:
+def hold_shared(path: Path) -> FileIO:
     """Count as a user of a file for as long as the result, or a forked copy of it, is open."""
     file = FileIO(path, "r+")
     lock(file, fcntl.LOCK_SH)
     return file
 
 
-def has_users(path: Path) -> bool:
+def is_in_use(path: Path) -> bool:
     """Whether a process has joined a file; true if that is unknown."""
     try:
         with FileIO(path, "r+") as file:
@@ -65,7 +65,7 @@ def warn_of_no_locks(folder: Path, error: OSError) -> None:
     )
 
 
-def stamp_of(path: Path) -> str:
+def read_stamp(path: Path) -> str:
     """Identity, size and times of a file: the time of its last change cannot be set back."""
     try:
         status = path.stat()

@@ -129,7 +129,7 @@ class MixedOrder:
         self._orders = orders
         self._first_rows = first_rows
         self._seed = seed
-        self.counts = shares_of(weights, BLOCK)
+        self.counts = integer_weights(weights, BLOCK)
 
     def indices(self, start: int, stop: int) -> np.ndarray:
         """Rows of the mixture at positions [start, stop) of the stream."""
@@ -161,7 +161,7 @@ class MixedOrder:
         return shuffler.permutation(turns)
 
 
-def shares_of(weights: Sequence[float], total: int) -> np.ndarray:
+def integer_weights(weights: Sequence[float], total: int) -> np.ndarray:
     """Integers in the proportion of weights that sum to `total`; none is zero."""
     exact = np.asarray(weights, dtype=np.float64) / sum(weights) * total
     counts = np.floor(exact).astype(np.int64)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from manyhands.data.columns import ArrayColumn
-from manyhands.data.images.cameras import PictureSource
+from manyhands.data.images.cameras import ImageSource
 from manyhands.data.images.formats import Size
 from manyhands.lerobot_format.dataset.features import Feature
 
@@ -14,12 +14,12 @@ from manyhands.lerobot_format.dataset.features import Feature
 class CameraCache(Protocol):
     """Caches decoded images, so that each is decoded once."""
 
-    def column(self, key: str, source: PictureSource, drops_single_axis: bool) -> ArrayColumn:
+    def column(self, key: str, source: ImageSource, drops_single_axis: bool) -> ArrayColumn:
         """A camera's column that reads through the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """Options for a complete dataset; keys are the dataset's own unless noted."""
 
     skip: Collection[str] = ()

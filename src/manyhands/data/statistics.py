@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 from manyhands.data.dataset import Dataset
 from manyhands.lerobot_format.dataset.episode_stats import read_episode_stats
 from manyhands.lerobot_format.dataset.statistics import QUANTILES as QUANTILES
@@ -28,7 +28,7 @@ def number_stats(values: np.ndarray) -> dict[str, np.ndarray]:
     return _describe(samples) | {"count": np.array([len(values)])}
 
 
-def picture_stats(pictures: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def image_stats(pictures: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     """Statistics of one episode's images (height, width, channels), scaled to 0..1 by channel."""
     samples = np.concatenate([picture.reshape(-1, picture.shape[-1]) for picture in pictures])
     scaled = {name: value.reshape(-1, 1, 1) / 255 for name, value in _describe(samples).items()}
@@ -42,7 +42,7 @@ def sampled_frames(num_frames: int) -> np.ndarray:
     return np.round(np.linspace(0, num_frames - 1, count)).astype(np.int64)
 
 
-def thinned(picture: np.ndarray) -> np.ndarray:
+def subsampled(picture: np.ndarray) -> np.ndarray:
     """An image (height, width, channels) with as many pixels as statistics need."""
     long_side = max(picture.shape[:2])
     if long_side < _LONG_SIDE_LIMIT:
@@ -104,11 +104,11 @@ def complete_stats(
     ]
     if not lacking:
         return known
-    file = _kept_file(dataset, lacking)
+    file = _cache_file(dataset, lacking)
     computed = _read(file)
     if computed is None:
         computed = compute_stats(dataset, lacking, on_progress)
-        _keep(file, computed)
+        _write_cached(file, computed)
     return known | computed
 
 
@@ -138,9 +138,10 @@ def _episode_stats(dataset: Dataset, key: str, first: int, end: int) -> dict[str
         return number_stats(dataset.column_values(key, np.arange(first, end)))
     frames = first + sampled_frames(end - first)
     pictures = [
-        thinned(dataset.column_values(key, frame[None])[0].transpose(1, 2, 0)) for frame in frames
+        subsampled(dataset.column_values(key, frame[None])[0].transpose(1, 2, 0))
+        for frame in frames
     ]
-    return number_stats_of_depth(pictures) if feature.is_depth else picture_stats(pictures)
+    return number_stats_of_depth(pictures) if feature.is_depth else image_stats(pictures)
 
 
 def number_stats_of_depth(pictures: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
@@ -150,7 +151,7 @@ def number_stats_of_depth(pictures: Sequence[np.ndarray]) -> dict[str, np.ndarra
     return shaped | {"count": np.array([len(pictures)])}
 
 
-def _kept_file(dataset: Dataset, keys: Sequence[str]) -> Path:
+def _cache_file(dataset: Dataset, keys: Sequence[str]) -> Path:
     assert dataset.reading.home is not None
     what = json.dumps([dataset.version, dataset.episodes.tolist(), list(keys)])
     digest = blake2b(what.encode(), digest_size=16).hexdigest()
@@ -168,14 +169,14 @@ def _read(file: Path) -> Stats | None:
         return None
 
 
-def _keep(file: Path, stats: Stats) -> None:
+def _write_cached(file: Path, stats: Stats) -> None:
     document = {
         key: {name: value.tolist() for name, value in values.items()}
         for key, values in stats.items()
     }
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(file) as scratch:
+        with atomic_file(file) as scratch:
             scratch.write_text(json.dumps(document), encoding="utf-8")
     except OSError:
         # If they cannot be cached, they are computed again next time.

@@ -12,7 +12,7 @@ from rich.progress import track
 from manyhands.config.commands import DemoConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.writing.writer import DatasetWriter
-from manyhands.demo.outcome import Outcome, tell, write_results
+from manyhands.demo.outcome import Outcome, show_results, write_results
 from manyhands.demo.recipe import Recipe, choose_recipe, train_config_of
 from manyhands.errors import UserError
 from manyhands.launch.outcome import Ending
@@ -23,7 +23,7 @@ from manyhands.rng import derive_seed
 from manyhands.sim.expert import record_episodes
 from manyhands.sim.rollout import EpisodeResult, Film, roll_out
 from manyhands.sim.task import FPS, MAX_STEPS, TrayTask, features
-from manyhands.training.setup.assemble import make_policy
+from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.spawn import train
 
@@ -55,16 +55,16 @@ def run_demo(config: DemoConfig) -> int:
     console.print(f"[bold]1/4[/] recording {recipe.num_episodes} expert episodes with camera video")
     record_dataset(folder / "dataset", recorded_seeds(config.seed, recipe), recipe.frame_size)
     console.print(f"[bold]2/4[/] evaluating the untrained policy on {len(SCORED_SEEDS)} episodes")
-    before = play(untrained_policy(run_config), recipe)
+    before = roll_out_scored(untrained_policy(run_config), recipe)
     console.print(f"[bold]3/4[/] training ACT with {recipe.num_processes} processes")
     console.print(f"    inputs: {recipe.in_words}")
     ending = train(run_config)
     if ending is not Ending.FINISHED:
         return ending.exit_code
     console.print("[bold]4/4[/] evaluating the trained policy on the same episodes")
-    after = play(load_policy(folder / "run" / "checkpoints" / "last"), recipe)
+    after = roll_out_scored(load_policy(folder / "run" / "checkpoints" / "last"), recipe)
     outcome = Outcome(before, after, time.monotonic() - start)
-    tell(outcome, recipe, folder, console)
+    show_results(outcome, recipe, folder, console)
     if config.json is not None:
         write_results(config.json, config.seed, outcome)
     return 0
@@ -90,11 +90,11 @@ def untrained_policy(config: TrainConfig) -> Policy:
     """The policy before training."""
     data, config = open_training_data(config, alone)
     device = torch.device("cuda" if num_visible_gpus() else "cpu")
-    policy, _ = make_policy(config, data.stats, device)
+    policy, _ = build_initial_policy(config, data.stats, device)
     return policy
 
 
-def play(policy: Policy, recipe: Recipe) -> list[EpisodeResult]:
+def roll_out_scored(policy: Policy, recipe: Recipe) -> list[EpisodeResult]:
     """The scored episodes, two of them filmed."""
     frame_size = recipe.frame_size if recipe.reads_camera else None
     environment = TrayTask(len(SCORED_SEEDS), frame_size)

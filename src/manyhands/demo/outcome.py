@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from manyhands import units
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 from manyhands.demo.recipe import Recipe
 from manyhands.report.page import ReportExtras, Result, report_available, write_report
 from manyhands.sim.rollout import EpisodeResult, Score, score
 
-NUM_PICTURES = 8
+NUM_FILMED = 8
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Outcome:
     wall_s: float
 
 
-def tell(outcome: Outcome, recipe: Recipe, folder: Path, console: Console) -> None:
+def show_results(outcome: Outcome, recipe: Recipe, folder: Path, console: Console) -> None:
     """Print the results: a table, a report, and next steps."""
     before, after = score(outcome.before), score(outcome.after)
     commands = next_commands(folder)
@@ -82,7 +82,7 @@ def filmstrips(outcome: Outcome) -> list[tuple[str, list[np.ndarray]]]:
         for result in results:
             if result.frames is not None:
                 last = len(result.frames) - 1
-                moments = [round(last * part / (NUM_PICTURES - 1)) for part in range(NUM_PICTURES)]
+                moments = [round(last * part / (NUM_FILMED - 1)) for part in range(NUM_FILMED)]
                 ending = "success" if result.success else "no success"
                 caption = f"{name}, episode {result.seed}: {ending} after {result.length} steps"
                 strips.append((caption, [result.frames[moment] for moment in moments]))
@@ -113,5 +113,5 @@ def write_results(path: Path, seed: int, outcome: Outcome) -> None:
         "wall_s": outcome.wall_s,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as scratch:
+    with atomic_file(path) as scratch:
         scratch.write_text(json.dumps(results, indent=2), encoding="utf-8")

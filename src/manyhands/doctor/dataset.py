@@ -9,7 +9,7 @@ from rich.table import Table
 
 from manyhands import units
 from manyhands.config.commands import CheckedDatasetConfig, DoctorConfig
-from manyhands.data.checking.check import Checking, Progress
+from manyhands.data.checking.check import CheckOptions, Progress
 from manyhands.data.checking.finding import CHECKS, CheckResult, Finding, State, counted
 from manyhands.data.checking.result_cache import check_folder
 from manyhands.data.location import locate_dataset, shared_home
@@ -17,7 +17,7 @@ from manyhands.data.location import locate_dataset, shared_home
 
 def examine(config: DoctorConfig, on_progress: Progress | None = None) -> CheckResult:
     """Check a dataset, or return the cached result if it has not changed."""
-    checking = Checking(
+    checking = CheckOptions(
         thoroughness="quick" if config.quick else "full",
         num_workers=config.num_workers,
         on_progress=on_progress,
@@ -33,7 +33,7 @@ def _root(dataset: CheckedDatasetConfig) -> Path:
     return locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
 
 
-def document_of(result: CheckResult) -> dict[str, Any]:
+def as_json(result: CheckResult) -> dict[str, Any]:
     """A result as values for a JSON file."""
     return {
         "root": result.root,
@@ -73,7 +73,7 @@ MAX_SHOWN = 3
 _COLORS: dict[State, str] = {"ok": "green", "warning": "yellow", "bad": "red", "skipped": "dim"}
 
 
-def table_of(result: CheckResult) -> Table:
+def findings_table(result: CheckResult) -> Table:
     """A row per check: its name, scope, state, and first findings."""
     table = Table(title=escape(result.root), title_justify="left", box=SIMPLE_HEAD)
     table.add_column("check", no_wrap=True)
@@ -91,7 +91,7 @@ def table_of(result: CheckResult) -> Table:
     return table
 
 
-def verdict_of(result: CheckResult) -> str:
+def verdict_line(result: CheckResult) -> str:
     """One line: whether the dataset is usable, and what was checked."""
     num_bad = sum(finding.severity == "bad" for finding in result.findings)
     num_warnings = len(result.findings) - num_bad

@@ -84,10 +84,10 @@ class CounterSource:
         first, self._num_made = self._num_made, self._num_made + num_words
         counters = torch.arange(first, self._num_made, device=self._key.device)
         words = (counters + self._key[0]) + (self._positions << 32).unsqueeze(1)
-        return mixed(words, self._key[1]).view(torch.int32)
+        return hash_words(words, self._key[1]).view(torch.int32)
 
 
-def mixed(words: Tensor, key: Tensor) -> Tensor:
+def hash_words(words: Tensor, key: Tensor) -> Tensor:
     """Hash int64 words in place: a bijection in which every input bit flips any output bit.
 
     The key enters in the middle, so that words of two keys are not shifted copies of each other.

@@ -73,7 +73,7 @@ def variables_of(command: AccelerateCommand, has_ranks: bool) -> dict[str, str]:
         if _value_of(command.arguments, name) is not None:
             raise EnvironmentFault(f"accelerate launch --{name} has no effect; use {instead}")
     if not has_ranks:
-        _refuse_what_one_process_drops(command)
+        _reject_dropped(command)
     steps = command.count("gradient_accumulation_steps")
     variables = {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS": str(steps)} if steps else {}
     # YAML reads a bare `no` as false.
@@ -82,7 +82,7 @@ def variables_of(command: AccelerateCommand, has_ranks: bool) -> dict[str, str]:
     return variables
 
 
-def _refuse_what_one_process_drops(command: AccelerateCommand) -> None:
+def _reject_dropped(command: AccelerateCommand) -> None:
     """Refuse what accelerate forgets when it starts a single process, as it does on the CPU."""
     shards = command.value("distributed_type") == "FSDP"
     if shards or (command.count("num_machines") or 1) > 1:

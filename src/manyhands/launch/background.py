@@ -8,10 +8,10 @@ from pathlib import Path
 
 from manyhands.config.launcher import DETAILS, LISTENING
 from manyhands.launch.environment import RESTARTS, visible_gpus
-from manyhands.launch.tether import tethered
+from manyhands.launch.tether import with_parent_death_signal
 
 LOWEST_PRIORITY = 19
-OF_A_RANK = (
+RANK_VARIABLES = (
     "ACCELERATE_",
     "GROUP_",
     "LOCAL_",
@@ -36,7 +36,9 @@ def start_in_background(
 
     It prints to a file.
     """
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_RANK)}
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith(RANK_VARIABLES)
+    }
     environ |= {
         "CUDA_VISIBLE_DEVICES": visible_gpus([gpu])[0],
         "OMP_NUM_THREADS": "1",
@@ -46,7 +48,7 @@ def start_in_background(
     }
     with log.open("wb") as output:
         return subprocess.Popen(
-            tethered([*command]),
+            with_parent_death_signal([*command]),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -55,6 +57,6 @@ def start_in_background(
         )
 
 
-def settle_in_background() -> None:
+def lower_priority() -> None:
     """Called by such a program first: let everybody else go before it."""
     os.nice(LOWEST_PRIORITY)

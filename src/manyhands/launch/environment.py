@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.launch.accelerate import accelerate_command, variables_of
-from manyhands.launch.srun import place_of_task
+from manyhands.launch.srun import task_variables
 
 KERNELS = "TORCHINDUCTOR_CACHE_DIR"
 """Tells torch's compiler where to cache kernels."""
@@ -28,16 +28,16 @@ def current_launcher() -> Launcher:
     What srun and accelerate say in ways of their own becomes the variables that torchrun sets and
     torch reads, once and for the life of this process.
     """
-    os.environ.update(place_of_task(os.environ))
+    os.environ.update(task_variables(os.environ))
     command = accelerate_command()
     if command is not None:
         os.environ.update(variables_of(command, has_ranks="RANK" in os.environ))
     launcher = read_launcher(os.environ)
-    _keep_on_loopback(launcher)
+    _use_loopback(launcher)
     return launcher
 
 
-def _keep_on_loopback(launcher: Launcher) -> None:
+def _use_loopback(launcher: Launcher) -> None:
     """Have gloo talk over the loopback device where all ranks are known to be on this machine.
 
     By default gloo takes the address of the host name, which may be wrong, slow or seen by others.
@@ -64,7 +64,7 @@ def num_set_visible() -> int | None:
     return None if visible is None else len([name for name in visible.split(",") if name.strip()])
 
 
-def port_set_by_hand() -> int | None:
+def user_port() -> int | None:
     """The MASTER_PORT that a person set; the one that accelerate sets on the CPU is for nobody."""
     port = os.environ.get("MASTER_PORT", "")
     by_accelerate = "ACCELERATE_MIXED_PRECISION" in os.environ
@@ -94,14 +94,14 @@ DEADLINE_S = 120.0
 """How long a GPU may take to answer, the start of a process included."""
 
 
-def can_be_several() -> bool:
+def may_have_several() -> bool:
     """Whether a run may find more than one GPU, which torch, slow to import, has to count."""
-    num_installed = told_by_driver(lambda nvml: int(nvml.nvmlDeviceGetCount()))
+    num_installed = ask_driver(lambda nvml: int(nvml.nvmlDeviceGetCount()))
     known = [count for count in (num_set_visible(), num_installed) if count is not None]
     return not known or min(known) > 1
 
 
-def told_by_driver(ask: Callable[[Any], T]) -> T | None:
+def ask_driver(ask: Callable[[Any], T]) -> T | None:
     """What NVIDIA's driver answers through its library; None where there is no driver."""
     import pynvml
 

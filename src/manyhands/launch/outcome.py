@@ -23,7 +23,7 @@ Codes = Sequence[int | None]
 
 
 @dataclass(frozen=True)
-class Death:
+class WorkerDeath:
     """How one worker ended that should not have."""
 
     rank: int
@@ -47,7 +47,7 @@ class Outcome:
 
     code: int
     """The exit code of the whole."""
-    deaths: Sequence[Death] = ()
+    deaths: Sequence[WorkerDeath] = ()
     """Ranks that failed by themselves."""
     was_asked: bool = False
     """Whether somebody asked the workers to stop."""
@@ -70,9 +70,9 @@ def outcome_of(codes: Codes) -> Outcome:
     if not failed:
         return Outcome(STOPPED if any(codes) else 0)
     # A rank that fails by itself says why, or is spoken for; those it drags down have no say.
-    own = [Death(rank, code) for rank, code in failed.items() if code not in (LOST, ABORTED)]
-    own = own or [Death(rank, code) for rank, code in failed.items() if code == ABORTED]
-    early = [Death(rank, code) for rank, code in enumerate(codes) if code in (0, STOPPED)]
+    own = [WorkerDeath(rank, code) for rank, code in failed.items() if code not in (LOST, ABORTED)]
+    own = own or [WorkerDeath(rank, code) for rank, code in failed.items() if code == ABORTED]
+    early = [WorkerDeath(rank, code) for rank, code in enumerate(codes) if code in (0, STOPPED)]
     code = max((death.code for death in own), key=lambda code: (code > 1, code < 0), default=1)
     return Outcome(128 - code if code < 0 else code, own or early)
 
@@ -92,7 +92,7 @@ class Ending(Enum):
 EXIT_CODES = {Ending.FINISHED: 0, Ending.STOPPED: 75}
 
 
-def ending_of(exit_code: int) -> Ending:
+def ending_from_exit_code(exit_code: int) -> Ending:
     """The ending that worker processes reported; raises if they failed, after logging why."""
     for ending, code in EXIT_CODES.items():
         if code == exit_code:

@@ -15,7 +15,7 @@ NUM_PORTS = 20_000
 """Ports below those that systems hand out by themselves."""
 
 
-def place_of_task(environ: Mapping[str, str]) -> dict[str, str]:
+def task_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that say rank, world and meeting point of one of several tasks; none elsewhere."""
     num_tasks = int(environ.get("SLURM_STEP_NUM_TASKS") or 1)
     if "RANK" in environ or "SLURM_PROCID" not in environ or num_tasks < 2:

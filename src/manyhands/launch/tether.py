@@ -13,7 +13,7 @@ PR_SET_PDEATHSIG = 1
 STOPPED = 75
 
 
-def tethered(command: list[str]) -> list[str]:
+def with_parent_death_signal(command: list[str]) -> list[str]:
     """The command line for a child of this process that ends with it, where the system can."""
     if sys.platform != "linux":
         return command

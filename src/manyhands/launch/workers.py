@@ -26,12 +26,12 @@ from manyhands.launch.outcome import (
     is_explained,
     outcome_of,
 )
-from manyhands.launch.tether import tethered
+from manyhands.launch.tether import with_parent_death_signal
 from manyhands.stop import SIGNALS
 
 POLL_S = 0.05
 GRACE_S = 5.0
-LAST_WORDS_S = 5.0
+EXIT_MESSAGE_S = 5.0
 """How long the others may take to end once a rank has left, by itself or dragged down by them."""
 ANSWER_S = 120.0
 """How long workers may take to save and leave once asked to stop."""
@@ -68,7 +68,7 @@ def run_workers(
     environ = os.environ | (changes or {})
     places = [_place(rank, num_processes, machines) for rank in range(num_processes)]
     workers: Workers = []
-    with _noted_signals() as requests:
+    with _recorded_signals() as requests:
         try:
             for place in places:
                 workers.append(_start(command, environ | place, machines.listener))
@@ -120,7 +120,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     # A session of its own: the terminal's Ctrl-C reaches a worker once, through us.
     return subprocess.Popen(
-        tethered([*command]),
+        with_parent_death_signal([*command]),
         env=environ,
         start_new_session=True,
         pass_fds=[listener.fileno()] if listener is not None and environ["RANK"] == "0" else [],
@@ -141,9 +141,9 @@ def _watch(workers: Workers, requests: list[Request]) -> Outcome:
         codes = [worker.poll() for worker in workers]
         if any(codes) and first_end is None:
             first_end = time.monotonic()
-        is_time = first_end is not None and time.monotonic() - first_end > LAST_WORDS_S
+        is_time = first_end is not None and time.monotonic() - first_end > EXIT_MESSAGE_S
         if None not in codes or is_explained(codes) or (is_time and failed_ranks(codes)):
-            return told(replace(outcome_of(codes), was_asked=bool(requests)))
+            return report_deaths(replace(outcome_of(codes), was_asked=bool(requests)))
         if is_time and not requests:
             # One rank was asked to stop and has left; whoever never met it would wait for it.
             requests.append((signal.SIGTERM, time.monotonic()))
@@ -158,7 +158,7 @@ def _must_end(requests: list[Request]) -> bool:
     return len(interrupts) > 1 or (bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S)
 
 
-def told(outcome: Outcome) -> Outcome:
+def report_deaths(outcome: Outcome) -> Outcome:
     """Speak for the ranks that could not do it themselves."""
     for death in outcome.deaths:
         if death.code not in SPOKEN:
@@ -184,7 +184,7 @@ def _end(workers: Workers) -> None:
 
 
 @contextmanager
-def _noted_signals() -> Iterator[list[Request]]:
+def _recorded_signals() -> Iterator[list[Request]]:
     """Note requests to stop, and when they came."""
     requests: list[Request] = []
 

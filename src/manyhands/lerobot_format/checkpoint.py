@@ -137,14 +137,14 @@ def nested_state(tensors: Mapping[str, Tensor], file: Path) -> dict[int, dict[st
     """What an optimizer remembers, by weight, from tensors of LeRobot's names in a file."""
     state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
     for key, tensor in tensors.items():
-        index = state_place(key)
+        index = parameter_index(key)
         if index is None:
             raise CheckpointError(f"{file} contains an unknown tensor {key}")
         state[index][key.rpartition("/")[2]] = tensor
     return dict(state)
 
 
-def state_place(key: str) -> int | None:
+def parameter_index(key: str) -> int | None:
     """The number of the weight that a tensor of an optimizer is about; None for other tensors."""
     match = STATE_KEY.fullmatch(key)
     return int(match["index"]) if match else None

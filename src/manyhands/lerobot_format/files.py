@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 from manyhands.errors import CheckpointError, UserError
 
 MAX_TEXT_BYTES = 1 << 28
@@ -64,7 +64,7 @@ def read_json(path: Path, fault: type[UserError] = CheckpointError) -> dict[str,
 
 def write_json(path: Path, document: Mapping[str, Any], indent: int) -> None:
     """Write a document as LeRobot does, without a final newline."""
-    with whole_file(path) as scratch:
+    with atomic_file(path) as scratch:
         scratch.write_text(json.dumps(document, indent=indent), encoding="utf-8")
 
 
@@ -85,11 +85,11 @@ def write_tensors(
 ) -> None:
     """Write tensors to a safetensors file."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with whole_file(path) as scratch:
-        save_tensors(scratch, plain, metadata)
+    with atomic_file(path) as scratch:
+        write_tensors_in_place(scratch, plain, metadata)
 
 
-def save_tensors(
+def write_tensors_in_place(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> None:
     """Write contiguous CPU tensors in place; a full disk raises OSError, as for any other file."""

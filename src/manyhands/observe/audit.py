@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from manyhands.observe.jsonl import RowFile
+from manyhands.observe.jsonl import JsonLines
 from manyhands.types import Batch
 
 
@@ -11,18 +11,18 @@ class Audit:
 
     def __init__(self, run_dir: Path, rank: int, num_ranks: int, step: int) -> None:
         folder = run_dir / "audit"
-        self._rows = RowFile(folder / audit_file(rank), step)
+        self._rows = JsonLines(folder / audit_file(rank), step)
         # A run resumed with fewer ranks also trims the files of the missing ranks.
         gone = rank + num_ranks
         while (folder / audit_file(gone)).exists():
-            RowFile(folder / audit_file(gone), step)
+            JsonLines(folder / audit_file(gone), step)
             gone += num_ranks
 
-    def note(self, step: int, batch: Batch) -> None:
+    def record(self, step: int, batch: Batch) -> None:
         """Record the samples of a step."""
         self._rows.append({"step": step, "indices": batch["index"].tolist()})
 
-    def return_to(self, step: int) -> None:
+    def truncate(self, step: int) -> None:
         """Drop rows after a step, whose steps run again."""
         self._rows.keep_until(step)
 
@@ -35,8 +35,8 @@ def audit_file(rank: int) -> str:
 class NoAudit:
     """Records nothing."""
 
-    def note(self, step: int, batch: Batch) -> None:
+    def record(self, step: int, batch: Batch) -> None:
         """Do nothing."""
 
-    def return_to(self, step: int) -> None:
+    def truncate(self, step: int) -> None:
         """Do nothing."""

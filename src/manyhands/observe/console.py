@@ -73,7 +73,7 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line above the progress bar."""
         self._console.print(text, markup=False)
 
@@ -83,16 +83,16 @@ class Display:
 
     def measure(self, step: int, metrics: Metrics) -> str:
         """Show the metrics of a step and return them as a line."""
-        text = measures_of(metrics)
+        text = metrics_line(metrics)
         remaining = (self._num_steps - step) * metrics["step_s"]
         line = f"step {step}/{self._num_steps}  {text}  ETA {units.duration(remaining)}"
         self._progress.update(self._task, measures=text)
         if not self._console.is_terminal:
-            self.say(line)
+            self.print_line(line)
         return line
 
 
-def measures_of(metrics: Metrics) -> str:
+def metrics_line(metrics: Metrics) -> str:
     """The main metrics on one line."""
     rate, held_out = metrics["samples_per_s"], metrics.get("held_out_loss")
     measured = "" if held_out is None else f"held-out loss {held_out:.4g}  "

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 
 UNFINISHED = "unfinished"
 """Marks a row that a stop request wrote early; a resumed run replaces it."""
 
 
-class GrowingFile:
+class AppendFile:
     """An append-only file; text that cannot be written waits in memory."""
 
     def __init__(self, path: Path) -> None:
@@ -36,13 +36,13 @@ class GrowingFile:
         self.unwritten, self.fault = "", None
 
 
-class RowFile:
+class JsonLines:
     """One JSON object per line; a resumed run drops the rows of steps that it runs again."""
 
     def __init__(self, path: Path, step: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._file = GrowingFile(path)
+        self._file = AppendFile(path)
         self.keep_until(step)
 
     @property
@@ -75,7 +75,7 @@ class RowFile:
             self._write([row for row in kept if not row.get(UNFINISHED)])
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
-        with whole_file(self._path) as scratch:
+        with atomic_file(self._path) as scratch:
             scratch.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         self._file.clear()
 

@@ -8,29 +8,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from manyhands.atomic import whole_file
-from manyhands.config.run_dir import removal_of
+from manyhands.atomic import atomic_file
+from manyhands.config.run_dir import missing_run_dir
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.console import Display, Metrics
-from manyhands.observe.jsonl import GrowingFile, RowFile
+from manyhands.observe.jsonl import AppendFile, JsonLines
 
 Facts = dict[str, Any]
 
-INCIDENTS = "nonfinite.jsonl"
+NONFINITE_FILE = "nonfinite.jsonl"
 """Steps with NaN or Inf, and their samples."""
 
 
-class Journal:
+class RunLog:
     """Logs a run to the console and to files."""
 
     def __init__(self, run_dir: Path, num_steps: int, step: int) -> None:
         self._run_dir = run_dir
         self._display = Display(num_steps, step)
-        self._log_file = GrowingFile(run_dir / "log.txt")
+        self._log_file = AppendFile(run_dir / "log.txt")
         with self._opening():
             run_dir.mkdir(parents=True, exist_ok=True)
-            self._metrics = RowFile(run_dir / "metrics.jsonl", step)
-            self._incidents = RowFile(run_dir / INCIDENTS, step)
+            self._metrics = JsonLines(run_dir / "metrics.jsonl", step)
+            self._incidents = JsonLines(run_dir / NONFINITE_FILE, step)
         self._facts: Facts = {}
         self._has_warned = False
         self._started = time.monotonic()
@@ -45,15 +45,15 @@ class Journal:
             is_stop = isinstance(error, Stopped)
             # A missing folder must not hide the error that ended the run.
             with suppress(EnvironmentFault):
-                self.conclude("stopped" if is_stop else f"failed: {type(error).__name__}")
+                self.log_end("stopped" if is_stop else f"failed: {type(error).__name__}")
             raise
 
-    def introduce(self, facts: Facts, banner: list[str]) -> None:
+    def log_start(self, facts: Facts, banner: list[str]) -> None:
         """Write the facts of the run, and log its banner."""
         self._facts = {"started_at": datetime.now(UTC).isoformat(), "ending": None, **facts}
         with self._opening():
             self._replace_facts()
-        self.tell(banner)
+        self.log(banner)
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
@@ -71,15 +71,15 @@ class Journal:
         self._facts |= facts
         self._write_facts()
 
-    def say(self, text: str) -> None:
+    def log_line(self, text: str) -> None:
         """Log a message to the console and to log.txt."""
-        self._display.say(text)
+        self._display.print_line(text)
         self._log(text)
 
-    def tell(self, lines: Iterable[str]) -> None:
+    def log(self, lines: Iterable[str]) -> None:
         """Log several messages."""
         for line in lines:
-            self.say(line)
+            self.log_line(line)
 
     def advance(self, step: int) -> None:
         """Show that a step is done."""
@@ -96,7 +96,7 @@ class Journal:
         self._incidents.append({"step": step, **facts})
         self._judge(self._incidents.fault)
 
-    def return_to(self, step: int) -> None:
+    def truncate(self, step: int) -> None:
         """Drop metrics after a step, whose steps run again; incidents stay."""
         self._attempt(lambda: self._metrics.keep_until(step))
         self._display.advance(step)
@@ -111,7 +111,7 @@ class Journal:
         if metrics:
             self._attempt(lambda: self._metrics.amend(metrics))
 
-    def conclude(self, ending: str) -> None:
+    def log_end(self, ending: str) -> None:
         """Write the ending of the run to run.json."""
         self._facts |= {"ending": ending, "wall_s": time.monotonic() - self._started}
         self._write_facts()
@@ -125,12 +125,12 @@ class Journal:
         """Continue if the disk is full, but not if the folder is missing."""
         if fault is None:
             return
-        removal = removal_of(self._run_dir)
+        removal = missing_run_dir(self._run_dir)
         if removal is not None:
             raise EnvironmentFault(removal)
         if not self._has_warned:
             self._has_warned = True
-            self._display.say(
+            self._display.print_line(
                 f"WARNING: cannot write to {self._run_dir}: {fault.strerror}. Training continues; "
                 "log.txt and metrics.jsonl are completed once there is disk space"
             )
@@ -145,11 +145,11 @@ class Journal:
         self._attempt(self._replace_facts)
 
     def _replace_facts(self) -> None:
-        with whole_file(self._run_dir / "run.json") as scratch:
+        with atomic_file(self._run_dir / "run.json") as scratch:
             scratch.write_text(json.dumps(self._facts, indent=2, default=str), encoding="utf-8")
 
 
-class SilentJournal:
+class NullRunLog:
     """The no-op journal of all other ranks."""
 
     @contextmanager
@@ -157,16 +157,16 @@ class SilentJournal:
         """Do nothing."""
         yield
 
-    def introduce(self, facts: Facts, banner: list[str]) -> None:
+    def log_start(self, facts: Facts, banner: list[str]) -> None:
         """Do nothing."""
 
     def note(self, facts: Facts) -> None:
         """Do nothing."""
 
-    def say(self, text: str) -> None:
+    def log_line(self, text: str) -> None:
         """Do nothing."""
 
-    def tell(self, lines: Iterable[str]) -> None:
+    def log(self, lines: Iterable[str]) -> None:
         """Do nothing."""
 
     def advance(self, step: int) -> None:
@@ -178,7 +178,7 @@ class SilentJournal:
     def record_incident(self, step: int, facts: Facts) -> None:
         """Do nothing."""
 
-    def return_to(self, step: int) -> None:
+    def truncate(self, step: int) -> None:
         """Do nothing."""
 
     def lacks(self, step: int, name: str) -> bool:
@@ -188,5 +188,5 @@ class SilentJournal:
     def amend(self, metrics: Metrics) -> None:
         """Do nothing."""
 
-    def conclude(self, ending: str) -> None:
+    def log_end(self, ending: str) -> None:
         """Do nothing."""

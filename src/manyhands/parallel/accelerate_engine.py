@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from manyhands.parallel.collectives import check_thread, even_slice, is_apart
-from manyhands.parallel.cuda import aside
+from manyhands.parallel.collectives import check_thread, even_slice, is_local
+from manyhands.parallel.cuda import on_side_stream
 from manyhands.parallel.loss_scale import LossScale
 from manyhands.parallel.optimizer_step import gradients_of
 from manyhands.parallel.world import World
@@ -24,7 +24,7 @@ from manyhands.types import Batch
 # DDP rebuilds its buckets after the first backward pass. Sums over three or more processes depend
 # on the layout in their last bits: the first step of a resumed run would differ from that of an
 # uninterrupted run.
-def settle_buckets(network: nn.Module) -> None:
+def rebuild_ddp_buckets(network: nn.Module) -> None:
     """Collective. Run a backward pass of zeros through DDP, from the last weight to the first."""
     # A static graph must see the real graph first.
     if not isinstance(network, DistributedDataParallel) or network.static_graph:
@@ -42,7 +42,7 @@ Wrap = Callable[[nn.Module], nn.Module]
 """Wraps the network that has the weights for training."""
 
 
-class AcceleratedEngine:
+class AccelerateEngine:
     """Runs steps on ranks that each hold the full network, without synchronization."""
 
     def __init__(self, world: World, num_micro_batches: int, wrap: Wrap | None = None) -> None:
@@ -59,9 +59,9 @@ class AcceleratedEngine:
             # The newest torch renames broadcast_buffers, which older ones still need.
             warnings.simplefilter("ignore", FutureWarning)
             # DDP reads gradients from the stream in which it was created.
-            with aside(self._accelerator.device):
+            with on_side_stream(self._accelerator.device):
                 self._wrapped = self._wrap(network)
-                settle_buckets(self._wrapped)
+                rebuild_ddp_buckets(self._wrapped)
         return self._wrapped
 
     @property
@@ -73,10 +73,10 @@ class AcceleratedEngine:
         """The micro-batches of this rank; the last one synchronizes gradients."""
         check_thread()
         for number in range(1, self._num_micro_batches + 1):
-            is_shared = number == self._num_micro_batches and not is_apart()
+            is_shared = number == self._num_micro_batches and not is_local()
             # The consumer's forward and backward run while this generator is suspended in here.
             with nullcontext() if is_shared else self._accelerator.no_sync(self._wrapped):
-                yield part_of(batch, number - 1, self._num_micro_batches)
+                yield micro_batch(batch, number - 1, self._num_micro_batches)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss."""
@@ -96,16 +96,16 @@ class AcceleratedEngine:
         self._scale.load_state_dict(state)
 
 
-def part_of(batch: Batch, number: int, num_parts: int) -> Batch:
+def micro_batch(batch: Batch, number: int, num_micro_batches: int) -> Batch:
     """One even slice of a batch, including nested dictionaries."""
-    if num_parts == 1:
+    if num_micro_batches == 1:
         return batch
 
     def cut(value: object) -> object:
         if isinstance(value, dict):
             return {key: cut(inner) for key, inner in value.items()}
         if isinstance(value, Tensor | list):
-            return value[even_slice(len(value), number, num_parts)]
+            return value[even_slice(len(value), number, num_micro_batches)]
         return value
 
     return {key: cut(value) for key, value in batch.items()}
@@ -115,11 +115,11 @@ def part_of(batch: Batch, number: int, num_parts: int) -> Batch:
 def compress_gradients(network: nn.Module) -> nn.Module:
     """Register the hook if the network is wrapped in DDP."""
     if isinstance(network, DistributedDataParallel):
-        network.register_comm_hook(None, exchange_rounded)
+        network.register_comm_hook(None, bf16_all_reduce)
     return network
 
 
-def exchange_rounded(_state: None, bucket: GradBucket) -> Future[Tensor]:
+def bf16_all_reduce(_state: None, bucket: GradBucket) -> Future[Tensor]:
     """Collective. The mean of gradients over processes, communicated in bf16."""
     whole = bucket.buffer()
     rounded = whole.to(torch.bfloat16).div_(dist.get_world_size())

@@ -17,7 +17,7 @@ _owner: threading.Thread | None = None
 
 
 @contextmanager
-def collectives_of_this_thread() -> Iterator[None]:
+def owning_collectives() -> Iterator[None]:
     """Allow collectives only in this thread inside the block."""
     global _owner
     before, _owner = _owner, threading.current_thread()
@@ -45,7 +45,7 @@ def check_thread() -> None:
 
 
 @contextmanager
-def apart() -> Iterator[None]:
+def without_communication() -> Iterator[None]:
     """Compute without communication inside the block, so that a failure blocks no other rank."""
     global _is_apart
     _is_apart = True
@@ -55,7 +55,7 @@ def apart() -> Iterator[None]:
         _is_apart = False
 
 
-def is_apart() -> bool:
+def is_local() -> bool:
     """Whether this rank computes without communication."""
     return _is_apart
 
@@ -65,7 +65,7 @@ def num_ranks() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
-def stack_over_ranks(row: Tensor) -> Tensor:
+def all_gather_rows(row: Tensor) -> Tensor:
     """Collective. All-gather rows of equal length, by rank.
 
     Without communication, its own row replaces every other.
@@ -78,7 +78,7 @@ def stack_over_ranks(row: Tensor) -> Tensor:
     return rows
 
 
-def sum_over_ranks(value: Tensor) -> Tensor:
+def all_reduce_sum(value: Tensor) -> Tensor:
     """Collective. All-reduce: the sum over ranks; its own tensor without communication."""
     check_thread()
     total = value.clone()
@@ -87,8 +87,8 @@ def sum_over_ranks(value: Tensor) -> Tensor:
     return total
 
 
-def even_slice(length: int, number: int, num_parts: int) -> slice:
+def even_slice(length: int, number: int, num_micro_batches: int) -> slice:
     """One even slice; the first ones are longer by one if the length does not divide."""
-    shortest, num_longer = divmod(length, num_parts)
+    shortest, num_longer = divmod(length, num_micro_batches)
     start = number * shortest + min(number, num_longer)
     return slice(start, start + shortest + (number < num_longer))

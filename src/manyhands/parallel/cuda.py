@@ -16,7 +16,7 @@ NUM_TOKENS = 102
 
 
 @contextlib.contextmanager
-def waking(device: torch.device) -> Iterator[None]:
+def warming_up(device: torch.device) -> Iterator[None]:
     """Run the first kernels of a GPU, which take seconds, in a thread beside the block.
 
     It draws from the GPU's generator, so seed that afterwards.
@@ -54,7 +54,7 @@ def first_kernels(device: torch.device) -> None:
 
 
 @contextmanager
-def aside(device: torch.device) -> Iterator[None]:
+def on_side_stream(device: torch.device) -> Iterator[None]:
     """Submit work to a side stream, ordered after earlier and before later work.
 
     Tensors of a captured step must not start in the default stream, which cannot be captured.

@@ -15,20 +15,20 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from manyhands.errors import ConfigError, EnvironmentFault
-from manyhands.parallel.accelerate_engine import part_of
+from manyhands.parallel.accelerate_engine import micro_batch
 from manyhands.types import Batch, LossTerm, LossTerms
 
 Context = Callable[[], AbstractContextManager[None]]
 
 
-class Replicated(nn.Module):
+class DataParallel(nn.Module):
     """A network that computes the terms of its loss on several devices at once."""
 
     def __init__(
         self, network: nn.Module, devices: Sequence[torch.device], autocast: Context
     ) -> None:
         super().__init__()
-        refuse_batch_norm(network)
+        reject_batch_norm(network)
         self.network = network
         self._devices = devices
         self._autocast = autocast
@@ -37,13 +37,15 @@ class Replicated(nn.Module):
 
     def forward(self, batch: Batch, draws: Mapping[str, Tensor]) -> LossTerms:
         """The loss terms of all slices, summed on the first device."""
-        _part_seeds(self._devices)
-        num_parts = max(1, min(len(batch["action"]), len(self._devices)))
+        _seed_replicas(self._devices)
+        num_micro_batches = max(1, min(len(batch["action"]), len(self._devices)))
         whole = {"batch": batch, "draws": dict(draws)}
-        parts = [part_of(whole, number, num_parts) for number in range(num_parts)]
+        parts = [
+            micro_batch(whole, number, num_micro_batches) for number in range(num_micro_batches)
+        ]
         run = partial(self._run, is_tracking=torch.is_grad_enabled())
-        with ThreadPoolExecutor(num_parts) as threads:
-            terms = list(threads.map(run, range(num_parts), parts))
+        with ThreadPoolExecutor(num_micro_batches) as threads:
+            terms = list(threads.map(run, range(num_micro_batches), parts))
         return {name: self._sum([each[name] for each in terms]) for name in terms[0]}
 
     def _run(self, number: int, part: Batch, is_tracking: bool) -> LossTerms:
@@ -74,7 +76,7 @@ def devices_of(first: torch.device, num_devices: int) -> list[torch.device]:
     return [torch.device("cuda", start + number) for number in range(num_devices)]
 
 
-def refuse_batch_norm(network: nn.Module) -> None:
+def reject_batch_norm(network: nn.Module) -> None:
     """Reject batch norm, because every device sees only a slice of the batch."""
     counters = [name for name, _ in network.named_buffers() if name.endswith("num_batches_tracked")]
     if counters:
@@ -102,7 +104,7 @@ def _current(device: torch.device) -> AbstractContextManager[None]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
-def _part_seeds(devices: Sequence[torch.device]) -> None:
+def _seed_replicas(devices: Sequence[torch.device]) -> None:
     """Seed every device differently if all still have the same seed."""
     common = torch.initial_seed()
     for number, device in enumerate(devices):

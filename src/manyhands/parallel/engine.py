@@ -6,32 +6,32 @@ from torch import nn
 
 from manyhands.config.sections.execution import DdpConfig
 from manyhands.errors import ConfigError
-from manyhands.parallel.accelerate_engine import AcceleratedEngine, compress_gradients
-from manyhands.parallel.data_parallel import Replicated, devices_of
-from manyhands.parallel.strategy import Kind
+from manyhands.parallel.accelerate_engine import AccelerateEngine, compress_gradients
+from manyhands.parallel.data_parallel import DataParallel, devices_of
+from manyhands.parallel.strategy import StrategyKind
 from manyhands.parallel.world import World
 from manyhands.types import Engine
 
 
-def engine_of(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine:
+def build_engine(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine:
     """Build the engine that runs steps on the devices of a world."""
     match world.strategy.kind:
-        case Kind.FSDP | Kind.HSDP:
+        case StrategyKind.FSDP | StrategyKind.HSDP:
             # Imports torch's FSDP, which takes a second.
             from manyhands.parallel.sharded_engine import ShardedEngine
 
             return ShardedEngine(world, num_micro_batches)
-        case Kind.DP:
+        case StrategyKind.DP:
             devices = devices_of(world.device, world.strategy.num_devices)
-            spread = partial(Replicated, devices=devices, autocast=world.accelerator.autocast)
-            return AcceleratedEngine(world, num_micro_batches, spread)
-        case Kind.SINGLE | Kind.DDP:
-            refuse_static_parts(ddp, num_micro_batches)
+            spread = partial(DataParallel, devices=devices, autocast=world.accelerator.autocast)
+            return AccelerateEngine(world, num_micro_batches, spread)
+        case StrategyKind.SINGLE | StrategyKind.DDP:
+            reject_static_graph(ddp, num_micro_batches)
             wrap = partial(_prepared, world, ddp)
-            return AcceleratedEngine(world, num_micro_batches, wrap)
+            return AccelerateEngine(world, num_micro_batches, wrap)
 
 
-def refuse_static_parts(ddp: DdpConfig, num_micro_batches: int) -> None:
+def reject_static_graph(ddp: DdpConfig, num_micro_batches: int) -> None:
     """Reject a static graph with micro-batches, of which only the last all-reduces gradients."""
     if ddp.static_graph and num_micro_batches > 1:
         raise ConfigError(

@@ -13,7 +13,7 @@ from manyhands.errors import Diverged, UserError
 MAX_SHOWN_LINES = 40
 
 
-class Place(NamedTuple):
+class RankPhase(NamedTuple):
     """The phase of a rank."""
 
     num_phases: int
@@ -25,14 +25,14 @@ class Place(NamedTuple):
         return f"{self.num_phases} {self.since} {self.phase}"
 
 
-def read_place(text: bytes) -> Place:
+def read_place(text: bytes) -> RankPhase:
     """A place from the store."""
     num_phases, since, phase = text.decode().split(" ", 2)
-    return Place(int(num_phases), phase, float(since))
+    return RankPhase(int(num_phases), phase, float(since))
 
 
-def hang_told(
-    places: list[Place], silent: list[int], timeout_s: float, hang_dir: Path | None
+def hang_message(
+    places: list[RankPhase], silent: list[int], timeout_s: float, hang_dir: Path | None
 ) -> str:
     """The report: ranks without progress, and the phases of the others."""
     first = min(place.num_phases for place in places)
@@ -85,7 +85,7 @@ def write_stacks(hang_dir: Path | None, rank: int) -> None:
         faulthandler.dump_traceback(file, all_threads=True)
 
 
-def speak(told: str) -> None:
+def print_last(told: str) -> None:
     """Print why a run ends."""
     for line in told.splitlines():
         print(f"manyhands: {line}", file=sys.stderr)
@@ -96,13 +96,13 @@ def report(error: BaseException, rank: int) -> None:
     """Report the error that ends this process, unless the main thread did."""
     if isinstance(error, UserError | Diverged):
         if not error.is_reported:
-            speak(f"rank {rank}: {error}")
+            print_last(f"rank {rank}: {error}")
     # Python sets it before it prints a traceback.
     elif getattr(sys, "last_value", None) is not error:
-        speak("".join(traceback.format_exception(error)))
+        print_last("".join(traceback.format_exception(error)))
 
 
-def leave_now(code: int) -> None:
+def force_exit(code: int) -> None:
     """End this process whatever its threads do."""
     try:
         sys.stdout.flush()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-class HostCopies:
+class HostBuffers:
     """Copies of tensors by name; each stays valid until the next copy of its name."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from manyhands.parallel.optimizer_step import step_within
+from manyhands.parallel.optimizer_step import clip_and_step
 
 
 class LossScale:
@@ -44,11 +44,11 @@ class LossScale:
     def step(self, optimizer: Optimizer, scaled_norm: Tensor, max_norm: float) -> Tensor:
         """Run an optimizer step on scaled gradients; return their unscaled norm."""
         if self._scaler is None:
-            step_within(optimizer, scaled_norm, max_norm)
+            clip_and_step(optimizer, scaled_norm, max_norm)
             return scaled_norm
         scale, num_good_steps = self.tensors
         norm = scaled_norm / scale
-        step_within(optimizer, norm, max_norm, scale)
+        clip_and_step(optimizer, norm, max_norm, scale)
         torch._amp_update_scale_(
             scale,
             num_good_steps,

@@ -9,19 +9,19 @@ from manyhands.errors import RankLost
 WAIT_S = 0.05
 
 
-class Channel:
+class StoreMessages:
     """Messages between ranks under unique names."""
 
     def __init__(self, store: Store, is_over: threading.Event) -> None:
         self._store = store
         self._is_over = is_over
 
-    def say(self, name: str, text: str = "") -> None:
+    def send(self, name: str, text: str = "") -> None:
         """Send a message to all ranks."""
         # An empty value would count as missing.
         self._store.set(name, f"{text}\n")
 
-    def hear(self, name: str) -> str:
+    def receive(self, name: str) -> str:
         """Wait for the message of a name, without timeout; raises if the run ends."""
         while not self._store.check([name]):
             if self._is_over.wait(WAIT_S):
@@ -29,16 +29,16 @@ class Channel:
         return self._store.get(name).decode()[:-1]
 
 
-class OwnChannel:
+class LocalMessages:
     """The channel of a single process."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
 
-    def say(self, name: str, text: str = "") -> None:
+    def send(self, name: str, text: str = "") -> None:
         """Store a message."""
         self._said[name] = text
 
-    def hear(self, name: str) -> str:
+    def receive(self, name: str) -> str:
         """The stored message."""
         return self._said.pop(name)

@@ -78,19 +78,19 @@ COLLECTIVES: dict[str, Callable[..., Work]] = {
 
 
 @contextmanager
-def as_one_of(num_ranks: int) -> Iterator[None]:
+def no_op_group(num_ranks: int) -> Iterator[None]:
     """Compute as one of several ranks, of which no other exists."""
     if num_ranks == 1:
         yield
         return
-    dist.init_process_group(silent_backend(), store=HashStore(), rank=0, world_size=num_ranks)
+    dist.init_process_group(no_op_backend(), store=HashStore(), rank=0, world_size=num_ranks)
     try:
         yield
     finally:
         dist.destroy_process_group()
 
 
-def silent_backend() -> str:
+def no_op_backend() -> str:
     """The name of the no-op backend."""
     if not hasattr(dist.Backend, SILENT.upper()):
         dist.Backend.register_backend(

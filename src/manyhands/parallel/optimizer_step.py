@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from manyhands.parallel.sharded_tensors import held_part
+from manyhands.parallel.sharded_tensors import local_tensor
 
 _EPS = 1e-6
 """Added to a norm before a division, as in torch."""
 
 
-def step_within(
+def clip_and_step(
     optimizer: Optimizer, norm: Tensor, max_norm: float, scale: Tensor | None = None
 ) -> None:
     """Clip gradients to a maximal norm, zero for none, and update weights.
@@ -37,7 +37,7 @@ def step_within(
     if is_fused:
         _fused_step(optimizer, ~norm.isfinite(), divisor)
     else:
-        _step_and_take_back(optimizer, ~norm.isfinite())
+        _step_or_restore(optimizer, ~norm.isfinite())
 
 
 def _fused_step(optimizer: Optimizer, is_bad: Tensor, divisor: Tensor | None) -> None:
@@ -52,7 +52,7 @@ def _fused_step(optimizer: Optimizer, is_bad: Tensor, divisor: Tensor | None) ->
 
 
 @torch.no_grad()
-def _step_and_take_back(optimizer: Optimizer, is_bad: Tensor) -> None:
+def _step_or_restore(optimizer: Optimizer, is_bad: Tensor) -> None:
     before = {place: value.clone() for place, value in tensors_of(optimizer).items()}
     optimizer.step()
     for place, value in tensors_of(optimizer).items():
@@ -64,7 +64,7 @@ def _step_and_take_back(optimizer: Optimizer, is_bad: Tensor) -> None:
 def gradients_of(optimizer: Optimizer) -> list[Tensor]:
     """This rank's gradients of all weights."""
     weights = trained_weights(optimizer)
-    return [held_part(weight.grad) for weight in weights if weight.grad is not None]
+    return [local_tensor(weight.grad) for weight in weights if weight.grad is not None]
 
 
 def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
@@ -73,7 +73,7 @@ def tensors_of(optimizer: Optimizer) -> dict[tuple[int, str], Tensor]:
     for index, weight in enumerate(trained_weights(optimizer)):
         named = {"": weight, **optimizer.state.get(weight, {})}
         found |= {
-            (index, name): held_part(value.detach())
+            (index, name): local_tensor(value.detach())
             for name, value in named.items()
             if isinstance(value, Tensor)
         }

@@ -12,7 +12,7 @@ from manyhands.errors import EnvironmentFault
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankPlacement:
     """Host and device of one rank."""
 
     rank: int
@@ -21,29 +21,30 @@ class Seat:
     name: str
 
 
-def seat_of(rank: int, device: torch.device) -> Seat:
+def find_placement(rank: int, device: torch.device) -> RankPlacement:
     """Host and device of this rank."""
     if device.type != "cuda":
-        return Seat(rank, socket.gethostname(), str(device), "CPU")
+        return RankPlacement(rank, socket.gethostname(), str(device), "CPU")
     properties = torch.cuda.get_device_properties(device)
-    return Seat(rank, socket.gethostname(), f"{device} {properties.uuid}", properties.name)
+    return RankPlacement(rank, socket.gethostname(), f"{device} {properties.uuid}", properties.name)
 
 
-def refuse_shared_gpus(seats: list[Seat]) -> None:
+def reject_shared_gpus(placements: list[RankPlacement]) -> None:
     """Reject ranks that a launcher put on the same GPU."""
     taken: dict[tuple[str, str], int] = {}
-    for seat in seats:
-        if not seat.device.startswith("cuda"):
+    for placement in placements:
+        if not placement.device.startswith("cuda"):
             continue
-        other = taken.setdefault((seat.host, seat.device.split()[-1]), seat.rank)
-        if other != seat.rank:
+        other = taken.setdefault((placement.host, placement.device.split()[-1]), placement.rank)
+        if other != placement.rank:
             raise EnvironmentFault(
-                f"ranks {other} and {seat.rank} use the same GPU {seat.device} of {seat.host}. "
+                f"ranks {other} and {placement.rank} use the same GPU {placement.device} of "
+                f"{placement.host}. "
                 "The launcher must set LOCAL_RANK for each rank"
             )
 
 
-def is_gone(process: psutil.Process) -> bool:
+def has_exited(process: psutil.Process) -> bool:
     """Whether a process has ended, reaped or not."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

@@ -16,13 +16,13 @@ from torch.distributed.rendezvous import rendezvous
 
 from manyhands.config.launcher import Launcher
 from manyhands.errors import Diverged, EnvironmentFault, RankLost, Stopped, UserError
-from manyhands.parallel.collectives import collectives_of_this_thread
-from manyhands.parallel.messages import OwnChannel
-from manyhands.parallel.watchdog import PERIOD_S, Watch
+from manyhands.parallel.collectives import owning_collectives
+from manyhands.parallel.messages import LocalMessages
+from manyhands.parallel.watchdog import PERIOD_S, Watchdog
 from manyhands.stop import StopSignal
 
 
-class NoWatch:
+class NoWatchdog:
     """The watchdog of a single process: does nothing."""
 
     hang_dir: Path | None = None
@@ -31,24 +31,24 @@ class NoWatch:
         """Do nothing."""
 
     @contextmanager
-    def patiently(self, phase: str) -> Iterator[None]:
+    def without_timeout(self, phase: str) -> Iterator[None]:
         """Do nothing."""
         yield
 
     def wait_for(self, key: str) -> None:
         """Do nothing."""
 
-    def say(self, key: str) -> None:
+    def publish(self, key: str) -> None:
         """Do nothing."""
 
-    def channel(self, name: str) -> OwnChannel:
+    def channel(self, name: str) -> LocalMessages:
         """A channel within this process."""
-        return OwnChannel()
+        return LocalMessages()
 
 
 MARGIN_S = 60.0
 """Delay of the transport timeout after that of the watchdog, which reports more."""
-LINGER_S = 1.0
+EXIT_DELAY_S = 1.0
 """How long ranks without a report stay, so that no launcher ends the reporting rank."""
 LOST_PEER = (
     "Connection closed by peer",
@@ -61,10 +61,10 @@ LOST_PEER = (
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Rendezvous:
     """The ranks of a run after the rendezvous."""
 
-    watch: Watch | NoWatch
+    watch: Watchdog | NoWatchdog
     host_group: dist.ProcessGroup | None
     """Group for host objects, which never waits for a GPU; None for a single rank."""
     timeout: timedelta
@@ -73,7 +73,7 @@ class Meeting:
     """Stop requests of this rank."""
     teardown: ExitStack
 
-    def at_end(self, work: Callable[[], object]) -> None:
+    def on_teardown(self, work: Callable[[], object]) -> None:
         """Register work for the teardown, in reverse order.
 
         The others already know how this rank ended, so the work may hang.
@@ -82,12 +82,14 @@ class Meeting:
 
 
 @contextmanager
-def met(launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal) -> Iterator[Meeting]:
+def joined_rendezvous(
+    launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal
+) -> Iterator[Rendezvous]:
     """Join the other ranks that a launcher started; always leave at the end."""
     timeout = timedelta(seconds=timeout_s + MARGIN_S)
-    with ExitStack() as teardown, collectives_of_this_thread():
+    with ExitStack() as teardown, owning_collectives():
         if not launcher.started_ranks:
-            yield Meeting(NoWatch(), None, timeout, stop, teardown)
+            yield Rendezvous(NoWatchdog(), None, timeout, stop, teardown)
             return
         rank, num_ranks = launcher.rank, launcher.num_ranks
         store = open_store(launcher, timeout)
@@ -96,15 +98,15 @@ def met(launcher: Launcher, backend: str, timeout_s: float, stop: StopSignal) ->
         )
         teardown.push(_undoing(dist.destroy_process_group))
         if num_ranks == 1:
-            yield Meeting(NoWatch(), None, timeout, stop, teardown)
+            yield Rendezvous(NoWatchdog(), None, timeout, stop, teardown)
             return
         watch_store = PrefixStore("watch", store)
         # Our own launcher sees how a rank ends, and reports it.
-        watch = Watch(watch_store, rank, num_ranks, timeout_s, not launcher.is_ours)
+        watch = Watchdog(watch_store, rank, num_ranks, timeout_s, not launcher.is_ours)
         watch.stop = stop
         with _watched(watch):
             host_group = dist.new_group(backend="gloo", timeout=timeout)
-            yield Meeting(watch, host_group, timeout, stop, teardown)
+            yield Rendezvous(watch, host_group, timeout, stop, teardown)
 
 
 def _undoing(work: Callable[[], object]) -> Callable[..., None]:
@@ -157,7 +159,7 @@ def _meeting_fault(told: str, launcher: Launcher) -> str:
 
 
 @contextmanager
-def _watched(watch: Watch) -> Iterator[None]:
+def _watched(watch: Watchdog) -> Iterator[None]:
     """Run the watchdog, and notify the other ranks of whatever ends this one.
 
     The watchdog outlives a failure: it ends this process if the teardown hangs.
@@ -178,30 +180,30 @@ def _watched(watch: Watch) -> Iterator[None]:
     except RankLost:
         if watch.is_stopped():
             raise Stopped from None
-        time.sleep(LINGER_S)
+        time.sleep(EXIT_DELAY_S)
         raise
     except BaseException as error:
-        if is_of_a_lost_peer(error) and watch.is_stopped():
+        if is_peer_lost(error) and watch.is_stopped():
             watch.leave_stopped()
             raise Stopped from None
-        if is_of_a_lost_peer(error):
+        if is_peer_lost(error):
             watch.leave_lost(str(error).splitlines()[0])
-            time.sleep(LINGER_S)
+            time.sleep(EXIT_DELAY_S)
             raise RankLost from error
         if watch.claim(error):
             _let_others_know(watch)
         raise
     finally:
-        watch.retire()
+        watch.stop_watching()
 
 
-def _let_others_know(watch: Watch) -> None:
+def _let_others_know(watch: Watchdog) -> None:
     """Keep the store of the main rank until the others have read it."""
     if watch.rank == 0:
         time.sleep(PERIOD_S)
 
 
-def is_of_a_lost_peer(error: BaseException) -> bool:
+def is_peer_lost(error: BaseException) -> bool:
     """Whether an error only reports a lost connection to another rank."""
     told = any(sign in str(error) for sign in LOST_PEER)
     return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and told)

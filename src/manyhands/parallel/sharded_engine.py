@@ -23,8 +23,8 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from manyhands.errors import ConfigError
-from manyhands.parallel.accelerate_engine import part_of
-from manyhands.parallel.collectives import check_thread, is_apart
+from manyhands.parallel.accelerate_engine import micro_batch
+from manyhands.parallel.collectives import check_thread, is_local
 from manyhands.parallel.loss_scale import LossScale
 from manyhands.parallel.optimizer_step import gradients_of
 from manyhands.parallel.strategy import Strategy
@@ -32,7 +32,7 @@ from manyhands.parallel.world import World
 from manyhands.types import Batch
 
 
-class Silence:
+class NoCommunication:
     """Replaces a collective of FSDP; the data of other ranks is zero."""
 
     def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -43,14 +43,14 @@ class Silence:
         output_tensor.zero_()
 
 
-def keep_apart(network: nn.Module) -> None:
+def disable_communication(network: nn.Module) -> None:
     """Let a sharded network run without other ranks; its results are meaningless then."""
     for module in network.modules():
         if isinstance(module, FSDPModule):
             # Torch types these by classes that it does not publish.
             unit = cast(Any, module)
-            unit.set_custom_all_gather(Silence())
-            unit.set_custom_reduce_scatter(Silence())
+            unit.set_custom_all_gather(NoCommunication())
+            unit.set_custom_reduce_scatter(NoCommunication())
 
 
 class ShardedEngine:
@@ -75,7 +75,7 @@ class ShardedEngine:
         make_contiguous(network)
         fsdp = self._world.strategy.fsdp
         settings = self._settings()
-        for unit in units_of(network, fsdp.wrap_modules):
+        for unit in shard_units(network, fsdp.wrap_modules):
             fully_shard(
                 unit,
                 reshard_after_forward=fsdp.reshard_after_forward,
@@ -83,8 +83,8 @@ class ShardedEngine:
                 **settings,
             )
         self._root = fully_shard(network, mp_policy=self._precision_of(network), **settings)
-        if is_apart():
-            keep_apart(network)
+        if is_local():
+            disable_communication(network)
         network.register_forward_hook(_reshard_after_evaluation)
         return Autocast(network, self._world)
 
@@ -93,9 +93,9 @@ class ShardedEngine:
         offload = OffloadPolicy()
         if strategy.fsdp.cpu_offload:
             offload = CPUOffloadPolicy(pin_memory=device.type == "cuda")
-        mesh = mesh_of(strategy, device.type, self._world.timeout)
+        mesh = build_mesh(strategy, device.type, self._world.timeout)
         # Without communication a rank holds its shard of one replica.
-        return {"mesh": mesh["shard"] if is_apart() else mesh, "offload_policy": offload}
+        return {"mesh": mesh["shard"] if is_local() else mesh, "offload_policy": offload}
 
     def _precision_of(self, unit: nn.Module) -> MixedPrecisionPolicy:
         """The precision of gathered weights; gradients are reduced in full precision."""
@@ -115,7 +115,7 @@ class ShardedEngine:
         check_thread()
         for number in range(self._num_micro_batches):
             self._root.set_requires_gradient_sync(number == self._num_micro_batches - 1)
-            yield part_of(batch, number, self._num_micro_batches)
+            yield micro_batch(batch, number, self._num_micro_batches)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss."""
@@ -152,7 +152,7 @@ class Autocast(nn.Module):
             return self.network(*inputs)
 
 
-def mesh_of(strategy: Strategy, device_type: str, timeout: timedelta) -> DeviceMesh:
+def build_mesh(strategy: Strategy, device_type: str, timeout: timedelta) -> DeviceMesh:
     """The device mesh; consecutive ranks shard one replica."""
     if strategy.num_replicas == 1:
         return init_device_mesh(device_type, (strategy.num_shards,), mesh_dim_names=("shard",))
@@ -166,7 +166,7 @@ def mesh_of(strategy: Strategy, device_type: str, timeout: timedelta) -> DeviceM
     return DeviceMesh.from_group(groups, device_type, ranks, mesh_dim_names=("replicate", "shard"))
 
 
-def units_of(network: nn.Module, names: list[str] | None) -> list[nn.Module]:
+def shard_units(network: nn.Module, names: list[str] | None) -> list[nn.Module]:
     """Modules to wrap, inner ones first: those named, or those the network declares."""
     inner = [*network.modules()][:0:-1]
     if names is None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from manyhands.parallel.collectives import check_thread
-from manyhands.parallel.host_buffers import HostCopies
+from manyhands.parallel.host_buffers import HostBuffers
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Part(NamedTuple):
+class TensorShard(NamedTuple):
     """The shard of one rank, and its offsets in the full tensor."""
 
     values: Tensor
@@ -31,12 +31,12 @@ def is_shard(value: Tensor) -> TypeGuard["DTensor"]:
     return hasattr(value, "device_mesh")
 
 
-def held_part(value: Tensor) -> Tensor:
+def local_tensor(value: Tensor) -> Tensor:
     """The shard of this rank, in the same memory; a full tensor as it is."""
     return value.to_local() if is_shard(value) else value
 
 
-def whole(value: Tensor) -> Tensor:
+def full_tensor(value: Tensor) -> Tensor:
     """Collective for a shard. The full tensor."""
     if not is_shard(value):
         return value
@@ -48,19 +48,21 @@ def whole(value: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def gathered(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -> dict[Key, Tensor]:
+def gathered(values: Mapping[Key, Tensor], is_main: bool, copies: HostBuffers) -> dict[Key, Tensor]:
     """Collective. Copies of full tensors in host memory of the main rank; empty on the others."""
     found = {}
     for name, value in values.items():
         # One at a time: all of them may not fit into the memory of the device.
-        full = whole(value)
+        full = full_tensor(value)
         if is_main:
             found[name] = copies.copy(name, full)
     return found
 
 
 @torch.no_grad()
-def own_parts(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -> dict[Key, Part]:
+def local_shards(
+    values: Mapping[Key, Tensor], is_main: bool, copies: HostBuffers
+) -> dict[Key, TensorShard]:
     """Copies in host memory of the shards that this rank saves.
 
     The first rank that holds a replicated shard saves it.
@@ -68,9 +70,9 @@ def own_parts(values: Mapping[Key, Tensor], is_main: bool, copies: HostCopies) -
     parts = {}
     for name, value in values.items():
         offsets = _first_holders_offsets(value) if is_shard(value) else (0,) * value.ndim
-        held = held_part(value)
+        held = local_tensor(value)
         if offsets is not None and held.numel() > 0 and (is_main or is_shard(value)):
-            parts[name] = Part(copies.copy(name, held), offsets)
+            parts[name] = TensorShard(copies.copy(name, held), offsets)
     return parts
 
 
@@ -86,7 +88,7 @@ def _first_holders_offsets(value: "DTensor") -> tuple[int, ...] | None:
     return tuple(chunks[0].offsets) if chunks else None
 
 
-def as_held(value: Tensor, like: Tensor) -> Tensor:
+def shard_like(value: Tensor, like: Tensor) -> Tensor:
     """This rank's shard of a full tensor, sharded like another of its shape."""
     if is_shard(value) or not is_shard(like) or value.shape != like.shape:
         return value
@@ -101,4 +103,4 @@ def as_held(value: Tensor, like: Tensor) -> Tensor:
 def fill(held: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
     """Copy full tensors, which every rank has, into tensors of the same names and shapes."""
     for name, target in held.items():
-        target.copy_(as_held(weights[name], target))
+        target.copy_(shard_like(weights[name], target))

@@ -19,7 +19,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault
 
 
-class Kind(Enum):
+class StrategyKind(Enum):
     """The strategies, by the names users know."""
 
     SINGLE = "single"
@@ -45,13 +45,13 @@ class Strategy:
     """Format of checkpoints: full weights, shards or both."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> StrategyKind:
         """The name of the strategy."""
         if self.num_shards > 1:
-            return Kind.HSDP if self.num_replicas > 1 else Kind.FSDP
+            return StrategyKind.HSDP if self.num_replicas > 1 else StrategyKind.FSDP
         if self.num_devices > 1:
-            return Kind.DP
-        return Kind.DDP if self.num_replicas > 1 else Kind.SINGLE
+            return StrategyKind.DP
+        return StrategyKind.DDP if self.num_replicas > 1 else StrategyKind.SINGLE
 
     @property
     def is_sharded(self) -> bool:
@@ -59,7 +59,7 @@ class Strategy:
         return self.num_shards > 1
 
     @property
-    def saves_whole(self) -> bool:
+    def saves_full(self) -> bool:
         """Whether the main rank gathers and saves the full weights."""
         return self.checkpoint_format != SHARDS
 
@@ -70,19 +70,22 @@ class Strategy:
 
     def __str__(self) -> str:
         told = {
-            Kind.SINGLE: "single process",
-            Kind.DP: f"DP, one process with weights replicated on {self.num_devices} devices",
-            Kind.DDP: f"DDP, {self.num_replicas} processes with replicated weights",
-            Kind.FSDP: f"FSDP2, weights sharded over {self.num_shards} processes",
-            Kind.HSDP: f"HSDP, {self.num_replicas} replicas, each sharded over {self.num_shards} "
-            "processes",
+            StrategyKind.SINGLE: "single process",
+            StrategyKind.DP: (
+                f"DP, one process with weights replicated on {self.num_devices} devices"
+            ),
+            StrategyKind.DDP: f"DDP, {self.num_replicas} processes with replicated weights",
+            StrategyKind.FSDP: f"FSDP2, weights sharded over {self.num_shards} processes",
+            StrategyKind.HSDP: (
+                f"HSDP, {self.num_replicas} replicas, each sharded over {self.num_shards} processes"
+            ),
         }
         return told[self.kind]
 
 
-def strategy_of(config: TrainConfig, launcher: Launcher) -> Strategy:
+def resolve_strategy(config: TrainConfig, launcher: Launcher) -> Strategy:
     """The strategy from flags, else from the launcher; rejects invalid combinations."""
-    degrees = degrees_of(config.parallelism, launcher)
+    degrees = resolve_degrees(config.parallelism, launcher)
     replicas, shards = _filled(degrees, launcher.num_ranks)
     asked_format = config.checkpoint_format or launcher.checkpoint_format or BOTH
     strategy = Strategy(
@@ -102,7 +105,7 @@ def strategy_of(config: TrainConfig, launcher: Launcher) -> Strategy:
     return strategy
 
 
-def degrees_of(asked: ParallelismConfig, launcher: Launcher) -> ParallelismConfig:
+def resolve_degrees(asked: ParallelismConfig, launcher: Launcher) -> ParallelismConfig:
     """Parallelism degrees from flags, else from the launcher."""
     if asked != ParallelismConfig() or launcher.parallelism is None:
         return asked
@@ -172,7 +175,7 @@ def _changed(given: DdpConfig | FsdpConfig, default: DdpConfig | FsdpConfig) -> 
 CPU = torch.device("cpu")
 
 
-def precision_of(config: TrainConfig, launcher: Launcher, device: torch.device = CPU) -> str:
+def resolve_precision(config: TrainConfig, launcher: Launcher, device: torch.device = CPU) -> str:
     """The precision from a flag, the launcher or --policy.use_amp, else the device default."""
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return preferred_precision(config, launcher, has_bf16)
@@ -189,7 +192,7 @@ def preferred_precision(config: TrainConfig, launcher: Launcher, has_bf16: bool)
     return "bf16" if policy.use_amp or (policy.trains_in_bf16 and has_bf16) else "no"
 
 
-def refuse_unfit(precision: str, config: TrainConfig, device: torch.device) -> None:
+def check_precision(precision: str, config: TrainConfig, device: torch.device) -> None:
     """Reject a precision that the device lacks or that contradicts --dtype."""
     if precision == "fp16" and device.type == "cpu":
         raise EnvironmentFault("fp16 needs a GPU, but the device is the CPU. Use bf16 or no")

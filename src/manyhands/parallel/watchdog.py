@@ -19,16 +19,16 @@ from torch._C._distributed_c10d import PrefixStore, Store
 
 from manyhands.errors import RankLost, Stopped
 from manyhands.parallel.hang_report import (
-    Place,
-    hang_told,
-    leave_now,
+    RankPhase,
+    force_exit,
+    hang_message,
+    print_last,
     read_place,
     report,
-    speak,
     write_stacks,
 )
-from manyhands.parallel.messages import Channel
-from manyhands.parallel.placement import is_gone, machine_identity
+from manyhands.parallel.messages import StoreMessages
+from manyhands.parallel.placement import has_exited, machine_identity
 from manyhands.stop import StopSignal
 
 PERIOD_S = 0.5
@@ -44,7 +44,7 @@ WAIT_S = 0.05
 VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
 
 
-class Watch:
+class Watchdog:
     """The watchdog of one rank over all ranks."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Watch:
         self._main_store = store
         # Two threads must not block each other. Torch does not declare that stores have clones.
         self._store: Store = cast(Any, store).clone()
-        self._place = Place(0, "start", time.time())
+        self._place = RankPhase(0, "start", time.time())
         # The wall clock may be adjusted, which must not make a rank late.
         self._began_s = time.monotonic()
         self._is_patient = False
@@ -82,11 +82,11 @@ class Watch:
 
     def begin(self, phase: str) -> None:
         """Record progress of this rank: the start of a phase."""
-        self._place = Place(self._place.num_phases + 1, phase, time.time())
+        self._place = RankPhase(self._place.num_phases + 1, phase, time.time())
         self._began_s = time.monotonic()
 
     @contextmanager
-    def patiently(self, phase: str) -> Iterator[None]:
+    def without_timeout(self, phase: str) -> Iterator[None]:
         """A phase without timeout, in which ranks wait for one that works."""
         self.begin(phase)
         self._is_patient = True
@@ -102,15 +102,15 @@ class Watch:
             if self._over.wait(WAIT_S):
                 raise RankLost
 
-    def say(self, key: str) -> None:
+    def publish(self, key: str) -> None:
         """Set a key that other ranks wait for."""
         self._main_store.set(key, "1")
 
-    def channel(self, name: str) -> Channel:
+    def channel(self, name: str) -> StoreMessages:
         """A channel for background threads of ranks."""
         # A store serves one thread at a time.
         store = cast(Any, self._main_store).clone()
-        return Channel(PrefixStore(name, store), self._over)
+        return StoreMessages(PrefixStore(name, store), self._over)
 
     def start(self) -> None:
         """Start the watchdog."""
@@ -118,14 +118,14 @@ class Watch:
 
     def leave(self) -> None:
         """Stop the watchdog; the main rank keeps the store until all others have left."""
-        with self.patiently("end"):
+        with self.without_timeout("end"):
             for rank in range(1, self._num_ranks if self.rank == 0 else 0):
                 self.wait_for(f"left/{rank}")
         self._ended.set()
         self._thread.join()
         self._main_store.set(f"left/{self.rank}", "1")
 
-    def retire(self) -> None:
+    def stop_watching(self) -> None:
         """Stop checking, and only ensure that this process ends.
 
         A thread that uses a store while Python shuts down aborts the process.
@@ -174,7 +174,7 @@ class Watch:
 
     def _tell(self, told: str, store: Store) -> None:
         if self._claim(told, store) and self._tells_losses:
-            speak(told)
+            print_last(told)
 
     def _claim(self, told: str, store: Store) -> bool:
         own = f"{self.rank} {threading.get_ident()} {told}"
@@ -224,7 +224,7 @@ class Watch:
 
     def _look_for_a_stop(self) -> bool:
         """Whether any rank leaves before the first step because of a stop request."""
-        if self.stop.is_obeyed and not self._is_stopped:
+        if self.stop.is_immediate and not self._is_stopped:
             self._store.set(STOPPED, "1")
         self._is_stopped = self._is_stopped or self._store.check([STOPPED])
         if self._is_stopped:
@@ -233,7 +233,7 @@ class Watch:
 
     def _lost_peer(self, store: Store) -> str | None:
         for rank, process in self._peers.items():
-            if is_gone(process) and not store.check([f"left/{rank}"]):
+            if has_exited(process) and not store.check([f"left/{rank}"]):
                 return f"rank {rank} was lost: its process {process.pid} is gone"
         return None
 
@@ -254,7 +254,7 @@ class Watch:
             return
         if self._error is not None:
             report(self._error, self.rank)
-        leave_now(self._exit_code)
+        force_exit(self._exit_code)
 
     def _report(self) -> None:
         """Report the phase of every rank, and exit."""
@@ -269,10 +269,10 @@ class Watch:
             time.sleep(0.05)
         told = self._places_told()
         if self._claim(told, self._store):
-            speak(told)
+            print_last(told)
         # Others may still write; the launcher ends all ranks once one has exited.
         time.sleep(1.0)
-        leave_now(1)
+        force_exit(1)
 
     def _places_told(self) -> str:
         silent = [
@@ -282,4 +282,4 @@ class Watch:
             read_place(self._store.get(f"place/{rank}" if rank in silent else f"late/{rank}"))
             for rank in range(self._num_ranks)
         ]
-        return hang_told(places, silent, self._timeout_s, self.hang_dir)
+        return hang_message(places, silent, self._timeout_s, self.hang_dir)

@@ -20,10 +20,15 @@ from manyhands.config.launcher import Launcher, read_launcher
 from manyhands.config.sections.execution import DdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault, Stopped, UserError
-from manyhands.parallel.collectives import check_thread, num_ranks, sum_over_ranks
-from manyhands.parallel.placement import refuse_shared_gpus, seat_of
-from manyhands.parallel.rendezvous import Meeting, met
-from manyhands.parallel.strategy import Strategy, precision_of, refuse_unfit, strategy_of
+from manyhands.parallel.collectives import all_reduce_sum, check_thread, num_ranks
+from manyhands.parallel.placement import find_placement, reject_shared_gpus
+from manyhands.parallel.rendezvous import Rendezvous, joined_rendezvous
+from manyhands.parallel.strategy import (
+    Strategy,
+    check_precision,
+    resolve_precision,
+    resolve_strategy,
+)
 from manyhands.stop import StopSignal
 
 T = TypeVar("T")
@@ -36,7 +41,7 @@ class World:
     """All ranks of a run, seen from one of them."""
 
     def __init__(
-        self, accelerator: Accelerator, launcher: Launcher, strategy: Strategy, meeting: Meeting
+        self, accelerator: Accelerator, launcher: Launcher, strategy: Strategy, meeting: Rendezvous
     ) -> None:
         self.accelerator = accelerator
         self.strategy = strategy
@@ -52,8 +57,8 @@ class World:
         self.timeout = meeting.timeout
         self._host_group = meeting.host_group
         self._num_onces = 0
-        self.seats = self.gather(seat_of(self.rank, self.device))
-        refuse_shared_gpus(self.seats)
+        self.placements = self.gather(find_placement(self.rank, self.device))
+        reject_shared_gpus(self.placements)
 
     @property
     def is_main(self) -> bool:
@@ -63,7 +68,7 @@ class World:
     @property
     def num_gpus(self) -> int:
         """GPUs that this run uses."""
-        on_gpus = sum(seat.device.startswith("cuda") for seat in self.seats)
+        on_gpus = sum(placement.device.startswith("cuda") for placement in self.placements)
         return on_gpus * self.strategy.num_devices
 
     def defer_stops(self) -> None:
@@ -94,7 +99,7 @@ class World:
         dist.all_gather_object(values, value, group=self._host_group)
         return values
 
-    def share(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """Collective. Broadcast the value of the main rank."""
         check_thread()
         if self._host_group is None:
@@ -103,7 +108,7 @@ class World:
         dist.broadcast_object_list(values, src=0, group=self._host_group)
         return values[0]
 
-    def once(self, work: Callable[[], T]) -> T:
+    def on_main(self, work: Callable[[], T]) -> T:
         """Collective. Run work on the main rank and broadcast its result; a usage error stops all.
 
         It may take any time: the others do not wait in a collective, which could time out.
@@ -111,34 +116,34 @@ class World:
         self._num_onces += 1
         done = f"once/{self._num_onces}"
         found: tuple[T | None, UserError | None] = (None, None)
-        with self.watch.patiently("work of the main rank"):
+        with self.watch.without_timeout("work of the main rank"):
             if self.is_main:
                 found = _outcome(work)
-                self.watch.say(done)
+                self.watch.publish(done)
             else:
                 self.watch.wait_for(done)
-        result, fault = self.share(found)
+        result, fault = self.broadcast(found)
         if fault is not None:
             raise fault
         return cast(T, result)
 
-    def each(self, work: Callable[[], None]) -> None:
+    def on_every_rank(self, work: Callable[[], None]) -> None:
         """Collective. Run work on every rank; a usage error on one stops all.
 
         It may take any time, as in `once`.
         """
         self._num_onces += 1
         done = [f"each/{self._num_onces}/{rank}" for rank in range(self.size)]
-        with self.watch.patiently("work of every rank"):
+        with self.watch.without_timeout("work of every rank"):
             _, fault = _outcome(work)
-            self.watch.say(done[self.rank])
+            self.watch.publish(done[self.rank])
             for key in done:
                 self.watch.wait_for(key)
         faults = [each for each in self.gather(fault) if each is not None]
         if faults:
             raise faults[0]
 
-    def once_per_machine(self, work: Callable[[], None]) -> None:
+    def on_each_machine(self, work: Callable[[], None]) -> None:
         """Run work on the first rank of every machine; the others do not wait."""
         if self.local_rank == 0:
             work()
@@ -150,9 +155,9 @@ class World:
     def sum(self, values: Tensor) -> Tensor:
         """Collective. The element-wise sum over ranks, on the device."""
         check_thread()
-        return sum_over_ranks(values) if num_ranks() > 1 else values
+        return all_reduce_sum(values) if num_ranks() > 1 else values
 
-    def let_go(self) -> None:
+    def free_memory(self) -> None:
         """Free the memory of prepared networks that are no longer in use."""
         # Accelerate references what it prepared, and collects garbage before it drops that.
         self.accelerator.free_memory()
@@ -170,17 +175,17 @@ def joined_world(
     """
     launcher = read_launcher(os.environ)
     device = _device_of(config, launcher)
-    precision = precision_of(config, launcher, device)
-    strategy = strategy_of(config, launcher)
+    precision = resolve_precision(config, launcher, device)
+    strategy = resolve_strategy(config, launcher)
     _refuse_missing_gpus(device, launcher)
-    refuse_unfit(precision, config, device)
+    check_precision(precision, config, device)
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     backend = backend or ("gloo" if device.type == "cpu" else "nccl")
-    with met(launcher, backend, config.timeout_s, stop or StopSignal()) as meeting:
+    with joined_rendezvous(launcher, backend, config.timeout_s, stop or StopSignal()) as meeting:
         accelerator = _accelerator(config, device, precision)
-        meeting.at_end(lambda: accelerator.state._reset_state(reset_partial_state=True))
-        meeting.at_end(accelerator.free_memory)
+        meeting.on_teardown(lambda: accelerator.state._reset_state(reset_partial_state=True))
+        meeting.on_teardown(accelerator.free_memory)
         yield World(accelerator, launcher, strategy, meeting)
 
 
@@ -224,7 +229,7 @@ def _ddp_settings(ddp: DdpConfig) -> DistributedDataParallelKwargs:
     )
 
 
-def accumulation_of(config: TrainConfig) -> int:
+def resolve_accumulation(config: TrainConfig) -> int:
     """Micro-batches per step, from the flag or else from the launcher."""
     asked = config.accelerator.gradient_accumulation.steps
     return asked if asked > 1 else read_launcher(os.environ).accumulation or 1

@@ -11,16 +11,16 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 
 from manyhands.draws.generator import GeneratorSource
-from manyhands.plan.gpu_emulation import LOW, AsOnGpu, LiveBytes
-from manyhands.policies.policy import Policy, loss_of
-from manyhands.policies.synthetic import made_up_batch
+from manyhands.plan.gpu_emulation import LOW, GpuEmulation, LiveBytes
+from manyhands.policies.policy import Policy, weighted_loss
+from manyhands.policies.synthetic import synthetic_batch
 from manyhands.types import Network
 
 CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class Conduct:
+class StepConditions:
     """What changes how much an update keeps in memory."""
 
     num_samples: int
@@ -32,43 +32,43 @@ class Conduct:
     """Whether weights are at hand, or are gathered, and their gradients given away, as needed."""
 
 
-class Rehearsals:
+class FakeSteps:
     """Updates of one policy, which is of no other use afterwards."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy.train()
         self.network = policy.network
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
-        hollow(policy.network, self._fake)
-        self._found: dict[Conduct, int] = {}
+        fake_parameters(policy.network, self._fake)
+        self._found: dict[StepConditions, int] = {}
 
-    def most_bytes(self, conduct: Conduct) -> int:
+    def most_bytes(self, conduct: StepConditions) -> int:
         """What an update keeps at most beside weights: its batch, activations and gradients."""
         if conduct not in self._found:
             self._found[conduct] = self._rehearsed(conduct)
         return self._found[conduct]
 
-    def _rehearsed(self, conduct: Conduct) -> int:
+    def _rehearsed(self, conduct: StepConditions) -> int:
         policy, network = self._policy, cast(Network, self.network)
-        likeness, live = AsOnGpu(conduct.in_low_precision), LiveBytes()
+        likeness, live = GpuEmulation(conduct.in_low_precision), LiveBytes()
         with self._fake:
             weights = weights_of(self.network, conduct)
             live.count([*weights.values(), *self.network.buffers()])
             held = live.now
             with likeness, live, gradients([*weights.values()], conduct):
-                batch = made_up_batch(policy.config, conduct.num_samples, CPU)
+                batch = synthetic_batch(policy.config, conduct.num_samples, CPU)
                 draws = policy.cast(network.draw(GeneratorSource(conduct.num_samples)))
                 inputs = policy.prepare(batch)
                 counts = network.entry_counts(inputs)
                 with likeness.autocast():
                     terms = functional_call(self.network, weights, (inputs, draws))
-                loss, _ = loss_of(terms, counts)
+                loss, _ = weighted_loss(terms, counts)
                 del terms
                 torch.autograd.backward(loss)
         return live.most - held
 
 
-def hollow(network: nn.Module, fake: FakeTensorMode) -> None:
+def fake_parameters(network: nn.Module, fake: FakeTensorMode) -> None:
     """Replace all tensors of a network by some that take no memory."""
     made: dict[int, nn.Parameter] = {}
     for module in network.modules():
@@ -81,7 +81,7 @@ def hollow(network: nn.Module, fake: FakeTensorMode) -> None:
             module._buffers[name] = None if buffer is None else fake.from_tensor(buffer)
 
 
-def weights_of(network: nn.Module, conduct: Conduct) -> dict[str, Tensor]:
+def weights_of(network: nn.Module, conduct: StepConditions) -> dict[str, Tensor]:
     """The weights that an update computes with: the network's own, or those that are gathered."""
     own = dict(network.named_parameters())
     if conduct.has_whole_weights or not conduct.in_low_precision:
@@ -90,12 +90,12 @@ def weights_of(network: nn.Module, conduct: Conduct) -> dict[str, Tensor]:
 
 
 @contextmanager
-def gradients(weights: list[Tensor], conduct: Conduct) -> Iterator[None]:
+def gradients(weights: list[Tensor], conduct: StepConditions) -> Iterator[None]:
     """Have gradients come and go as a strategy lets them."""
     trained = [weight for weight in weights if weight.requires_grad]
     hooks = []
     if not conduct.has_whole_weights:
-        hooks = [each.register_post_accumulate_grad_hook(give_away) for each in trained]
+        hooks = [each.register_post_accumulate_grad_hook(drop_gradient) for each in trained]
     elif conduct.keeps_gradients:
         for weight in trained:
             weight.grad = torch.empty_like(weight)
@@ -105,9 +105,9 @@ def gradients(weights: list[Tensor], conduct: Conduct) -> Iterator[None]:
         for hook in hooks:
             hook.remove()
         for weight in trained:
-            give_away(weight)
+            drop_gradient(weight)
 
 
-def give_away(weight: Tensor) -> None:
+def drop_gradient(weight: Tensor) -> None:
     """Keep no gradient of a weight."""
     weight.grad = None

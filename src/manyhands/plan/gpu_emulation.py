@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 # fmt: off
-IN_FULL = frozenset({
+FP32_OPS = frozenset({
     "acos", "asin", "cdist", "cosh", "cosine_similarity", "cross_entropy", "cumprod", "cumsum",
     "dist", "erfinv", "exp", "expm1", "group_norm", "kl_div", "l1_loss", "layer_norm", "log",
     "log10", "log1p", "log2", "log_softmax", "mse_loss", "nll_loss", "norm", "normalize", "pdist",
@@ -29,7 +29,7 @@ IN_FULL = frozenset({
 LOW = torch.bfloat16
 
 
-class AsOnGpu(TorchFunctionMode):
+class GpuEmulation(TorchFunctionMode):
     """Lets tensors compute as on a GPU, in low precision where it is asked for."""
 
     def __init__(self, in_low_precision: bool) -> None:
@@ -49,7 +49,7 @@ class AsOnGpu(TorchFunctionMode):
         if getattr(func, "__self__", None) is torch.Tensor.is_cuda:
             return True
         is_rounding = torch.is_autocast_enabled("cpu")
-        if not (is_rounding and getattr(func, "__name__", "") in IN_FULL):
+        if not (is_rounding and getattr(func, "__name__", "") in FP32_OPS):
             return func(*args, **given)
         with torch.autocast("cpu", enabled=False):
             return func(*map(_in_full, args), **{key: _in_full(given[key]) for key in given})
@@ -126,7 +126,7 @@ class LiveBytes(TorchDispatchMode):
             self.now += size
             self.most = max(self.most, self.now)
 
-    def forget_most(self) -> None:
+    def reset_peak(self) -> None:
         """Look for the most from here on."""
         self.most = self.now
 

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from manyhands.config.sections.optim import OptimizerConfig, SgdConfig
 from manyhands.config.train import TrainConfig
-from manyhands.parallel.sharded_engine import units_of
-from manyhands.parallel.strategy import Kind, Strategy
-from manyhands.plan.fake_step import Conduct, Rehearsals
+from manyhands.parallel.sharded_engine import shard_units
+from manyhands.parallel.strategy import Strategy, StrategyKind
+from manyhands.plan.fake_step import FakeSteps, StepConditions
 from manyhands.plan.gpu_emulation import in_blocks
-from manyhands.plan.topologies import Spread
+from manyhands.plan.topologies import PlannedRun
 from manyhands.training.step.trial import RESERVED_BYTES
 
 GATHERED = 2
@@ -71,44 +71,49 @@ class Sizes:
         return self.trained + self.remembered + self.averaged
 
 
-def sizes_of(network: nn.Module, config: TrainConfig, strategy: Strategy) -> Sizes:
+def model_sizes(network: nn.Module, config: TrainConfig, strategy: Strategy) -> Sizes:
     """The sizes of a network and of what training adds to it."""
     assert config.optimizer is not None
     trained = bytes_of(each for each in network.parameters() if each.requires_grad)
-    units = [bytes_of(unit.parameters()) for unit in units_of(network, strategy.fsdp.wrap_modules)]
+    units = [
+        bytes_of(unit.parameters()) for unit in shard_units(network, strategy.fsdp.wrap_modules)
+    ]
     weights = bytes_of(network.parameters())
     return Sizes(
         weights=weights + bytes_of(network.buffers()),
         trained=trained,
-        remembered=num_remembered(config.optimizer) * trained,
+        remembered=num_optimizer_states(config.optimizer) * trained,
         averaged=trained if config.ema.enable else 0,
         outside=max(0, weights - sum(units)),
         largest_unit=max(units, default=0),
     )
 
 
-def num_remembered(optimizer: OptimizerConfig) -> int:
+def num_optimizer_states(optimizer: OptimizerConfig) -> int:
     """Numbers that an optimizer keeps for every weight."""
     if isinstance(optimizer, SgdConfig):
         return 1 if optimizer.momentum else 0
     return 2
 
 
-def footprint_of(rehearsals: Rehearsals, sizes: Sizes, spread: Spread) -> Footprint:
+def memory_footprint(rehearsals: FakeSteps, sizes: Sizes, spread: PlannedRun) -> Footprint:
     """What one GPU of a run holds."""
-    strategy, config, share = spread.strategy, spread.config, spread.share
-    is_ddp = strategy.kind is Kind.DDP
-    conduct = Conduct(
-        num_samples=-(-share.most_per_part // strategy.num_devices),
+    strategy, config, share = spread.strategy, spread.config, spread.split
+    is_ddp = strategy.kind is StrategyKind.DDP
+    conduct = StepConditions(
+        num_samples=-(-share.micro_batch_size // strategy.num_devices),
         in_low_precision=spread.is_rounded,
         # DDP sends gradients from where they lie, and several micro-batches add them up.
-        keeps_gradients=is_ddp or share.num_parts > 1,
+        keeps_gradients=is_ddp or share.num_micro_batches > 1,
         has_whole_weights=not strategy.is_sharded,
     )
     update = rehearsals.most_bytes(conduct)
     if strategy.is_sharded:
         return _of_shards(sizes, update, spread)
-    captures = config.step.mode != "eager" and strategy.kind in (Kind.SINGLE, Kind.DDP)
+    captures = config.step.mode != "eager" and strategy.kind in (
+        StrategyKind.SINGLE,
+        StrategyKind.DDP,
+    )
     sends_copies = is_ddp and not config.accelerator.ddp.gradient_as_bucket_view
     return Footprint(
         weights=sizes.weights + sizes.averaged,
@@ -120,7 +125,7 @@ def footprint_of(rehearsals: Rehearsals, sizes: Sizes, spread: Spread) -> Footpr
     )
 
 
-def _of_shards(sizes: Sizes, update: int, spread: Spread) -> Footprint:
+def _of_shards(sizes: Sizes, update: int, spread: PlannedRun) -> Footprint:
     num_shards = spread.strategy.num_shards
     kept = (sizes.weights + sizes.averaged) // num_shards
     travelling = sizes.outside + GATHERED * sizes.largest_unit
@@ -153,11 +158,11 @@ class Disk:
         return self.checkpoint_bytes * self.num_checkpoints
 
 
-def disk_of(sizes: Sizes, config: TrainConfig, strategy: Strategy) -> Disk:
+def checkpoint_disk(sizes: Sizes, config: TrainConfig, strategy: Strategy) -> Disk:
     """What a run saves, once its budget is settled."""
     weights = sizes.weights + (sizes.weights if sizes.averaged else 0)
     shards = weights if strategy.saves_shards else 0
-    whole = weights if strategy.saves_whole else 0
+    whole = weights if strategy.saves_full else 0
     return Disk(shards + whole + sizes.remembered, num_kept(config))
 
 

@@ -9,17 +9,17 @@ from manyhands.config.commands import PlanConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.observe.console import OnProgress
-from manyhands.plan.fake_step import Rehearsals
-from manyhands.plan.memory import Disk, Footprint, disk_of, footprint_of, sizes_of
-from manyhands.plan.topologies import precision_on_gpus, spread_over, topologies
-from manyhands.policies.synthetic import made_up_stats, with_made_up_features
-from manyhands.training.setup.assemble import make_policy
+from manyhands.plan.fake_step import FakeSteps
+from manyhands.plan.memory import Disk, Footprint, checkpoint_disk, memory_footprint, model_sizes
+from manyhands.plan.topologies import plan_topology, precision_on_gpus, topologies
+from manyhands.policies.synthetic import synthetic_stats, with_synthetic_features
+from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.batch import lr_factor
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.types import Stats
 
 CPU = torch.device("cpu")
-DRIVER = 2**30
+DRIVER_BYTES = 2**30
 """What a GPU's driver, its libraries and the gaps between tensors take beside tensors."""
 
 
@@ -76,12 +76,12 @@ def _row_as_json(row: Row) -> dict[str, Any]:
     return told
 
 
-def plan_of(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) -> Plan:
+def make_plan(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) -> Plan:
     """Plan a run over every number of GPUs that is asked for."""
-    config, stats, num_samples = described(plan, config)
-    policy, _ = make_policy(config, stats, CPU)
+    config, stats, num_samples = describe_run(plan, config)
+    policy, _ = build_initial_policy(config, stats, CPU)
     weights = [*policy.network.parameters()]
-    subject = Subject(Rehearsals(policy), num_samples, plan.gpu_bytes or memory_here())
+    subject = Planner(FakeSteps(policy), num_samples, plan.gpu_bytes or memory_here())
     ways, rows = [*topologies(plan, config)], list[Row]()
     for number, (gpus, spread) in enumerate(ways):
         on_progress(number, len(ways))
@@ -97,14 +97,14 @@ def plan_of(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) -> P
     )
 
 
-def described(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats, int | None]:
+def describe_run(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats, int | None]:
     """The run with its features, statistics, and samples of an epoch, of data or made up."""
     if config.dataset.is_named:
         data, config = open_training_data(config.without_cache(), alone)
         return config, data.stats, data.order.num_samples
     assert config.policy is not None
-    policy = with_made_up_features(config.policy, plan)
-    return replace(config, policy=policy), made_up_stats(policy), None
+    policy = with_synthetic_features(config.policy, plan)
+    return replace(config, policy=policy), synthetic_stats(policy), None
 
 
 def memory_here() -> int | None:
@@ -115,10 +115,10 @@ def memory_here() -> int | None:
 
 
 @dataclass(frozen=True)
-class Subject:
+class Planner:
     """What is planned for, whatever it is spread over."""
 
-    rehearsals: Rehearsals
+    rehearsals: FakeSteps
     num_samples: int | None
     gpu_bytes: int | None
 
@@ -130,22 +130,22 @@ class Subject:
             return Row(gpus=gpus, strategy="", fault=str(error))
 
     def _row(self, gpus: int, config: TrainConfig) -> Row:
-        spread = spread_over(gpus, config, self.num_samples)
-        strategy, share, optimizer = spread.strategy, spread.share, spread.config.optimizer
+        spread = plan_topology(gpus, config, self.num_samples)
+        strategy, share, optimizer = spread.strategy, spread.split, spread.config.optimizer
         assert optimizer is not None
         batch, num_samples = share.samples_per_step, self.num_samples
-        sizes = sizes_of(self.rehearsals.network, spread.config, strategy)
-        memory = footprint_of(self.rehearsals, sizes, spread)
+        sizes = model_sizes(self.rehearsals.network, spread.config, strategy)
+        memory = memory_footprint(self.rehearsals, sizes, spread)
         return Row(
             gpus=gpus,
             strategy=strategy.kind.value,
-            batch_size=share.most_per_part,
-            micro_batches=share.num_parts,
+            batch_size=share.micro_batch_size,
+            micro_batches=share.num_micro_batches,
             effective_batch=batch,
             steps=spread.config.num_steps,
             steps_per_epoch=None if num_samples is None else num_samples / batch,
             lr=lr_factor(config.scaling, batch) * optimizer.lr,
             memory=memory,
-            disk=disk_of(sizes, spread.config, strategy),
-            fits=None if self.gpu_bytes is None else memory.needed + DRIVER <= self.gpu_bytes,
+            disk=checkpoint_disk(sizes, spread.config, strategy),
+            fits=None if self.gpu_bytes is None else memory.needed + DRIVER_BYTES <= self.gpu_bytes,
         )

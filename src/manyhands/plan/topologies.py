@@ -8,22 +8,22 @@ from manyhands.config.commands import USUAL_GPUS, PlanConfig
 from manyhands.config.launcher import Launcher
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
-from manyhands.data.loading.stream import Share
-from manyhands.parallel.strategy import Strategy, preferred_precision, strategy_of
-from manyhands.training.setup.batch import settled, share_of
+from manyhands.data.loading.stream import BatchSplit
+from manyhands.parallel.strategy import Strategy, preferred_precision, resolve_strategy
+from manyhands.training.setup.batch import resolve_steps, split_batch
 
 ALL = -1
 """As --parallelism.dp_shard: one copy of the weights for all."""
 
 
 @dataclass(frozen=True)
-class Spread:
+class PlannedRun:
     """A run over some GPUs."""
 
     config: TrainConfig
     """With as many updates as its budget comes to."""
     strategy: Strategy
-    share: Share
+    split: BatchSplit
     """What a rank has of every update."""
     precision: str
 
@@ -44,15 +44,15 @@ def topologies(plan: PlanConfig, config: TrainConfig) -> Iterator[tuple[int, Tra
             yield number, replace(config, parallelism=replace(config.parallelism, dp_shard=ALL))
 
 
-def spread_over(gpus: int, config: TrainConfig, num_samples: int | None) -> Spread:
+def plan_topology(gpus: int, config: TrainConfig, num_samples: int | None) -> PlannedRun:
     """A run over GPUs, refused where it cannot be; without samples one batch is an epoch."""
     precision = precision_on_gpus(config)
     num_ranks = gpus // config.parallelism.gpus_per_process
-    strategy = strategy_of(config, Launcher(num_ranks=num_ranks))
-    share = share_of(config, 0, num_ranks)
-    batch = share.samples_per_step
-    return Spread(
-        settled(config, Position(), num_samples or batch, batch), strategy, share, precision
+    strategy = resolve_strategy(config, Launcher(num_ranks=num_ranks))
+    split = split_batch(config, 0, num_ranks)
+    batch = split.samples_per_step
+    return PlannedRun(
+        resolve_steps(config, Position(), num_samples or batch, batch), strategy, split, precision
     )
 
 

@@ -25,7 +25,7 @@ class ActionPlan(Protocol):
         """Reset at the start of an episode."""
 
 
-def plan_of(config: PolicyConfig) -> ActionPlan:
+def action_plan(config: PolicyConfig) -> ActionPlan:
     """How a policy's chunks become actions: one after the other, or averaged where they overlap."""
     if isinstance(config, ActConfig) and config.temporal_ensemble_coeff is not None:
         return TemporalEnsemble(config.temporal_ensemble_coeff, config.chunk_size)

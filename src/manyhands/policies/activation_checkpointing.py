@@ -6,14 +6,14 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from manyhands.policies.vision.norms import repeating
+from manyhands.policies.vision.norms import recomputing
 
 
-def recomputed(module: nn.Module, *inputs: Any) -> Any:
+def checkpointed(module: nn.Module, *inputs: Any) -> Any:
     """Run a module without dropout; the backward pass runs it again."""
 
     def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-        return nullcontext(), repeating(module)
+        return nullcontext(), recomputing(module)
 
     return checkpoint(
         module, *inputs, use_reentrant=False, preserve_rng_state=False, context_fn=contexts

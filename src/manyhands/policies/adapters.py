@@ -75,7 +75,7 @@ def merge(policy: Policy) -> None:
     policy.adapters = None
 
 
-def refuse_statistics(network: nn.Module) -> None:
+def reject_batch_statistics(network: nn.Module) -> None:
     """Reject layers whose buffers training changes but adapters do not save."""
     kept = (name for name in network.state_dict() if name.endswith("num_batches_tracked"))
     first = next(kept, None)

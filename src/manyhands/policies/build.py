@@ -14,13 +14,13 @@ from manyhands.config.policies.registry import NETWORKS, installed
 from manyhands.config.policies.size_limits import size_faults
 from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
-from manyhands.lerobot_format.policy.processors import Processors, Scaling, Tokenizing
+from manyhands.lerobot_format.policy.processors import NormalizerStep, Processors, TokenizerStep
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.diffusion.network import DiffusionNetwork
 from manyhands.policies.normalize import STATISTICS
 from manyhands.policies.policy import Policy
 from manyhands.policies.smolvla.network import SmolVLANetwork
-from manyhands.policies.smolvla.vlm_init import start_vlm
+from manyhands.policies.smolvla.vlm_init import init_vlm
 from manyhands.policies.vision.imagenet import load_backbone_file, load_imagenet
 from manyhands.policies.vision.resnet import ResNet
 from manyhands.types import Stats
@@ -35,7 +35,7 @@ OWN: dict[str, Maker] = {
 }
 
 
-def network_maker(kind: str) -> Maker:
+def network_factory(kind: str) -> Maker:
     """The constructor of a policy type's network."""
     if kind in OWN:
         return OWN[kind]
@@ -60,10 +60,10 @@ def build_policy(
     # A third-party policy may scale nothing and have no such field.
     modes: Modes = getattr(config, "normalization_mapping", {})
     features = config.input_features | config.output_features
-    inputs = Scaling(features, modes, stats)
+    inputs = NormalizerStep(features, modes, stats)
     if stats:
         _check_statistics(inputs)
-    outputs = Scaling(config.output_features, modes, stats)
+    outputs = NormalizerStep(config.output_features, modes, stats)
     observed = {
         key: name for key, name in (rename_map or {}).items() if name in config.input_features
     }
@@ -75,20 +75,20 @@ def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
     faults = size_faults(config) or config.faults() + config.feature_faults()
     if faults:
         raise ConfigError(faults)
-    network = network_maker(config.type)(config)
+    network = network_factory(config.type)(config)
     _start_backbones(network, config)
     if isinstance(config, SmolVLAConfig):
-        start_vlm(network, config)
+        init_vlm(network, config)
     if config.language is not None:
         processors = replace(processors, tokenizing=_tokenizing(processors, config.language))
     return Policy(config, network, processors)
 
 
-def _tokenizing(processors: Processors, language: LanguageConfig) -> Tokenizing:
+def _tokenizing(processors: Processors, language: LanguageConfig) -> TokenizerStep:
     """How tasks are tokenized; a saved policy uses its processors' settings."""
     saved, name = processors.tokenizing, language.tokenizer_name
     if saved is None:
-        return Tokenizing(name, max_length=language.max_length, padding=language.padding)
+        return TokenizerStep(name, max_length=language.max_length, padding=language.padding)
     # A name within the folder that it was read from means nothing in another.
     return saved if saved.folder is None else replace(saved, tokenizer_name=name)
 
@@ -107,7 +107,7 @@ def _start_backbones(network: nn.Module, config: PolicyConfig) -> None:
         load_imagenet(backbones, getattr(config, "vision_backbone", ""), weights)
 
 
-def _check_statistics(scaling: Scaling) -> None:
+def _check_statistics(scaling: NormalizerStep) -> None:
     for name, feature in scaling.features.items():
         mode = scaling.norm_map.get(feature.type.value, NormalizationMode.IDENTITY)
         if STATISTICS[mode] and name not in scaling.stats:

@@ -9,7 +9,7 @@ from types import ModuleType
 from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
 
-from manyhands.config.hub import HUB_FAULTS, fetch, snapshot, why
+from manyhands.config.hub import HUB_ERRORS, fetch, hub_error, snapshot
 from manyhands.errors import UserError, WeightsUnavailable
 
 SETTINGS = ("*.json", "*.txt")
@@ -17,7 +17,7 @@ SETTINGS = ("*.json", "*.txt")
 WEIGHTS = "*.safetensors"
 
 
-def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -> Path:
+def model_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -> Path:
     """The folder of a model, downloaded from the Hub if needed; errors name `flag`."""
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -29,10 +29,11 @@ def published_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -
         raise WeightsUnavailable(
             f"{flag}={name} is neither a folder nor a model on the Hub. {remedy}"
         ) from None
-    except HUB_FAULTS as error:
+    except HUB_ERRORS as error:
         raise WeightsUnavailable(
             f"{flag}={name} is not a local folder and cannot be downloaded from the Hub "
-            f"({why(error)}). {remedy}, or run `hf download {name}` on a machine with network "
+            f"({hub_error(error)}). {remedy}, or run `hf download {name}` on a machine with "
+            "network "
             f"access and copy {constants.HF_HUB_CACHE} here"
         ) from None
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from manyhands.errors import UserError, WeightsUnavailable
 from manyhands.lerobot_format.files import read_json
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
-from manyhands.lerobot_format.policy.processors import Tokenizing
-from manyhands.policies.hub_models import extra_module, published_folder
+from manyhands.lerobot_format.policy.processors import TokenizerStep
+from manyhands.policies.hub_models import extra_module, model_folder
 from manyhands.types import Batch
 
 FLAG = "--policy.vlm_model_name"
@@ -21,7 +21,7 @@ TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
 
 
-class Reader(NamedTuple):
+class Tokenizer(NamedTuple):
     """A tokenizer."""
 
     tokenizer: Any
@@ -31,20 +31,20 @@ class Reader(NamedTuple):
 class Language:
     """Tokenizes the tasks of a batch."""
 
-    def __init__(self, tokenizing: Tokenizing) -> None:
+    def __init__(self, tokenizing: TokenizerStep) -> None:
         self._tokenizing = tokenizing
 
     @cached_property
-    def _reader(self) -> Reader:
+    def _reader(self) -> Tokenizer:
         """The tokenizer, read when it is needed: batches may come with their tokens."""
         tokenizing = self._tokenizing
-        folder = tokenizing.folder or published_folder(tokenizing.tokenizer_name, FLAG)
+        folder = tokenizing.folder or model_folder(tokenizing.tokenizer_name, FLAG)
         settings = read_json(_required(folder, SETTINGS_FILE), WeightsUnavailable)
-        tokenizer = read_tokenizer(folder)
+        tokenizer = load_tokenizer(folder)
         if tokenizing.truncation:
             side = settings.get("truncation_side", "right")
             tokenizer.enable_truncation(tokenizing.max_length, direction=side)
-        return Reader(tokenizer, _padding_token(tokenizer, settings, folder))
+        return Tokenizer(tokenizer, _padding_token(tokenizer, settings, folder))
 
     def check(self) -> None:
         """Reject missing or invalid tokenizer files."""
@@ -90,7 +90,7 @@ def num_samples_of(batch: Batch) -> int:
     return next((len(each) for each in batch.values() if isinstance(each, Tensor)), 1)
 
 
-def read_tokenizer(folder: Path) -> Any:
+def load_tokenizer(folder: Path) -> Any:
     """The tokenizer in a folder."""
     path = _required(folder, TOKENIZER_FILE)
     tokenizers = extra_module("tokenizers", EXTRA)

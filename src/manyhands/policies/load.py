@@ -7,7 +7,7 @@ import torch
 from huggingface_hub.errors import HFValidationError
 
 from manyhands.config.files import POLICY_PLACES, find_policy_folder
-from manyhands.config.hub import HUB_FAULTS, fetch, snapshot, why
+from manyhands.config.hub import HUB_ERRORS, fetch, hub_error, snapshot
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.lerobot_format.policy.folder import (
@@ -40,7 +40,7 @@ def load_policy(
     Without a device it uses its configuration's device, else a GPU if there is one.
     """
     folder = find_policy(folder_or_repo_id, revision)
-    config = read_config(folder).self_contained()
+    config = read_config(folder).without_downloads()
     try:
         policy = assemble_policy(config, read_processors(folder))
     except ConfigError as error:
@@ -66,7 +66,7 @@ def prepare_adapters(policy: Policy, folder: Path) -> None:
     """Where a folder has adapters, load the base weights and add the adapters' layers."""
     settings = read_settings(folder)
     if settings is not None:
-        load_weights(policy.network, find_base(settings, folder / ADAPTER_CONFIG_FILE))
+        load_weights(policy.network, find_base_policy(settings, folder / ADAPTER_CONFIG_FILE))
         adapt(policy, settings)
     elif policy.config.use_peft:
         raise CheckpointError(
@@ -75,7 +75,7 @@ def prepare_adapters(policy: Policy, folder: Path) -> None:
         )
 
 
-def find_base(settings: Settings, file: Path) -> Path:
+def find_base_policy(settings: Settings, file: Path) -> Path:
     """The folder of the adapters' base policy."""
     base = settings.get(BASE)
     if base is None:
@@ -116,10 +116,11 @@ def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> P
         raise CheckpointError(
             f"{folder_or_repo_id} is neither a folder nor a Hub repository ID"
         ) from None
-    except HUB_FAULTS as error:
+    except HUB_ERRORS as error:
         raise CheckpointError(
             f"{name} is not a local folder and cannot be downloaded from the Hub "
-            f"({why(error)}). Check the name, or copy the policy's folder to this machine and "
+            f"({hub_error(error)}). Check the name, or copy the policy's folder to this machine "
+            "and "
             "pass its path"
         ) from None
     if fetched is None:

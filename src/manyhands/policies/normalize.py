@@ -12,7 +12,7 @@ from torch import Tensor
 
 from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.errors import UserError
-from manyhands.lerobot_format.policy.processors import Scaling
+from manyhands.lerobot_format.policy.processors import NormalizerStep
 from manyhands.types import Batch
 
 STATISTICS: dict[NormalizationMode, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ class AffineMap(NamedTuple):
 class Normalizer:
     """Normalizes the features of a batch; images come as bytes or as floats from 0 to 1."""
 
-    def __init__(self, scaling: Scaling) -> None:
+    def __init__(self, scaling: NormalizerStep) -> None:
         self._scaling = scaling
         self.to(torch.device("cpu"))
 
@@ -85,7 +85,7 @@ class Normalizer:
         return self._byte_maps[name].forward(value) if is_mapped else value.to(self._dtype) / 255
 
 
-def affine_maps(scaling: Scaling) -> dict[str, AffineMap]:
+def affine_maps(scaling: NormalizerStep) -> dict[str, AffineMap]:
     """The map of every feature that is to be scaled, in double precision.
 
     As in LeRobot, a kind of feature that the map does not mention (`ENV` by default) and a feature
@@ -99,13 +99,15 @@ def affine_maps(scaling: Scaling) -> dict[str, AffineMap]:
     return maps
 
 
-def _is_scaled(scaling: Scaling, name: str, feature: PolicyFeature) -> bool:
+def _is_scaled(scaling: NormalizerStep, name: str, feature: PolicyFeature) -> bool:
     keys = scaling.observation_keys
     is_chosen = keys is None or name in keys or feature.type is FeatureType.ACTION
     return is_chosen and bool(scaling.stats.get(name))
 
 
-def _statistics(scaling: Scaling, name: str, mode: NormalizationMode) -> tuple[Tensor, Tensor]:
+def _statistics(
+    scaling: NormalizerStep, name: str, mode: NormalizationMode
+) -> tuple[Tensor, Tensor]:
     stats, is_image = scaling.stats[name], scaling.features[name].type is FeatureType.VISUAL
     for statistic in STATISTICS[mode]:
         if statistic not in stats:

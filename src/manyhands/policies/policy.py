@@ -15,13 +15,15 @@ from manyhands.errors import UserError
 from manyhands.lerobot_format.names import LANGUAGE_TOKENS
 from manyhands.lerobot_format.policy.folder import Settings, saved_tensors, write_policy
 from manyhands.lerobot_format.policy.processors import Processors
-from manyhands.policies.acting import ObservationWindow, plan_of
+from manyhands.policies.acting import ObservationWindow, action_plan
 from manyhands.policies.language import Language
 from manyhands.policies.normalize import Normalizer
 from manyhands.types import VISION_TOKENS, Batch, Draws, LossTerms, Network
 
 
-def loss_of(terms: LossTerms, counts: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+def weighted_loss(
+    terms: LossTerms, counts: Mapping[str, Tensor]
+) -> tuple[Tensor, dict[str, Tensor]]:
     """The weighted sum of the terms' means, and the means.
 
     With the counts of a larger batch, the results are a micro-batch's contributions to its means.
@@ -44,7 +46,7 @@ class Policy:
         # Compute device; sharded weights may be stored elsewhere.
         self.device = next(network.parameters()).device
         self._window = ObservationWindow(config.observation_offsets)
-        self._plan = plan_of(config)
+        self._plan = action_plan(config)
         self._normalizer = Normalizer(processors.inputs)
         self._unnormalizer = Normalizer(processors.outputs)
         self._language = Language(processors.tokenizing) if processors.tokenizing else None
@@ -85,7 +87,7 @@ class Policy:
         source = GeneratorSource(len(prepared["action"]), device=self.device)
         drawn = self._network.draw(source) | dict(draws or {})
         terms = self._network(prepared, self._on_device(self.cast(drawn)))
-        return loss_of(terms, self._network.entry_counts(prepared))
+        return weighted_loss(terms, self._network.entry_counts(prepared))
 
     def predict_action_chunk(self, observation: Batch, draws: Draws | None = None) -> Tensor:
         """Predict the raw actions (samples, steps, action) for an observation, on the CPU.
@@ -149,7 +151,9 @@ class Policy:
 
     def _prepare(self, batch: Batch, shapes: dict[str, tuple[int, ...]]) -> Batch:
         present = {key: value for key, value in batch.items() if value is not None}
-        lacking = {name for name in shapes if name not in present and self.config.may_lack(name)}
+        lacking = {
+            name for name in shapes if name not in present and self.config.is_optional_input(name)
+        }
         check_shapes(present, {name: shapes[name] for name in shapes if name not in lacking})
         return self._normalizer.forward(self._on_device(self.tokenized(present)))
 

@@ -12,10 +12,10 @@ from typing import Any
 from huggingface_hub import CommitOperationAdd, HfApi, RepoCard, constants
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
-from manyhands.atomic import whole_file
-from manyhands.config.hub import HUB_FAULTS, why
+from manyhands.atomic import atomic_file
+from manyhands.config.hub import HUB_ERRORS, hub_error
 from manyhands.config.policies.base import PolicyConfig
-from manyhands.config.run_dir import AVERAGED, PRETRAINED
+from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.lerobot_format.policy.card import CARD_FILE, model_card
@@ -26,7 +26,7 @@ _LOGIN = f"Log in with `hf auth login` or set HF_TOKEN, {_WAY_OUT}"
 Facts = Mapping[str, Any]
 
 
-def check_publishing(config: TrainConfig) -> None:
+def check_hub_access(config: TrainConfig) -> None:
     """Reject a configuration whose policy could not be published after training."""
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
@@ -38,16 +38,16 @@ def check_publishing(config: TrainConfig) -> None:
         raise UserError(
             f"{asked}: you are not logged in to {constants.ENDPOINT}. {_LOGIN}"
         ) from None
-    except HUB_FAULTS as error:
-        if _is_too_often(error):
+    except HUB_ERRORS as error:
+        if _is_rate_limited(error):
             return
         raise UserError(f"{asked}: {_refusal(error)}") from None
-    fault = fault_of_login(user, policy.repo_id)
+    fault = login_fault(user, policy.repo_id)
     if fault is not None:
         raise UserError(f"{asked}: {fault}")
 
 
-def fault_of_login(user: Facts, repo_id: str) -> str | None:
+def login_fault(user: Facts, repo_id: str) -> str | None:
     """Why the logged-in user cannot write to a repository; None if no reason is known."""
     role = user.get("auth", {}).get("accessToken", {}).get("role")
     if role == "read":
@@ -74,12 +74,12 @@ def publish_checkpoint(
     message = f"{policy.type} policy after {config.steps} steps"
     card = model_card(policy.repo_id, config, facts, rows)
     told = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
-    if (checkpoint / AVERAGED).is_dir():
+    if (checkpoint / PRETRAINED_EMA).is_dir():
         policy = replace(policy, repo_id=f"{policy.repo_id}-ema")
         assert policy.repo_id is not None
         card = model_card(policy.repo_id, config, facts, rows, is_average=True)
         try:
-            page = publish(checkpoint / AVERAGED, policy, card, message)
+            page = publish(checkpoint / PRETRAINED_EMA, policy, card, message)
             told.append(f"EMA published at {page}")
         except UserError as error:
             told.append(f"WARNING: {error}")
@@ -91,7 +91,7 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
     assert policy.repo_id is not None
     api = HfApi()
     try:
-        with whole_file(folder / CARD_FILE) as scratch:
+        with atomic_file(folder / CARD_FILE) as scratch:
             scratch.write_text(card, encoding="utf-8")
         page = api.create_repo(policy.repo_id, private=policy.private, exist_ok=True)
         files = [
@@ -100,17 +100,17 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
             if path.is_file()
         ]
         api.create_commit(policy.repo_id, files, commit_message=message)
-    except HUB_FAULTS as error:
+    except HUB_ERRORS as error:
         private = ["--private"] if policy.private else []
         later = shlex.join(["hf", "upload", policy.repo_id, str(folder), *private])
         raise UserError(
             f"training finished and is saved, but the upload to {policy.repo_id} failed: "
-            f"{why(error)}\nUpload it: {later}"
+            f"{hub_error(error)}\nUpload it: {later}"
         ) from None
     return str(page)
 
 
-def _is_too_often(error: BaseException) -> bool:
+def _is_rate_limited(error: BaseException) -> bool:
     """Whether the Hub rate-limits requests, as when many runs start at once."""
     return isinstance(error, HfHubHTTPError) and error.response.status_code == 429
 
@@ -121,4 +121,4 @@ def _refusal(error: BaseException) -> str:
             f"the Hub rejected the model card: {str(error)[:300]}. Check --policy.license and "
             "--policy.tags"
         )
-    return f"{why(error)}. {_LOGIN}"
+    return f"{hub_error(error)}. {_LOGIN}"

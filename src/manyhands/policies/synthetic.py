@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyhands.config.commands import MadeUpConfig
+from manyhands.config.commands import SyntheticDataConfig
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.lerobot_format import names
@@ -23,7 +23,7 @@ MIN_WORD, MAX_WORD = 3, 256
 QUANTILES = {"q01": -1.0, "q10": -0.9, "q90": 0.9, "q99": 1.0}
 
 
-def with_made_up_features(policy: PolicyConfig, shapes: MadeUpConfig) -> PolicyConfig:
+def with_synthetic_features(policy: PolicyConfig, shapes: SyntheticDataConfig) -> PolicyConfig:
     """The policy with features from the flags; without flags it keeps its own."""
     if policy.input_features and policy.output_features and not shapes.named_shapes:
         return policy
@@ -40,7 +40,7 @@ def with_made_up_features(policy: PolicyConfig, shapes: MadeUpConfig) -> PolicyC
     )
 
 
-def made_up_stats(policy: PolicyConfig) -> Stats:
+def synthetic_stats(policy: PolicyConfig) -> Stats:
     """Statistics of every feature, whichever of them its policy scales by."""
     features = policy.input_features | policy.output_features
     return {
@@ -57,7 +57,7 @@ def _scale_shape(feature: PolicyFeature) -> tuple[int, ...]:
     return (feature.shape[0], 1, 1) if is_image else feature.shape
 
 
-def made_up_batch(policy: PolicyConfig, num_samples: int, device: torch.device) -> Batch:
+def synthetic_batch(policy: PolicyConfig, num_samples: int, device: torch.device) -> Batch:
     """Random samples on a device; images are uint8, no action is padding."""
     generator = torch.Generator(device).manual_seed(derive_seed(0, "made-up"))
     seen = () if policy.observation_offsets is None else (len(policy.observation_offsets),)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manyhands.report.metrics import Series, smoothed, thinned
+from manyhands.report.metrics import Series, downsampled, smoothed
 from manyhands.units import count
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _draw_curve(axes: "Axes", series: Series, color: str, is_noisy: bool) -> Non
     if len(series) <= FEW_POINTS:
         axes.plot(series.steps, series.values, color=color, linewidth=1.6, marker="o", markersize=3)
         return
-    raw = thinned(series)
+    raw = downsampled(series)
     if not is_noisy:
         axes.plot(raw.steps, raw.values, color=color, linewidth=1.8)
         return

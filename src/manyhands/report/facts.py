@@ -132,7 +132,7 @@ class Tile:
     note: str = ""
 
 
-def title_of(run: Mapping[str, Any], fallback: str) -> str:
+def run_title(run: Mapping[str, Any], fallback: str) -> str:
     """Policy and dataset, such as "ACT on pusht", or the fallback when neither is known."""
     policy = str(_section(run, "policy").get("type") or "")
     dataset = _section(run, "dataset")
@@ -141,7 +141,7 @@ def title_of(run: Mapping[str, Any], fallback: str) -> str:
     return " on ".join(filter(None, known)) or fallback
 
 
-def tiles_of(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[Tile]:
+def key_numbers(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[Tile]:
     """The summary numbers of a run, as far as they are known."""
     drawable = {name: series.drawable() for name, series in metrics.items()}
     known = {name: series for name, series in drawable.items() if len(series)}

@@ -42,7 +42,7 @@ def smoothed(series: Series, max_points: int = 300) -> Series:
     return Series(series.steps[centers], np.array(means))
 
 
-def thinned(series: Series, max_points: int = 600) -> Series:
+def downsampled(series: Series, max_points: int = 600) -> Series:
     """At most `max_points` points: the ends, and the lowest and highest of each stretch between."""
     if len(series) <= max_points:
         return series

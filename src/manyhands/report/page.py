@@ -16,10 +16,10 @@ from typing import Any
 import av
 import numpy as np
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 from manyhands.errors import UserError
 from manyhands.report.charts import draw_charts
-from manyhands.report.facts import command_line, fact_groups, fact_tables, tiles_of, title_of
+from manyhands.report.facts import command_line, fact_groups, fact_tables, key_numbers, run_title
 from manyhands.report.metrics import read_metrics, read_run
 
 MAX_FRAMES = 8
@@ -120,7 +120,7 @@ def write_report(run_dir: Path, extras: ReportExtras = NOTHING_MORE) -> Path:
         raise UserError(f"{run_dir} is not a folder. Pass a run's --output_dir")
     target = run_dir / "report.html"
     page = _render(_content(run_dir, extras))
-    with whole_file(target) as scratch:
+    with atomic_file(target) as scratch:
         scratch.write_text(page, encoding="utf-8", errors="replace")
     return target
 
@@ -133,12 +133,12 @@ def _content(run_dir: Path, extras: ReportExtras) -> dict[str, Any]:
         (caption, filmstrip_uri(frames)) for caption, frames in extras.filmstrips if len(frames)
     ]
     return {
-        "title": extras.title or title_of(run, run_dir.resolve().name),
+        "title": extras.title or run_title(run, run_dir.resolve().name),
         "lead": extras.lead,
         "ending": ending,
         "mood": MOODS.get(ending.partition(":")[0], "neutral"),
         "started_at": _moment(run.get("started_at")),
-        "tiles": tiles_of(run, metrics),
+        "tiles": key_numbers(run, metrics),
         "results": extras.results,
         "filmstrips": strips,
         "charts": draw_charts(metrics),

@@ -7,16 +7,16 @@ step N continues exactly as if it had never stopped.
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.run_dir import CHECKPOINTS, LAST, find_checkpoint
 from manyhands.launch.outcome import Ending
-from manyhands.training.health.out_of_memory import told_if_full
+from manyhands.training.health.out_of_memory import explaining_oom
 from manyhands.training.run import Run
 from manyhands.training.validation import HELD_OUT_LOSS
 
 
-def secure_return(run: Run) -> None:
+def ensure_checkpoint(run: Run) -> None:
     """Collective. Save the start of a run that may roll back and has no checkpoint yet."""
     if run.config.on_nonfinite != "rollback":
         return
-    if not run.world.share((run.run_dir / CHECKPOINTS / LAST).exists()):
+    if not run.world.broadcast((run.run_dir / CHECKPOINTS / LAST).exists()):
         run.checkpoints.save(run.start, run.learner)
 
 
@@ -26,13 +26,13 @@ def roll_back(run: Run, position: Position) -> Position:
     Data continues at the current position: samples of the undone steps are not drawn again.
     """
     run.checkpoints.finish()
-    folder = run.world.once(lambda: find_checkpoint(run.run_dir / CHECKPOINTS / LAST))
+    folder = run.world.on_main(lambda: find_checkpoint(run.run_dir / CHECKPOINTS / LAST))
     saved, _ = run.checkpoints.load(folder, run.learner)
-    run.guard.note_return(saved.step)
-    run.meter.restart(saved.step)
-    run.journal.return_to(saved.step)
-    run.audit.return_to(saved.step)
-    run.journal.say(
+    run.guard.record_rollback(saved.step)
+    run.metrics_window.restart(saved.step)
+    run.run_log.truncate(saved.step)
+    run.audit.truncate(saved.step)
+    run.run_log.log_line(
         f"WARNING: rolled back from step {position.step} to the checkpoint of step {saved.step}; "
         f"data continues at sample {position.samples}"
     )
@@ -41,47 +41,47 @@ def roll_back(run: Run, position: Position) -> Position:
 
 def train(run: Run) -> Ending:
     """Train from the current position to the last step, or until a stop request."""
-    catch_up(run)
+    validate_missed(run)
     position = run.start
     batches = run.stream.starting_at(position.samples)
     stopping = False
 
-    full = told_if_full(run.learner.share, run.world)
-    with run.journal.following(), run.checkpoints.concluded(), full:
+    full = explaining_oom(run.learner.split, run.world)
+    with run.run_log.following(), run.checkpoints.waiting_for_saves(), full:
         run.world.defer_stops()
-        while position.step < run.due.num_steps and not stopping:
+        while position.step < run.periods.num_steps and not stopping:
             with run.clock.timing("data"):
                 batch = next(batches)
             with run.clock.timing("update"):
                 result = run.learner.update(batch, position.step)
             run.guard.note(position, result)
-            position = position.after(run.learner.share.samples_per_step)
+            position = position.after(run.learner.split.samples_per_step)
 
-            run.meter.note(result, run.learner.lr)
-            run.audit.note(position.step, batch)
-            run.journal.advance(position.step)
+            run.metrics_window.note(result, run.learner.lr)
+            run.audit.record(position.step, batch)
+            run.run_log.advance(position.step)
             held_out = run.validator.losses_after(position.step)
             # A stop request during validation stops the run here: a resumed run validates again.
-            stopping = run.stop_poll.after_step(must_ask=run.due.validate(position.step))
-            saving = run.due.save(position.step, stopping)
-            judging = run.due.judge(position.step, stopping)
-            if judging and run.guard.must_return(run.learner, saving):
+            stopping = run.stop_poll.after_step(must_ask=run.periods.validate(position.step))
+            saving = run.periods.save(position.step, stopping)
+            judging = run.periods.judge(position.step, stopping)
+            if judging and run.guard.must_roll_back(run.learner, saving):
                 position = roll_back(run, position)
                 continue
-            if run.due.log(position.step) or saving or held_out:
-                measures = run.meter.lap() | run.guard.lap() | held_out
-                marks = run.remarks.on(position.step, measures)
-                run.journal.record(position.step, measures | marks)
+            if run.periods.log(position.step) or saving or held_out:
+                measures = run.metrics_window.lap() | run.guard.lap() | held_out
+                marks = run.loss_spikes.on(position.step, measures)
+                run.run_log.record(position.step, measures | marks)
             if saving:
                 run.checkpoints.save(position, run.learner, held_out)
-            run.journal.tell([*run.learner.news(), *run.checkpoints.news()])
+            run.run_log.log([*run.learner.messages(), *run.checkpoints.messages()])
 
-    run.journal.tell(run.checkpoints.news())
+    run.run_log.log(run.checkpoints.messages())
     return Ending.STOPPED if stopping else Ending.FINISHED
 
 
-def catch_up(run: Run) -> None:
+def validate_missed(run: Run) -> None:
     """Run the validation of the resumed step, if a stop request interrupted it."""
     step = run.start.step
-    if run.due.validate(step) and run.world.any(run.journal.lacks(step, HELD_OUT_LOSS)):
-        run.journal.amend(run.validator.losses_after(step))
+    if run.periods.validate(step) and run.world.any(run.run_log.lacks(step, HELD_OUT_LOSS)):
+        run.run_log.amend(run.validator.losses_after(step))

@@ -12,20 +12,20 @@ import torch
 from manyhands.observe.clock import Clock
 from manyhands.observe.jsonl import UNFINISHED
 from manyhands.parallel.world import World
-from manyhands.training.periods import Due
-from manyhands.training.step.train_step import Measures
+from manyhands.training.periods import Periods
+from manyhands.training.step.train_step import StepMetrics
 
 
-class Meter:
+class MetricsWindow:
     """Sums step results on the device and reads them once per lap."""
 
     def __init__(
-        self, world: World, clock: Clock, samples_per_step: int, due: Due, step: int = 0
+        self, world: World, clock: Clock, samples_per_step: int, periods: Periods, step: int = 0
     ) -> None:
         self._world = world
         self._clock = clock
         self._samples_per_step = samples_per_step
-        self._due = due
+        self._periods = periods
         self._step = step
         self._num_steps = 0
         self._num_timed = 0
@@ -37,7 +37,7 @@ class Meter:
         self._num_sound = torch.zeros((), dtype=torch.float64)
         self._lr = 0.0
 
-    def note(self, result: Measures, lr: float) -> None:
+    def note(self, result: StepMetrics, lr: float) -> None:
         """Add the result of a step to the lap; a non-finite one counts for its time only."""
         values = torch.stack([*result.terms.values(), result.grad_norm]).double()
         # An overflow that a loss scaler handles leaves no gradient.
@@ -81,8 +81,8 @@ class Meter:
         self._num_steps = unfinished["num_steps"]
 
     def _is_due(self) -> bool:
-        due, step = self._due, self._step
-        return due.log(step) or due.save(step) or due.validate(step)
+        periods, step = self._periods, self._step
+        return periods.log(step) or periods.save(step) or periods.validate(step)
 
     def _state(self) -> dict[str, Any]:
         """Collective."""

@@ -10,7 +10,7 @@ from manyhands.parallel.world import World
 
 
 @dataclass(frozen=True)
-class Due:
+class Periods:
     """The schedule of a run: what happens after which step."""
 
     num_steps: int
@@ -24,7 +24,7 @@ class Due:
     """Steps between two NaN checks, each of which synchronizes with the device."""
 
     @classmethod
-    def from_config(cls, config: TrainConfig, judge_every: int = 1) -> "Due":
+    def from_config(cls, config: TrainConfig, judge_every: int = 1) -> "Periods":
         """The periods of a config."""
         periods = (config.num_steps, config.log_freq, config.save_freq)
         return cls(*periods, config.save_checkpoint, config.eval_steps, judge_every)

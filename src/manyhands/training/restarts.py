@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from manyhands.config.resolve import output_dir_of
-from manyhands.config.run_dir import newest_whole, saved_at
+from manyhands.config.resolve import choose_output_dir
+from manyhands.config.run_dir import newest_intact, saved_at
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import Diverged, EnvironmentFault, Stopped, UserError
 from manyhands.launch.outcome import INTERRUPTED, Outcome
@@ -25,7 +25,7 @@ MAX_PAUSE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Places:
+class Placement:
     """Where the processes of this machine compute."""
 
     num_processes: int
@@ -37,7 +37,7 @@ class Places:
 class Start:
     """One start of all processes."""
 
-    places: Places
+    places: Placement
     flags: Sequence[str] = ()
     """Added to the flags of the run."""
     restarts: Sequence[dict[str, Any]] = ()
@@ -46,9 +46,9 @@ class Start:
 
 def run_with_restarts(
     config: TrainConfig,
-    first: Places,
+    first: Placement,
     run: Callable[[Start], Outcome],
-    places_left: Callable[[], Places],
+    places_left: Callable[[], Placement],
     stop: StopSignal,
 ) -> int:
     """Run processes, restart them as the config allows; returns the last exit code."""
@@ -59,7 +59,7 @@ def run_with_restarts(
         outcome = run(start)
         if not restarts.may_follow(outcome):
             return outcome.code
-        stop.obey()
+        stop.raise_if_requested()
         time.sleep(restarts.pause_s)
         start = restarts.next(outcome, places_left())
 
@@ -67,11 +67,11 @@ def run_with_restarts(
 class Restarts:
     """The starts of one run, one after the other."""
 
-    def __init__(self, config: TrainConfig, first: Places) -> None:
+    def __init__(self, config: TrainConfig, first: Placement) -> None:
         self._config = config
         self._first = first
         self._allowed = config.launch.max_restarts
-        self._run_dir = output_dir_of(config, datetime.now().strftime("%Y-%m-%d/%H-%M-%S"))
+        self._run_dir = choose_output_dir(config, datetime.now().strftime("%Y-%m-%d/%H-%M-%S"))
         self._started_at = time.time()
         self._num_in_vain = 0
         self._record: list[dict[str, Any]] = []
@@ -93,12 +93,12 @@ class Restarts:
         _, newest_at = self._standing()
         self._num_in_vain = 1 if newest_at > self._started_at else self._num_in_vain + 1
         if self._num_in_vain > self._allowed:
-            tell(f"giving up: {self._allowed} restarts in a row saved no new checkpoint")
+            log(f"giving up: {self._allowed} restarts in a row saved no new checkpoint")
             return False
-        tell(f"restart {self._num_in_vain} of {self._allowed} in {self.pause_s:.0f} s")
+        log(f"restart {self._num_in_vain} of {self._allowed} in {self.pause_s:.0f} s")
         return True
 
-    def next(self, outcome: Outcome, left: Places) -> Start:
+    def next(self, outcome: Outcome, left: Placement) -> Start:
         """The next start, at the remaining places."""
         step, _ = self._standing()
         places = self._fitting(left)
@@ -112,27 +112,27 @@ class Restarts:
                 "num_processes": places.num_processes,
             }
         )
-        tell(f"resuming from step {step}; number of processes: {places.num_processes}")
+        log(f"resuming from step {step}; number of processes: {places.num_processes}")
         self._started_at = time.time()
         flags = [f"--output_dir={self._run_dir}", f"--resume={AUTO}", *self._batch_flags]
         return Start(places, flags, self._record)
 
     def _standing(self) -> tuple[int, float]:
         """The step of the newest checkpoint, and when it was saved."""
-        newest = newest_whole(self._run_dir)
+        newest = newest_intact(self._run_dir)
         return (0, 0.0) if newest is None else (int(newest.name), saved_at(newest))
 
-    def _fitting(self, left: Places) -> Places:
+    def _fitting(self, left: Placement) -> Placement:
         """As many places as the effective batch of the first start can be split over."""
         if left.num_processes == self._first.num_processes:
             return left
-        from manyhands.training.setup.batch import share_of
+        from manyhands.training.setup.batch import split_batch
 
-        num_samples = share_of(self._config, 0, self._first.num_processes).samples_per_step
+        num_samples = split_batch(self._config, 0, self._first.num_processes).samples_per_step
         fixed = with_batch(self._config, num_samples)
         for num_processes in range(left.num_processes, 0, -1):
             with suppress(EnvironmentFault):
-                share_of(fixed, 0, num_processes)
+                split_batch(fixed, 0, num_processes)
                 self._batch_flags = batch_flags(fixed)
                 return replace(left, num_processes=num_processes)
         return left
@@ -156,6 +156,6 @@ def batch_flags(config: TrainConfig) -> list[str]:
     ]
 
 
-def tell(text: str) -> None:
+def log(text: str) -> None:
     """Print a message of the launcher."""
     print(f"manyhands: {text}", file=sys.stderr, flush=True)

@@ -8,15 +8,15 @@ from typing import Protocol
 from manyhands.checkpoint.snapshot import Position
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.train import TrainConfig
-from manyhands.data.cache.store import KeptStores
+from manyhands.data.cache.store import CacheStores
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
-from manyhands.observe.run_log import Journal, SilentJournal
+from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.parallel.world import World
-from manyhands.training.health.loss_spikes import Remarks
-from manyhands.training.health.nonfinite_guard import Guard
-from manyhands.training.metrics import Meter
-from manyhands.training.periods import Due, StopPoll
+from manyhands.training.health.loss_spikes import LossSpikes
+from manyhands.training.health.nonfinite_guard import NonFiniteGuard
+from manyhands.training.metrics import MetricsWindow
+from manyhands.training.periods import Periods, StopPoll
 from manyhands.training.step.learner import Learner
 from manyhands.training.validation import NoValidator, Validator
 from manyhands.types import Batch
@@ -39,15 +39,15 @@ class Run:
     world: World
     learner: Learner
     stream: Stream
-    frames: KeptStores
+    frames: CacheStores
     """The frame caches of this machine."""
     validator: Validator | NoValidator
     checkpoints: CheckpointStore
-    journal: Journal | SilentJournal
+    run_log: RunLog | NullRunLog
     audit: Audit | NoAudit
     clock: Clock
-    meter: Meter
-    guard: Guard
-    remarks: Remarks
-    due: Due
+    metrics_window: MetricsWindow
+    guard: NonFiniteGuard
+    loss_spikes: LossSpikes
+    periods: Periods
     stop_poll: StopPoll

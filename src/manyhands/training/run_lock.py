@@ -20,17 +20,17 @@ POLL_S = 0.5
 
 
 @contextmanager
-def claimed(run_dir: Path, world: World) -> Iterator[Path]:
+def locked_run_dir(run_dir: Path, world: World) -> Iterator[Path]:
     """Collective. Hold the lock of a run directory."""
-    claim = Claim(run_dir)
-    world.once(claim.take)
+    claim = RunLock(run_dir)
+    world.on_main(claim.take)
     try:
         yield run_dir
     finally:
         claim.give_up()
 
 
-class Claim:
+class RunLock:
     """A lock file with the name of its holder."""
 
     def __init__(self, run_dir: Path) -> None:

@@ -9,24 +9,24 @@ from pathlib import Path
 from manyhands import garbage
 from manyhands.config.files import to_yaml
 from manyhands.config.launcher import Launcher
-from manyhands.config.resolve import completed
+from manyhands.config.resolve import resolve_config
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.launch.accelerate import accelerate_command
 from manyhands.launch.environment import (
     RESTARTS,
-    can_be_several,
     current_launcher,
     gpus_that_compute,
+    may_have_several,
     num_set_visible,
-    port_set_by_hand,
+    user_port,
     visible_gpus,
 )
-from manyhands.launch.outcome import Ending, Outcome, ending_of
+from manyhands.launch.outcome import Ending, Outcome, ending_from_exit_code
 from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
 from manyhands.stop import StopSignal
-from manyhands.training.restarts import Places, Start, run_with_restarts
+from manyhands.training.restarts import Placement, Start, run_with_restarts
 
 
 def train(config: TrainConfig) -> Ending:
@@ -39,13 +39,15 @@ def train(config: TrainConfig) -> Ending:
 
 
 def _train(config: TrainConfig, stop: StopSignal) -> Ending:
-    config, launcher = completed(config), current_launcher()
+    config, launcher = resolve_config(config), current_launcher()
     if not needs_workers(config, launcher):
         return train_here(config, launcher, (), stop)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "train.yaml"
         file.write_text(to_yaml(config), encoding="utf-8")
-        return ending_of(train_in_workers(config, launcher, [f"--config={file}"], stop))
+        return ending_from_exit_code(
+            train_in_processes(config, launcher, [f"--config={file}"], stop)
+        )
 
 
 def train_here(
@@ -56,10 +58,10 @@ def train_here(
     if method == FORKSERVER and num_loaders(config.num_workers, launcher.num_local_ranks) > 0:
         # Loader processes import their modules while this process imports its own.
         start_server()
-    with garbage.left_lying():
+    with garbage.paused():
         from manyhands.training.start import run_training
 
-    stop.obey()
+    stop.raise_if_requested()
     return run_training(config, command, stop)
 
 
@@ -73,12 +75,12 @@ def needs_workers(config: TrainConfig, launcher: Launcher) -> bool:
     return wanted or num_processes_of(config, launcher) > 1
 
 
-def train_in_workers(
+def train_in_processes(
     config: TrainConfig,
     launcher: Launcher,
     arguments: Sequence[str],
     stop: StopSignal,
-    places_left: Callable[[], Places] | None = None,
+    places_left: Callable[[], Placement] | None = None,
 ) -> int:
     """Run `manyhands train` once per rank of this machine; return the exit code of the run.
 
@@ -86,31 +88,31 @@ def train_in_workers(
     """
     refuse_missing_ids(config.launch)
     refuse_lost_accumulation(config, launcher)
-    first = places_of(config, launcher)
+    first = process_placement(config, launcher)
 
     def run(start: Start) -> Outcome:
         command = [sys.executable, "-m", "manyhands", "train", *arguments, *start.flags]
         changes = {RESTARTS: json.dumps(start.restarts)}
         if start.places.gpus is not None:
             changes["CUDA_VISIBLE_DEVICES"] = ",".join(start.places.gpus)
-        machines = machines_of(config.launch)
+        machines = machine_addresses(config.launch)
         return run_workers(start.places.num_processes, command, machines, changes)
 
     left = places_left or (lambda: places_that_compute(first))
     return run_with_restarts(config, first, run, left, stop)
 
 
-def places_of(config: TrainConfig, launcher: Launcher) -> Places:
+def process_placement(config: TrainConfig, launcher: Launcher) -> Placement:
     """Where the processes of this machine compute."""
     gpu_ids = config.launch.gpu_ids
     if gpu_ids is None and config.launch.max_restarts > 0:
         # Names still identify the GPUs that remain after a failure.
         gpu_ids = [*range(_num_gpus(config, launcher))] or None
     gpus = None if gpu_ids is None else visible_gpus(gpu_ids)
-    return Places(num_processes_of(config, launcher), gpus)
+    return Placement(num_processes_of(config, launcher), gpus)
 
 
-def places_that_compute(first: Places) -> Places:
+def places_that_compute(first: Placement) -> Placement:
     """The places whose GPUs still respond."""
     if first.gpus is None:
         return first
@@ -119,14 +121,14 @@ def places_that_compute(first: Places) -> Places:
         raise EnvironmentFault(
             f"none of the GPUs {', '.join(first.gpus)} responds. Check nvidia-smi"
         )
-    return Places(min(first.num_processes, len(gpus)), gpus)
+    return Placement(min(first.num_processes, len(gpus)), gpus)
 
 
-def machines_of(launch: LaunchConfig) -> Machines:
+def machine_addresses(launch: LaunchConfig) -> Machines:
     """The rendezvous of all machines; the main one binds the port now."""
     port, named_by = launch.main_port, "--launch.main_port"
     if port is None:
-        port, named_by = port_set_by_hand(), "MASTER_PORT"
+        port, named_by = user_port(), "MASTER_PORT"
     if launch.num_machines == 1:
         own = listen(LOOPBACK, port, named_by)
         return Machines(own.getsockname()[1], listener=own)
@@ -146,7 +148,7 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
     if asked is None and config.launch.gpu_ids is not None:
         asked = len(config.launch.gpu_ids)
     asked = asked or _asked_of_accelerate()
-    if not asked and can_be_several():
+    if not asked and may_have_several():
         asked = _num_gpus(config, launcher)
     return asked or 1
 

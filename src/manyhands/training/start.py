@@ -11,22 +11,22 @@ from pathlib import Path
 import torch
 
 from manyhands import garbage
-from manyhands.checkpoint.store import resumed_lap
-from manyhands.config.resolve import output_dir_of
-from manyhands.config.run_dir import AVERAGED, PRETRAINED, find_checkpoint
+from manyhands.checkpoint.store import resumed_metrics
+from manyhands.config.resolve import choose_output_dir
+from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA, find_checkpoint
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far
 from manyhands.launch.outcome import Ending
 from manyhands.observe.jsonl import read_rows
 from manyhands.parallel.world import World, joined_world
-from manyhands.policies.build import network_maker
+from manyhands.policies.build import network_factory
 from manyhands.stop import StopSignal
 from manyhands.training.loop import train
 from manyhands.training.run import Run
-from manyhands.training.run_lock import LOCK, claimed
+from manyhands.training.run_lock import LOCK, locked_run_dir
 from manyhands.training.setup.assemble import assemble
-from manyhands.training.step.kernel_choice import chosen_kernels
+from manyhands.training.step.kernel_choice import kernel_settings
 
 
 def run_training(
@@ -38,40 +38,40 @@ def run_training(
     """
     stop = stop or StopSignal()
     assert config.policy is not None
-    network_maker(config.policy.type)  # Rejects an unknown policy first.
+    network_factory(config.policy.type)  # Rejects an unknown policy first.
     with (
-        chosen_kernels(config.cudnn_deterministic),
+        kernel_settings(config.cudnn_deterministic),
         joined_world(config, stop=stop) as world,
-        claimed(agree_on_run_dir(config, world), world) as run_dir,
+        locked_run_dir(agree_on_run_dir(config, world), world) as run_dir,
     ):
         world.watch.hang_dir = run_dir / "hang"
         if config.policy.push_to_hub:
             # Imports the library of the Hub, which other runs do not need.
-            from manyhands.policies.publish import check_publishing
+            from manyhands.policies.publish import check_hub_access
 
-            world.once(lambda: check_publishing(config))
-        with garbage.left_lying():
+            world.on_main(lambda: check_hub_access(config))
+        with garbage.paused():
             run = assemble(config, run_dir, world)
-        continue_lap(run)
-        run.journal.note({"command": list(command), "threads": torch.get_num_threads()})
-        run.journal.note({"restarts": restarts_so_far()})
+        resume_metrics(run)
+        run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
+        run.run_log.note({"restarts": restarts_so_far()})
         with closing(run.learner):
             ending = train(run)
-        world.once_per_machine(run.frames.make_durable)
-        run.journal.say(farewell(ending, run_dir, config))
-        run.journal.conclude(ending.value)
+        world.on_each_machine(run.frames.make_durable)
+        run.run_log.log_line(final_message(ending, run_dir, config))
+        run.run_log.log_end(ending.value)
     if config.policy.push_to_hub and ending is Ending.FINISHED and world.is_main:
-        stop.obey()
+        stop.raise_if_requested()
         publish_run(run)
     return ending
 
 
-def continue_lap(run: Run) -> None:
+def resume_metrics(run: Run) -> None:
     """Continue the interrupted row of metrics, so that a stop does not change the log."""
-    lap = resumed_lap(run.config)
+    lap = resumed_metrics(run.config)
     if lap is not None:
-        run.meter.resume(lap)
-    run.checkpoints.unfinished_lap = lambda: run.meter.unfinished
+        run.metrics_window.resume(lap)
+    run.checkpoints.pending_metrics = lambda: run.metrics_window.unfinished
 
 
 def publish_run(run: Run) -> None:
@@ -81,38 +81,38 @@ def publish_run(run: Run) -> None:
     facts = json.loads((run.run_dir / "run.json").read_text(encoding="utf-8"))
     rows = list(read_rows(run.run_dir / "metrics.jsonl"))
     for line in publish_checkpoint(find_checkpoint(run.run_dir), run.config, facts, rows):
-        run.journal.say(line)
+        run.run_log.log_line(line)
 
 
-def farewell(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
+def final_message(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
     """The last line of the log: result and next command."""
     if not config.save_checkpoint:
         return f"{ending.value}; nothing was saved (--save_checkpoint=false)"
     if ending is Ending.STOPPED:
         quoted = shlex.quote(str(run_dir))
         return f"stopped on request; continue with: manyhands train --resume={quoted}"
-    averaged = f" (EMA weights: {AVERAGED})" if config.ema.enable else ""
+    averaged = f" (EMA weights: {PRETRAINED_EMA})" if config.ema.enable else ""
     return f"finished; policy: {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
 
 
 def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
     """Collective. One run directory for all ranks; a fresh run never writes into an old one."""
     now = datetime.now().strftime("%Y-%m-%d/%H-%M-%S")
-    run_dir = world.share(output_dir_of(config, now))
-    fault = world.share(fault_of_run_dir(run_dir, config))
+    run_dir = world.broadcast(choose_output_dir(config, now))
+    fault = world.broadcast(run_dir_fault(run_dir, config))
     if fault is not None:
         raise UserError(fault)
     return run_dir
 
 
-def fault_of_run_dir(run_dir: Path, config: TrainConfig) -> str | None:
+def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
     """Why a run cannot use a directory, which need not exist yet; None if it can."""
     nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         return f"--output_dir={run_dir} is not writable because of {nearest}. Choose another"
     # A run that was killed at its start leaves only folders and its lock.
     files = {path for path in run_dir.rglob("*") if path.is_file()} - {run_dir / LOCK}
-    if nearest != run_dir or not files or _is_at_home(run_dir, config):
+    if nearest != run_dir or not files or _belongs_to_run(run_dir, config):
         return None
     return (
         f"--output_dir={run_dir} already contains a run or other files. Choose another, or resume "
@@ -120,7 +120,7 @@ def fault_of_run_dir(run_dir: Path, config: TrainConfig) -> str | None:
     )
 
 
-def _is_at_home(run_dir: Path, config: TrainConfig) -> bool:
+def _belongs_to_run(run_dir: Path, config: TrainConfig) -> bool:
     """Whether a directory belongs to the run that resumes or restarts in it."""
     if config.resumes:
         return Path(str(config.resume)).resolve().parent.parent == run_dir.resolve()

@@ -19,7 +19,7 @@ from manyhands.lerobot_format import names
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import World
 from manyhands.policies.policy import Policy, evaluating
-from manyhands.training.periods import Due, StopPoll
+from manyhands.training.periods import Periods, StopPoll
 from manyhands.training.step.ema import Weights
 from manyhands.types import Batch, LossTerms, Network
 
@@ -31,7 +31,7 @@ Sums = dict[str, tuple[float, float, float]]
 """Total, number of entries and weight of every term of the loss."""
 
 
-class Measured(NamedTuple):
+class ChunkLosses(NamedTuple):
     """The result of one chunk of samples."""
 
     num_samples: int
@@ -62,14 +62,14 @@ class HeldOut:
         losses = {
             f"{name}{ending}": value
             for ending in weights
-            for name, value in means_of([each.sums[ending] for each in measured]).items()
+            for name, value in chunk_means([each.sums[ending] for each in measured]).items()
         }
         return {**losses, "held_out_samples": sum(each.num_samples for each in measured)}
 
-    def _measure(self, weights: Weights) -> list[Measured]:
-        chunks = chunks_of(len(self._rows), self._world.rank, self._world.size)
+    def _measure(self, weights: Weights) -> list[ChunkLosses]:
+        chunks = rank_chunks(len(self._rows), self._world.rank, self._world.size)
         rows = [self._rows[chunk * CHUNK : (chunk + 1) * CHUNK] for chunk in chunks]
-        own: dict[int, Measured] = {}
+        own: dict[int, ChunkLosses] = {}
         stop_poll = StopPoll(self._world)
         with evaluating(self._policy.network):
             batches = self._stream.batches_over(np.concatenate(rows), CHUNK)
@@ -77,7 +77,7 @@ class HeldOut:
                 if stop_poll.after_step():
                     return []
                 sums = self._sums(batch, chunk * CHUNK, weights)
-                own[chunk] = Measured(len(batch[names.ACTION]), sums)
+                own[chunk] = ChunkLosses(len(batch[names.ACTION]), sums)
         parts = self._world.gather(own)
         return [parts[chunk % len(parts)][chunk] for chunk in sorted(set().union(*parts))]
 
@@ -99,15 +99,15 @@ class HeldOut:
 class Validator:
     """Measures the held-out loss periodically."""
 
-    def __init__(self, held_out: HeldOut, weights: Weights, due: Due, clock: Clock) -> None:
+    def __init__(self, held_out: HeldOut, weights: Weights, periods: Periods, clock: Clock) -> None:
         self._held_out = held_out
         self._weights = weights
-        self._due = due
+        self._periods = periods
         self._clock = clock
 
     def losses_after(self, step: int) -> dict[str, float]:
         """Collective. The held-out losses if they are scheduled after a step, else nothing."""
-        if not self._due.validate(step):
+        if not self._periods.validate(step):
             return {}
         with self._clock.timing("validate"):
             return self._held_out.losses(self._weights)
@@ -121,7 +121,7 @@ class NoValidator:
         return {}
 
 
-def chunks_of(num_samples: int, rank: int, num_ranks: int) -> list[int]:
+def rank_chunks(num_samples: int, rank: int, num_ranks: int) -> list[int]:
     """The chunks of a rank: its own and, where others have more, the last one repeated.
 
     Sharded weights need the same number of passes on all ranks; repeated ones are dropped.
@@ -137,7 +137,7 @@ def _read(terms: LossTerms, counts: Mapping[str, Tensor]) -> Sums:
     }
 
 
-def means_of(parts: list[Sums]) -> dict[str, float]:
+def chunk_means(parts: list[Sums]) -> dict[str, float]:
     """The loss over all chunks and the means of its terms, with metric names."""
     means = {
         name: sum(part[name][0] for part in parts) / max(1, sum(part[name][1] for part in parts))

@@ -5,7 +5,7 @@ import json
 import pytest
 from manyhands_bench.main import bench_command
 
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 
 
 def test_a_table_for_people_and_numbers_for_programs(tiny_dataset, tmp_path, capsys):
@@ -29,5 +29,5 @@ def test_a_table_for_people_and_numbers_for_programs(tiny_dataset, tmp_path, cap
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments, told, capsys):
-    assert guarded(bench_command, ["loader", *arguments]) == 2
+    assert run_guarded(bench_command, ["loader", *arguments]) == 2
     assert told in capsys.readouterr().err

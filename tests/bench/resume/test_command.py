@@ -10,7 +10,7 @@ from manyhands_bench.resume.command import captions, show, train_as_program
 from manyhands_bench.resume.delay import Delay
 from manyhands_bench.resume.trial import Tally
 
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 
 
 def result_of(*failures, **changes):
@@ -69,18 +69,18 @@ def test_nothing_to_do_is_done_at_once(tmp_path, capsys):
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments, told, capsys):
-    assert guarded(bench_command, ["resume", *arguments]) == 2
+    assert run_guarded(bench_command, ["resume", *arguments]) == 2
     assert told in capsys.readouterr().err
 
 
 def test_a_launcher_around_it_is_refused(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "0")
-    assert guarded(bench_command, ["resume", "--kills=0"]) == 2
+    assert run_guarded(bench_command, ["resume", "--kills=0"]) == 2
     assert "Run it without torchrun" in capsys.readouterr().err
 
 
 def test_help_is_an_answer(capsys):
-    assert guarded(bench_command, ["resume", "--help"]) == 0
+    assert run_guarded(bench_command, ["resume", "--help"]) == 0
     assert "manyhands bench resume" in capsys.readouterr().out
 
 

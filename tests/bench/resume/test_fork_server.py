@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from manyhands_bench.resume.fork_server import Nursery, start_program
+from manyhands_bench.resume.fork_server import ForkServer, start_program
 
 DEADLINE_S = 60
 SERVER = """
@@ -33,7 +33,7 @@ serve(train)
 
 @pytest.fixture(scope="module")
 def nursery():
-    with Nursery([sys.executable, "-c", SERVER], {"GREETING": "hello"}) as nursery:
+    with ForkServer([sys.executable, "-c", SERVER], {"GREETING": "hello"}) as nursery:
         yield nursery
 
 

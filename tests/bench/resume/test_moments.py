@@ -9,7 +9,7 @@ from manyhands_bench.resume.moments import (
     SHORTEST_S,
     Kill,
     Moment,
-    Trail,
+    RunObserver,
     planned_kills,
     wait_for_kill,
     wait_in_start,
@@ -17,7 +17,7 @@ from manyhands_bench.resume.moments import (
 )
 
 from manyhands.observe.audit import Audit, audit_file
-from manyhands.observe.jsonl import RowFile
+from manyhands.observe.jsonl import JsonLines
 
 DEADLINE_S = 20.0
 
@@ -28,7 +28,7 @@ def kill_at(moment, **changes):
 
 
 def audit_rows(run_dir):
-    return RowFile(run_dir / "audit" / audit_file(0), 0)
+    return JsonLines(run_dir / "audit" / audit_file(0), 0)
 
 
 def too_late():
@@ -54,16 +54,16 @@ def test_updates_count_from_where_a_run_goes_on(tmp_path):
     before = audit_rows(tmp_path)
     for step in range(1, 8):
         before.append({"step": step, "indices": []})
-    trail = Trail(tmp_path, start=4)
+    trail = RunObserver(tmp_path, start=4)
     assert trail.num_updates() == 0 and trail.moment() is Moment.START
     audit = Audit(tmp_path, 0, 1, step=4)
     assert trail.num_updates() == 0
-    audit.note(5, {"index": torch.arange(2)})
+    audit.record(5, {"index": torch.arange(2)})
     assert trail.num_updates() == 1 and trail.moment() is Moment.UPDATE
 
 
 def test_a_fresh_run_counts_from_zero(tmp_path):
-    trail = Trail(tmp_path / "run", start=0)
+    trail = RunObserver(tmp_path / "run", start=0)
     assert trail.num_updates() == 0 and trail.saved() == set()
     rows = audit_rows(tmp_path / "run")
     rows.append({"step": 1, "indices": []})
@@ -71,7 +71,7 @@ def test_a_fresh_run_counts_from_zero(tmp_path):
 
 
 def test_a_save_is_seen_while_its_folder_is_beside_the_others(tmp_path):
-    trail = Trail(tmp_path, start=0)
+    trail = RunObserver(tmp_path, start=0)
     audit_rows(tmp_path).append({"step": 1, "indices": []})
     (tmp_path / "checkpoints" / "000004").mkdir(parents=True)
     assert trail.moment() is Moment.UPDATE and trail.saved() == {"000004"}
@@ -84,7 +84,7 @@ def test_a_save_is_seen_while_its_folder_is_beside_the_others(tmp_path):
 
 
 def test_a_kill_waits_for_its_updates_and_its_save(tmp_path):
-    trail, rows = Trail(tmp_path, start=0), audit_rows(tmp_path)
+    trail, rows = RunObserver(tmp_path, start=0), audit_rows(tmp_path)
     checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
 
@@ -105,7 +105,7 @@ def test_a_kill_waits_for_its_updates_and_its_save(tmp_path):
 
 
 def test_the_end_of_a_save_is_the_moment_of_a_late_kill(tmp_path):
-    trail = Trail(tmp_path, start=0)
+    trail = RunObserver(tmp_path, start=0)
     audit_rows(tmp_path).append({"step": 1, "indices": []})
     target = tmp_path / "checkpoints" / "000004"
     appearing = threading.Timer(0.1, lambda: target.mkdir(parents=True))
@@ -115,7 +115,7 @@ def test_the_end_of_a_save_is_the_moment_of_a_late_kill(tmp_path):
 
 
 def test_a_late_kill_in_a_start_waits_for_its_first_file(tmp_path):
-    trail = Trail(tmp_path / "run", start=0)
+    trail = RunObserver(tmp_path / "run", start=0)
     assert not trail.has_begun()
     appearing = threading.Timer(0.1, lambda: (tmp_path / "run" / "audit").mkdir(parents=True))
     appearing.start()
@@ -129,6 +129,6 @@ def test_a_late_kill_in_a_start_waits_for_its_first_file(tmp_path):
 
 def test_nobody_waits_for_a_run_that_is_over(tmp_path):
     assert not wait_until(lambda: False, lambda: True)
-    trail = Trail(tmp_path, start=0)
+    trail = RunObserver(tmp_path, start=0)
     assert not wait_for_kill(kill_at(Moment.UPDATE), trail, lambda: True)
     assert not wait_for_kill(kill_at(Moment.SAVE, num_updates=0), trail, lambda: True)

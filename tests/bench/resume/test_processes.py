@@ -8,7 +8,7 @@ import time
 
 import psutil
 import pytest
-from manyhands_bench.resume.fork_server import Nursery
+from manyhands_bench.resume.fork_server import ForkServer
 from manyhands_bench.resume.processes import Member, Starter, adopting, chosen
 
 DEADLINE_S = 60
@@ -34,7 +34,7 @@ serve(train)
 
 @pytest.fixture(scope="module")
 def starter(tmp_path_factory):
-    with adopting(), Nursery([sys.executable, "-c", SERVER], {}) as nursery:
+    with adopting(), ForkServer([sys.executable, "-c", SERVER], {}) as nursery:
         yield Starter(nursery, tmp_path_factory.mktemp("home"))
 
 

@@ -10,7 +10,7 @@ from manyhands_bench.scaling.command import captions
 from manyhands_bench.scaling.host import Host
 from manyhands_bench.scaling.speedup import Row, Scaling
 
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 from manyhands.cores import num_cores
 
 NEEDS_TWO_CORES = pytest.mark.skipif(num_cores() < 2, reason="two processes need two cores")
@@ -99,5 +99,5 @@ def test_an_unsteady_or_busy_machine_is_told():
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments, told, capsys):
-    assert guarded(bench_command, ["scaling", *BASE, *arguments]) == 2
+    assert run_guarded(bench_command, ["scaling", *BASE, *arguments]) == 2
     assert told in capsys.readouterr().err

@@ -10,7 +10,7 @@ from manyhands_bench.scaling.model import (
     Link,
     Traffic,
     Update,
-    exchange_s,
+    communication_s,
     modelled_update,
     num_messages_of,
 )
@@ -53,29 +53,29 @@ def test_more_overlap_never_makes_a_step_longer(strategy, compute_s, one, other)
 
 
 def test_one_process_exchanges_nothing():
-    assert exchange_s(Strategy(), TRAFFIC, link()) == 0
+    assert communication_s(Strategy(), TRAFFIC, link()) == 0
 
 
 def test_ddp_sends_every_gradient_twice_around_but_one_part():
-    seconds = exchange_s(Strategy(num_replicas=4), TRAFFIC, link(8.0, 0))
+    seconds = communication_s(Strategy(num_replicas=4), TRAFFIC, link(8.0, 0))
     assert seconds == pytest.approx(2 * 3 / 4 * 200 * MIB / 1e9)
 
 
 def test_shards_gather_weights_twice_and_scatter_gradients_once():
-    seconds = exchange_s(Strategy(num_shards=4), TRAFFIC, link(8.0, 0))
+    seconds = communication_s(Strategy(num_shards=4), TRAFFIC, link(8.0, 0))
     assert seconds == pytest.approx(3 / 4 * (2 * 240 + 200) * MIB / 1e9)
 
 
 def test_copies_of_shards_add_up_a_shard_of_the_gradients():
-    within = exchange_s(Strategy(num_shards=4), TRAFFIC, link(8.0, 0))
-    seconds = exchange_s(Strategy(num_replicas=2, num_shards=4), TRAFFIC, link(8.0, 0))
+    within = communication_s(Strategy(num_shards=4), TRAFFIC, link(8.0, 0))
+    seconds = communication_s(Strategy(num_replicas=2, num_shards=4), TRAFFIC, link(8.0, 0))
     assert seconds == pytest.approx(within + 2 * 1 / 2 * 50 * MIB / 1e9)
 
 
 def test_every_message_waits_for_every_neighbor():
     nothing = Traffic(gradient_bytes=0, weight_bytes=0, num_units=5)
-    assert exchange_s(Strategy(num_replicas=4), nothing, link(1.0, 10)) == pytest.approx(6e-5)
-    assert exchange_s(Strategy(num_shards=4), nothing, link(1.0, 10)) == pytest.approx(45e-5)
+    assert communication_s(Strategy(num_replicas=4), nothing, link(1.0, 10)) == pytest.approx(6e-5)
+    assert communication_s(Strategy(num_shards=4), nothing, link(1.0, 10)) == pytest.approx(45e-5)
 
 
 @pytest.mark.parametrize(("size", "number"), [(0, 1), (MIB, 1), (2 * MIB, 2), (200 * MIB, 9)])

@@ -8,7 +8,7 @@ from manyhands_bench.config import BenchStepConfig
 from manyhands_bench.main import bench_command
 from manyhands_bench.step.command import captions, show
 
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 
 SHAPES = ["--cameras=0", "--state_dim=3", "--action_dim=2"]
 SHORT = ["--num_steps=3", "--warm_up=1", "--batch_size=4"]
@@ -76,13 +76,13 @@ def test_a_dataset_is_trained_from_its_loader_too(tiny_dataset, tiny_act, tmp_pa
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments, told, tiny_act, capsys):
-    assert guarded(bench_command, ["step", *tiny_act, *SHORT, *arguments]) == 2
+    assert run_guarded(bench_command, ["step", *tiny_act, *SHORT, *arguments]) == 2
     assert told in capsys.readouterr().err
 
 
 def test_a_python_without_lerobot_is_told(tiny_act, capsys):
     arguments = [*SHAPES, *tiny_act, *SHORT, f"--against={sys.executable}"]
-    assert guarded(bench_command, ["step", *arguments]) == 2
+    assert run_guarded(bench_command, ["step", *arguments]) == 2
     assert "LeRobot's step failed" in capsys.readouterr().err
 
 

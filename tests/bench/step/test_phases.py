@@ -6,14 +6,14 @@ import pytest
 import torch
 from manyhands_bench.step.phases import mark, median_s, passes_of, submission_of, wait_for
 
-from manyhands.training.setup.assemble import learner_of
+from manyhands.training.setup.assemble import build_learner
 
 CPU = torch.device("cpu")
 
 
 def test_passes_are_timed_and_change_nothing(open_subject):
     with open_subject() as (_, subject, world):
-        learner, _ = learner_of(subject.config, subject.stats, world, subject.share)
+        learner, _ = build_learner(subject.config, subject.stats, world, subject.split)
         network = learner.policy.network
         before = [weight.detach().clone() for weight in network.parameters()]
         passes = passes_of(learner.policy, subject, world)

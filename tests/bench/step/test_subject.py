@@ -16,13 +16,13 @@ from manyhands_bench.step.subject import (
 
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.parallel.world import joined_world
-from manyhands.training.setup.assemble import learner_of
+from manyhands.training.setup.assemble import build_learner
 
 
 def test_made_up_data_needs_no_dataset(open_subject):
     with open_subject() as (_, subject, _world):
         assert subject.data is None and not subject.config.dataset.is_named
-        assert len(subject.batch["action"]) == subject.share.samples_per_step == 4
+        assert len(subject.batch["action"]) == subject.split.samples_per_step == 4
         assert subject.config.policy.input_features.keys() <= subject.batch.keys()
 
 
@@ -30,7 +30,7 @@ def test_a_dataset_gives_its_features_and_its_first_batch(open_subject, tiny_dat
     with open_subject(f"--dataset.root={tiny_dataset}", shapes=()) as (_, subject, world):
         assert subject.data is not None and subject.config.dataset.is_named
         assert subject.batch["action"].shape == (4, 6, 2)
-        stream = stream_of(subject.data, subject.config, world, subject.share)
+        stream = stream_of(subject.data, subject.config, world, subject.split)
         again = next(iter(stream.starting_at(0)))
         assert torch.equal(again["action"], subject.batch["action"])
 
@@ -66,7 +66,7 @@ def test_tokens_take_the_place_of_images(tiny_vlm, filmed, tmp_path, data, are_k
     bench, config = read_step_flags([*flags, "--cache.vision_tokens=true"])
     with joined_world(config) as world:
         subject = subject_of(bench, config, world)
-        learner, _ = learner_of(subject.config, subject.stats, world, subject.share)
+        learner, _ = build_learner(subject.config, subject.stats, world, subject.split)
         assert learner.update(subject.batch | {"task": ["look"] * 4}, 0).grad_norm.isfinite()
     cameras = {name for name in subject.config.policy.input_features if "image" in name}
     assert {subject.batch[f"{name}.tokens"].shape for name in cameras} == {(4, 4, 48)}

@@ -16,6 +16,6 @@ def test_a_policy_that_reads_says_how():
 
 
 def test_a_policy_whose_folder_holds_all_its_weights_fetches_nothing():
-    act = ActConfig(backbone_weights=Path("weights.pth")).self_contained()
+    act = ActConfig(backbone_weights=Path("weights.pth")).without_downloads()
     assert (act.backbone_weights, act.pretrained_backbone_weights) == (None, None)
-    assert SmolVLAConfig(load_vlm_weights=True).self_contained().random_vlm
+    assert SmolVLAConfig(load_vlm_weights=True).without_downloads().random_vlm

@@ -5,7 +5,12 @@ from typing import ClassVar
 
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
-from manyhands.config.policies.registry import POLICY_TYPES, fault_of, policy_title, unknown_type
+from manyhands.config.policies.registry import (
+    POLICY_TYPES,
+    plugin_fault,
+    policy_title,
+    unknown_type,
+)
 
 
 def test_every_policy_is_found_by_its_type():
@@ -32,7 +37,7 @@ def test_only_a_configuration_under_its_own_name_is_taken():
     class Wide(ActConfig):
         type: ClassVar[str] = "wide"
 
-    assert fault_of("wide", Wide) is None
-    assert "named broad, but its type is wide" in str(fault_of("broad", Wide))
-    assert "not a dataclass derived from PolicyConfig" in str(fault_of("wide", dict))
-    assert "not a dataclass derived from PolicyConfig" in str(fault_of("wide", Wide()))
+    assert plugin_fault("wide", Wide) is None
+    assert "named broad, but its type is wide" in str(plugin_fault("broad", Wide))
+    assert "not a dataclass derived from PolicyConfig" in str(plugin_fault("wide", dict))
+    assert "not a dataclass derived from PolicyConfig" in str(plugin_fault("wide", Wide()))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from manyhands.config.check import faults_of
+from manyhands.config.check import config_faults
 from manyhands.config.policies import size_limits
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
@@ -41,7 +41,7 @@ def test_every_limit_belongs_to_a_field():
 def test_an_absurd_size_is_refused_before_anything_else(config, told):
     (fault,) = size_faults(config)
     assert fault.startswith(told)
-    named = [each for each in faults_of(TrainConfig(policy=config)) if "--policy" in each]
+    named = [each for each in config_faults(TrainConfig(policy=config)) if "--policy" in each]
     assert named == [fault]
 
 
@@ -54,10 +54,10 @@ def test_an_absurd_size_is_refused_before_anything_else(config, told):
     ],
 )
 def test_weights_that_memory_cannot_hold_are_refused(monkeypatch, config, flag):
-    monkeypatch.setattr(size_limits, "memory_of_machine", lambda: 2**37)
+    monkeypatch.setattr(size_limits, "total_memory", lambda: 2**37)
     (fault,) = size_faults(config)
     assert "this machine has 128.0 GiB of memory" in fault and f"--policy.{flag}" in fault
-    monkeypatch.setattr(size_limits, "memory_of_machine", lambda: 2**60)
+    monkeypatch.setattr(size_limits, "total_memory", lambda: 2**60)
     assert size_faults(config) == []
 
 

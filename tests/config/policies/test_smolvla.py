@@ -102,9 +102,9 @@ def test_empty_cameras_stand_behind_all_inputs_and_are_not_recorded():
 
 
 def test_cameras_may_be_missing_and_nothing_else():
-    assert CONFIG.may_lack(TOP)
-    assert not CONFIG.may_lack("observation.state")
-    assert not CONFIG.may_lack("action")
+    assert CONFIG.is_optional_input(TOP)
+    assert not CONFIG.is_optional_input("observation.state")
+    assert not CONFIG.is_optional_input("action")
 
 
 def test_states_and_cameras_are_read():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.config.schema.command_line import overlay, place, read_flags
+from manyhands.config.schema.command_line import merge_trees, read_flags, set_value
 from manyhands.errors import ConfigError
 
 
@@ -53,7 +53,7 @@ def test_every_stray_word_is_named():
 
 def test_overlay_keeps_what_the_upper_tree_does_not_mention():
     below = {"policy": {"type": "act", "dropout": 0.2}, "steps": 5}
-    assert overlay(below, {"policy": {"dropout": 0.0}}) == {
+    assert merge_trees(below, {"policy": {"dropout": 0.0}}) == {
         "policy": {"type": "act", "dropout": 0.0},
         "steps": 5,
     }
@@ -61,10 +61,10 @@ def test_overlay_keeps_what_the_upper_tree_does_not_mention():
 
 def test_overlay_starts_a_section_afresh_when_its_type_changes():
     below = {"optimizer": {"type": "adamw", "betas": [0.5, 0.5]}}
-    assert overlay(below, {"optimizer": {"type": "sgd"}}) == {"optimizer": {"type": "sgd"}}
+    assert merge_trees(below, {"optimizer": {"type": "sgd"}}) == {"optimizer": {"type": "sgd"}}
 
 
 def test_place_makes_sections_on_the_way():
     tree = {}
-    place(tree, "a.b.c", 1)
+    set_value(tree, "a.b.c", 1)
     assert tree == {"a": {"b": {"c": 1}}}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
-from manyhands.config.schema.json_values import decode, nearest, unknown
+from manyhands.config.schema.json_values import closest_match, decode, unknown_name
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,13 @@ def test_missing_keys_keep_their_defaults():
 
 
 def test_only_an_alike_name_is_proposed():
-    assert nearest("chunk_sise", ["chunk_size", "dropout"]) == "; did you mean chunk_size?"
-    assert nearest("zzz", ["chunk_size", "dropout"]) == ""
+    assert closest_match("chunk_sise", ["chunk_size", "dropout"]) == "; did you mean chunk_size?"
+    assert closest_match("zzz", ["chunk_size", "dropout"]) == ""
 
 
 def test_an_unknown_name_is_told_with_all_that_are_known():
     assert (
-        unknown("zzz", iter(["act", "diffusion"])) == "zzz is unknown; choose from act, diffusion"
+        unknown_name("zzz", iter(["act", "diffusion"]))
+        == "zzz is unknown; choose from act, diffusion"
     )
-    assert unknown("atc", ["act"]) == "atc is unknown; choose from act; did you mean act?"
+    assert unknown_name("atc", ["act"]) == "atc is unknown; choose from act; did you mean act?"

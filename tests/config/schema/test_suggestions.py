@@ -19,10 +19,10 @@ from manyhands.config.schema.command_line import SPELLINGS, SWITCHES, read_flags
 from manyhands.config.schema.decoding import Flag, RawText, decode_value, flags_of
 from manyhands.config.schema.suggestions import (
     SYNONYMS,
-    advice_for,
     flags_in,
+    hub_note,
     longer_warmup,
-    push_notes,
+    suggest_flag,
 )
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
@@ -121,12 +121,12 @@ def test_what_a_flag_means_comes_before_how_it_is_spelled(typed, told):
 
 
 def test_a_name_like_no_other_gets_no_advice():
-    assert advice_for("quux_zzz", train_flags()) == ""
+    assert suggest_flag("quux_zzz", train_flags()) == ""
 
 
 def test_a_synonym_is_not_named_to_a_command_without_its_flag():
     flags = [f"--{flag.name}" for flag in flags_of(SlurmConfig)]
-    assert "--launch.num_processes" not in advice_for("gpus", flags)
+    assert "--launch.num_processes" not in suggest_flag("gpus", flags)
 
 
 @pytest.mark.parametrize("kind", ["act", "diffusion", "smolvla"])
@@ -140,7 +140,7 @@ def test_the_flags_for_a_longer_warm_up_work_for_every_policy(kind):
 
 def test_a_name_on_the_hub_without_a_push_is_noted():
     policy = ActConfig(repo_id="me/act")
-    (note,) = push_notes(TrainConfig(policy=policy))
+    (note,) = hub_note(TrainConfig(policy=policy))
     assert "not pushed to me/act" in note and "--policy.push_to_hub=true" in note
-    assert push_notes(TrainConfig(policy=replace(policy, push_to_hub=True))) == []
-    assert push_notes(TrainConfig(policy=ActConfig())) == push_notes(TrainConfig()) == []
+    assert hub_note(TrainConfig(policy=replace(policy, push_to_hub=True))) == []
+    assert hub_note(TrainConfig(policy=ActConfig())) == hub_note(TrainConfig()) == []

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from manyhands.config.resolve import completed, read_train_config
+from manyhands.config.resolve import read_train_config, resolve_config
 from manyhands.config.schema.decoding import encode
 from manyhands.config.sections.image_transforms import ImageTransformsConfig, TransformConfig
 from manyhands.errors import ConfigError
@@ -80,7 +80,7 @@ def test_flags_set_the_block():
 
 def test_a_block_made_by_hand_survives_completion():
     config = read_train_config([*BASE, f"{FLAG}.enable=true"])
-    assert completed(config) == config
+    assert resolve_config(config) == config
 
 
 def test_flags_without_effect_are_refused():

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.sections.image_transforms import ImageTransformsConfig, TransformConfig
 from manyhands.config.sections.transform_types import TRANSFORM_TYPES
-from manyhands.data.augment.augmentation import Augmentation, NoAugmentation, augmentation_of
+from manyhands.data.augment.augmentation import Augmentation, NoAugmentation, build_augmentation
 from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.draws.generator import GeneratorSource
 from manyhands.errors import ConfigError
@@ -185,7 +185,9 @@ def features(**shapes: tuple[int, ...]) -> dict[str, PolicyFeature]:
 
 
 def test_only_the_cameras_among_the_inputs_are_transformed():
-    made = augmentation_of(ImageTransformsConfig(enable=True), features(a=(3, 8, 8), b=(1, 8, 8)))
+    made = build_augmentation(
+        ImageTransformsConfig(enable=True), features(a=(3, 8, 8), b=(1, 8, 8))
+    )
     assert isinstance(made, Augmentation)
     assert made.cameras == ["a"]
 
@@ -193,12 +195,12 @@ def test_only_the_cameras_among_the_inputs_are_transformed():
 @pytest.mark.parametrize("inputs", [{}, {"depth": (1, 8, 8)}])
 def test_an_augmentation_of_nothing_is_refused(inputs):
     with pytest.raises(ConfigError, match="color camera"):
-        augmentation_of(ImageTransformsConfig(enable=True), features(**inputs))
+        build_augmentation(ImageTransformsConfig(enable=True), features(**inputs))
 
 
 @pytest.mark.parametrize("off", [{"enable": False}, {"enable": True, "max_num_transforms": 0}])
 def test_batches_pass_untouched_where_nothing_is_to_be_done(off):
-    made = augmentation_of(ImageTransformsConfig(**off), features(a=(3, 8, 8)))
+    made = build_augmentation(ImageTransformsConfig(**off), features(a=(3, 8, 8)))
     assert isinstance(made, NoAugmentation)
     batch = {"a": torch.zeros(1)}
     assert made.draw(GeneratorSource(4)) == {}

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from manyhands.data.augment.ranges import (
     between,
     log_between,
+    per_sample,
     pixel_grid,
     place_grid,
-    spread,
     whole_between,
 )
 
@@ -42,4 +42,4 @@ def test_grids_name_every_pixel():
     across, down = place_grid(pictures)
     assert across.flatten().tolist() == [0.125, 0.375, 0.625, 0.875]
     assert down.flatten().tolist() == [0.25, 0.75]
-    assert (columns + rows + spread(torch.ones(2)) + pictures).shape == pictures.shape
+    assert (columns + rows + per_sample(torch.ones(2)) + pictures).shape == pictures.shape

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from manyhands.config.sections.image_transforms import TransformConfig
 from manyhands.config.sections.transform_types import TRANSFORM_TYPES
-from manyhands.data.augment.augmentation import CLASSES, transform_of
+from manyhands.data.augment.augmentation import CLASSES, build_transform
 
 KWARGS = {
     "ColorJitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
@@ -42,7 +42,7 @@ CHANGING = [kind for kind in TRANSFORM_TYPES if kind != "Identity"]
 def transform(kind, kwargs=None):
     config = TransformConfig(type=kind, kwargs=KWARGS.get(kind, {}) if kwargs is None else kwargs)
     assert list(config.faults()) == []
-    return transform_of(config)
+    return build_transform(config)
 
 
 def uniforms_for(made, num_samples, seed=0):

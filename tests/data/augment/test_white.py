@@ -3,7 +3,12 @@
 import pytest
 import torch
 
-from manyhands.data.augment.color import PlanckianJitter, channel_gains, chromaticity, lit
+from manyhands.data.augment.color import (
+    PlanckianJitter,
+    apply_temperature,
+    channel_gains,
+    chromaticity,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +26,7 @@ def test_black_bodies_lie_where_tables_of_the_locus_say(kelvin, x, y):
 
 
 def test_neutral_light_changes_nothing(pictures):
-    torch.testing.assert_close(lit(pictures, torch.full((4,), 6500.0)), pictures)
+    torch.testing.assert_close(apply_temperature(pictures, torch.full((4,), 6500.0)), pictures)
 
 
 def test_hotter_light_has_less_red_and_more_blue():

@@ -4,14 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.cache.budget import CacheRequest, CameraNeed, Room, measure_room, plan_cache
+from manyhands.data.cache.budget import CacheRequest, CameraNeed, FreeSpace, free_space, plan_cache
 
 GIB = 1024**3
 TEN_GIB = (CameraNeed(num_frames=10 * 1024, frame_bytes=1024**2),)
 
 
 def request(mode="auto", disk=0, ram=0, shared=None, **facts):
-    room = Room(int(disk * GIB), int(ram * GIB), int((ram if shared is None else shared) * GIB))
+    room = FreeSpace(
+        int(disk * GIB), int(ram * GIB), int((ram if shared is None else shared) * GIB)
+    )
     return CacheRequest(mode=mode, cameras=facts.pop("cameras", TEN_GIB), room=room, **facts)
 
 
@@ -84,7 +86,7 @@ def test_the_reason_is_a_sentence_with_the_numbers(asked, reason):
 
 def test_cameras_get_the_same_share_of_their_frames():
     cameras = (CameraNeed(1000, 900), CameraNeed(1000, 100))
-    room = Room(disk_bytes=4 * 500_000, ram_bytes=0, shared_memory_bytes=0)
+    room = FreeSpace(disk_bytes=4 * 500_000, ram_bytes=0, shared_memory_bytes=0)
     plan = plan_cache(CacheRequest(mode="auto", cameras=cameras, room=room))
     assert plan.capacities == (500, 500)
     assert plan.max_bytes == (450_000, 50_000)
@@ -98,7 +100,7 @@ requests = st.builds(
     cameras=st.lists(
         st.builds(CameraNeed, st.integers(0, 10**7), st.integers(1, 10**6)), max_size=4
     ).map(tuple),
-    room=st.builds(Room, sizes, sizes, sizes),
+    room=st.builds(FreeSpace, sizes, sizes, sizes),
     cached_bytes=sizes,
     other_bytes=sizes,
     max_disk=limits,
@@ -135,6 +137,6 @@ def test_auto_keeps_at_least_half_or_nothing(asked):
 
 
 def test_the_room_of_this_machine_is_measured(tmp_path):
-    room = measure_room(tmp_path / "later", None)
+    room = free_space(tmp_path / "later", None)
     assert room.disk_bytes > 0 and room.ram_bytes > 0 and room.shared_memory_bytes == 0
-    assert measure_room(tmp_path, tmp_path).shared_memory_bytes > 0
+    assert free_space(tmp_path, tmp_path).shared_memory_bytes > 0

@@ -43,11 +43,11 @@ def test_what_is_missing_is_told_rising_and_once(tmp_path):
 def test_frames_can_be_kept_ahead_as_far_as_there_is_room(tmp_path):
     source = NumberedPictures()
     camera = open_camera(tmp_path, source, max_bytes=10 * 192)
-    wanted = camera.keepable(camera.missing(np.arange(4, 30)))
+    wanted = camera.cacheable(camera.missing(np.arange(4, 30)))
     assert wanted.tolist() == [4, 5, 6, 7, 8, 9]
     assert np.array_equal(np.stack([*camera.pictures(wanted)]), source.expected(wanted))
     assert num_wrong(store_of(camera), source) == (6, 0)
-    assert len(camera.keepable(camera.missing(np.arange(4, 30)))) == 0
+    assert len(camera.cacheable(camera.missing(np.arange(4, 30)))) == 0
 
 
 def test_single_frames_and_none_at_all_are_read(tmp_path):

@@ -11,9 +11,9 @@ import pytest
 
 from manyhands.data.cache.contents import clear
 from manyhands.data.cache.fill import build_cache, fill
-from manyhands.data.cache.frame_cache import CacheWish, cameras_of, plan_frame_caches
+from manyhands.data.cache.frame_cache import CacheOptions, cameras_of, plan_frame_caches
 from manyhands.data.episodes import Source, select_episodes
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
@@ -40,14 +40,14 @@ def source(tmp_path_factory, picture) -> Source:
 @pytest.fixture(scope="module")
 def truth(source) -> np.ndarray:
     """Every frame as it is decoded."""
-    return np.stack(list(cameras_of(source, Reading())[KEY].pictures(np.arange(120))))
+    return np.stack(list(cameras_of(source, ReadOptions())[KEY].pictures(np.arange(120))))
 
 
 def opened(source: Source, home):
-    planned = plan_frame_caches([(source, Reading())], CacheWish(home=home, mode="disk"))
+    planned = plan_frame_caches([(source, ReadOptions())], CacheOptions(home=home, mode="disk"))
     (cache,) = planned.caches
     assert cache is not None
-    camera = cache.column(KEY, cameras_of(source, Reading())[KEY], drops_single_axis=True)
+    camera = cache.column(KEY, cameras_of(source, ReadOptions())[KEY], drops_single_axis=True)
     return planned, camera
 
 
@@ -79,7 +79,9 @@ def test_all_frames_are_kept_and_a_second_time_none_is_decoded(
 def test_a_build_goes_on_where_it_was_stopped(source, tmp_path):
     _, camera = opened(source, tmp_path)
     camera.read_into(np.arange(10, 40), np.empty((30, *camera.shape), np.uint8))
-    done, reason = build_cache(source, Reading(), CacheWish(home=tmp_path, mode="disk"), 1, _quiet)
+    done, reason = build_cache(
+        source, ReadOptions(), CacheOptions(home=tmp_path, mode="disk"), 1, _quiet
+    )
     assert (done.num_frames, done.num_decoded) == (120, 90)
     assert "on disk, " in reason
 
@@ -90,7 +92,7 @@ def _quiet(done: int, total: int) -> None:
 
 def build(source: Source, home) -> None:
     os.setsid()
-    build_cache(source, Reading(), CacheWish(home=home, mode="disk"), 1, _quiet)
+    build_cache(source, ReadOptions(), CacheOptions(home=home, mode="disk"), 1, _quiet)
 
 
 def test_a_builder_killed_at_any_moment_leaves_no_wrong_frame(source, truth, tmp_path):
@@ -130,7 +132,7 @@ def test_a_clip_that_cannot_be_decoded_is_named_and_the_others_are_kept(source, 
     video.write_bytes(content)
     meta = read_dataset_meta(root)
     broken = Source(root, meta, select_episodes(meta.episodes, None))
-    wish = CacheWish(home=tmp_path / "home", mode="disk")
-    done, _ = build_cache(broken, Reading(), wish, 1, _quiet)
+    wish = CacheOptions(home=tmp_path / "home", mode="disk")
+    done, _ = build_cache(broken, ReadOptions(), wish, 1, _quiet)
     assert 0 < done.num_decoded < 120
     assert any(video.name in fault for fault in done.faults)

@@ -7,11 +7,11 @@ import pytest
 
 from manyhands.config.train import CacheConfig
 from manyhands.data.cache.contents import cached_stores
-from manyhands.data.cache.frame_cache import CacheWish, plan_frame_caches, wish_from
-from manyhands.data.cache.locations import ram_home
+from manyhands.data.cache.frame_cache import CacheOptions, cache_options, plan_frame_caches
+from manyhands.data.cache.locations import ram_folder
 from manyhands.data.dataset import open_dataset
 from manyhands.data.episodes import Source, select_episodes
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 VIDEO, STORED = "observation.images.top", "observation.image"
@@ -22,11 +22,11 @@ def source_of(root, episodes=None) -> Source:
     return Source(root, meta, select_episodes(meta.episodes, episodes))
 
 
-def opened(root, wish: CacheWish, episodes=None, **choices):
+def opened(root, wish: CacheOptions, episodes=None, **choices):
     """A dataset with a cache as it is wished for, and its plan."""
-    reading = Reading(**choices)
+    reading = ReadOptions(**choices)
     planned = plan_frame_caches([(source_of(root, episodes), reading)], wish)
-    own = Reading(**choices, cache=planned.caches[0])
+    own = ReadOptions(**choices, cache=planned.caches[0])
     return open_dataset(root=root, episodes=episodes, reading=own), planned
 
 
@@ -38,16 +38,16 @@ def assert_same(one, other) -> None:
 
 @pytest.mark.parametrize("mode", ["disk", "ram"])
 def test_kept_frames_are_those_that_are_decoded(plain_root, tmp_path, mode):
-    if mode == "ram" and ram_home() is None:
+    if mode == "ram" and ram_folder() is None:
         pytest.skip("this machine has no folder in memory")
-    dataset, planned = opened(plain_root, CacheWish(home=tmp_path, mode=mode))
+    dataset, planned = opened(plain_root, CacheOptions(home=tmp_path, mode=mode))
     for _ in range(2):
         assert_same(dataset, open_dataset(root=plain_root))
     assert all(len(camera.missing(np.arange(14))) == 0 for camera in planned.caches[0].cameras)
 
 
 def test_a_second_run_finds_what_the_first_has_kept(plain_root, tmp_path):
-    wish = CacheWish(home=tmp_path, mode="disk")
+    wish = CacheOptions(home=tmp_path, mode="disk")
     first, _ = opened(plain_root, wish, episodes=[0, 2])
     first.batch(range(len(first)))
     _, planned = opened(plain_root, wish)
@@ -61,7 +61,7 @@ def test_a_second_run_finds_what_the_first_has_kept(plain_root, tmp_path):
 def test_a_copy_elsewhere_shares_them_and_another_size_does_not(plain_root, tmp_path):
     import shutil
 
-    wish = CacheWish(home=tmp_path / "home", mode="disk")
+    wish = CacheOptions(home=tmp_path / "home", mode="disk")
     first, _ = opened(plain_root, wish)
     first.batch(range(len(first)))
     copy = shutil.copytree(plain_root, tmp_path / "copy")
@@ -72,7 +72,7 @@ def test_a_copy_elsewhere_shares_them_and_another_size_does_not(plain_root, tmp_
 
 
 def test_a_changed_video_never_yields_frames_it_held_before(damaged_root, tmp_path):
-    wish = CacheWish(home=tmp_path / "home", mode="disk")
+    wish = CacheOptions(home=tmp_path / "home", mode="disk")
     dataset, _ = opened(damaged_root, wish)
     dataset.batch(range(5))
     videos = sorted((damaged_root / "videos" / VIDEO).rglob("*.mp4"))
@@ -85,7 +85,7 @@ def test_a_changed_video_never_yields_frames_it_held_before(damaged_root, tmp_pa
 
 
 def test_jpeg_pixels_do_not_depend_on_what_is_kept(plain_root, tmp_path):
-    cold, _ = opened(plain_root, CacheWish(home=tmp_path, mode="disk", encoding="jpeg"))
+    cold, _ = opened(plain_root, CacheOptions(home=tmp_path, mode="disk", encoding="jpeg"))
     first = cold.batch(range(14))
     again = cold.batch(range(14))
     for key in (VIDEO, STORED):
@@ -95,7 +95,7 @@ def test_jpeg_pixels_do_not_depend_on_what_is_kept(plain_root, tmp_path):
 
 
 def test_nothing_is_kept_where_nothing_fits_and_the_reason_is_told(plain_root, tmp_path):
-    wish = CacheWish(home=tmp_path, mode="auto", max_disk=0, max_ram=0)
+    wish = CacheOptions(home=tmp_path, mode="auto", max_disk=0, max_ram=0)
     dataset, planned = opened(plain_root, wish)
     assert planned.caches == [None]
     assert "frames are decoded every time" in planned.reason
@@ -105,7 +105,7 @@ def test_nothing_is_kept_where_nothing_fits_and_the_reason_is_told(plain_root, t
 def test_beyond_the_budget_frames_come_from_video(plain_root, tmp_path):
     whole = 14 * 3 * (32 * 48 + 16 * 24)
     dataset, planned = opened(
-        plain_root, CacheWish(home=tmp_path, mode="disk", max_disk=whole // 2)
+        plain_root, CacheOptions(home=tmp_path, mode="disk", max_disk=whole // 2)
     )
     for _ in range(2):
         assert_same(dataset, open_dataset(root=plain_root))
@@ -116,7 +116,7 @@ def test_beyond_the_budget_frames_come_from_video(plain_root, tmp_path):
 
 def test_room_that_is_short_is_used_for_the_episodes_that_are_read(plain_root, tmp_path):
     need = 9 * 3 * (32 * 48 + 16 * 24)
-    wish = CacheWish(home=tmp_path, mode="disk", max_disk=need * 2 // 3 + 8192)
+    wish = CacheOptions(home=tmp_path, mode="disk", max_disk=need * 2 // 3 + 8192)
     dataset, planned = opened(plain_root, wish, episodes=[1, 2])
     dataset.batch(range(9))
     kept = [14 - len(camera.missing(np.arange(14))) for camera in planned.caches[0].cameras]
@@ -125,13 +125,13 @@ def test_room_that_is_short_is_used_for_the_episodes_that_are_read(plain_root, t
 
 def test_without_a_place_for_stores_frames_come_from_video(plain_root, tmp_path):
     (tmp_path / "frames").write_text("in the way")
-    dataset, planned = opened(plain_root, CacheWish(home=tmp_path, mode="disk"))
+    dataset, planned = opened(plain_root, CacheOptions(home=tmp_path, mode="disk"))
     assert_same(dataset, open_dataset(root=plain_root))
     assert len(planned.caches[0].faults) == 2
 
 
 def test_what_is_kept_is_brought_into_memory_if_it_fits(plain_root, tmp_path, monkeypatch):
-    dataset, planned = opened(plain_root, CacheWish(home=tmp_path, mode="disk"))
+    dataset, planned = opened(plain_root, CacheOptions(home=tmp_path, mode="disk"))
     dataset.batch(range(14))
     planned.make_durable()
     advised = []
@@ -145,7 +145,7 @@ def test_what_is_kept_is_brought_into_memory_if_it_fits(plain_root, tmp_path, mo
 def test_frames_of_a_finished_run_outlive_the_machines_next_start(
     plain_root, tmp_path, monkeypatch
 ):
-    wish = CacheWish(home=tmp_path, mode="disk")
+    wish = CacheOptions(home=tmp_path, mode="disk")
     dataset, planned = opened(plain_root, wish)
     dataset.batch(range(14))
     planned.make_durable()
@@ -156,7 +156,7 @@ def test_frames_of_a_finished_run_outlive_the_machines_next_start(
 
 def test_a_config_says_what_is_wished_for(tmp_path, home):
     config = CacheConfig(mode="ram", folder=tmp_path, max_disk="2GiB", encoding="jpeg")
-    assert wish_from(config, 5) == CacheWish(
+    assert cache_options(config, 5) == CacheOptions(
         home=tmp_path, mode="ram", encoding="jpeg", max_disk=2 * 2**30, max_ram=5
     )
-    assert wish_from(CacheConfig(), None).home == home
+    assert cache_options(CacheConfig(), None).home == home

@@ -5,11 +5,11 @@ import threading
 
 import numpy as np
 
-from manyhands.data.cache.store import FrameStore, KeptStores
+from manyhands.data.cache.store import CacheStores, FrameStore
 from manyhands.data.cache.store_files import StoreSpec
 
 
-class TwoStores(KeptStores):
+class TwoStores(CacheStores):
     """Stores of one frame each."""
 
     def __init__(self, home) -> None:
@@ -39,7 +39,7 @@ def test_reading_ahead_goes_on_beside_everything_else(tmp_path, monkeypatch):
     monkeypatch.setattr(
         kept, "read_ahead", lambda most: readers.append((most, threading.current_thread()))
     )
-    kept.read_ahead_meanwhile(7)
+    kept.read_ahead_in_background(7)
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and thread.daemon:
             thread.join(1)

@@ -12,7 +12,7 @@ from manyhands.data.cache import locations as root
 from manyhands.data.cache.locations import (
     free_bytes,
     is_local,
-    ram_home,
+    ram_folder,
     stores_folder,
     stores_folders,
 )
@@ -23,23 +23,23 @@ Mount = namedtuple("Mount", "mountpoint fstype")
 
 def test_memory_is_used_only_where_it_is_ours(tmp_path, monkeypatch):
     monkeypatch.setattr(root, "_SHARED_MEMORY", tmp_path / "none")
-    assert ram_home() is None
+    assert ram_folder() is None
     monkeypatch.setattr(root, "_SHARED_MEMORY", tmp_path)
-    home = ram_home()
+    home = ram_folder()
     assert home == tmp_path / f"manyhands-{os.getuid()}"
     assert home.stat().st_mode & 0o777 == 0o700
     home.rmdir()
     home.symlink_to(tmp_path / "elsewhere")
-    assert ram_home() is None
+    assert ram_folder() is None
     home.unlink()
     (tmp_path / "elsewhere").mkdir()
     home.symlink_to(tmp_path / "elsewhere")
-    assert ram_home() is None
+    assert ram_folder() is None
     home.unlink()
     home.mkdir()
-    assert ram_home() == home
+    assert ram_folder() == home
     monkeypatch.setattr(os, "getuid", lambda: home.stat().st_uid)
-    assert ram_home() == home
+    assert ram_folder() == home
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from manyhands.data.cache.contents import cached_stores, clear
-from manyhands.data.cache.frame_cache import CacheWish
-from manyhands.data.cache.token_cache import TokenForm, plan_token_caches
+from manyhands.data.cache.frame_cache import CacheOptions
+from manyhands.data.cache.token_cache import TokenSpec, plan_token_caches
 from manyhands.data.dataset import Dataset, open_dataset
 from manyhands.data.episodes import Source, select_episodes
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import EnvironmentFault
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 VIDEO, STORED = "observation.images.top", "observation.image"
-FORM = TokenForm("a" * 64, (2, 3), np.dtype(np.int16))
+FORM = TokenSpec("a" * 64, (2, 3), np.dtype(np.int16))
 NUM_FRAMES = 14
 
 
@@ -28,8 +28,8 @@ def source_of(root, episodes=None) -> Source:
 def planned(root, home, episodes=None, form=FORM, **wish):
     source = source_of(root, episodes)
     cameras = [key for key, each in source.meta.info.features.items() if each.is_camera]
-    wish = CacheWish(home=home, **({"mode": "disk"} | wish))
-    return plan_token_caches([(source, Reading())], dict.fromkeys(cameras, form), wish)
+    wish = CacheOptions(home=home, **({"mode": "disk"} | wish))
+    return plan_token_caches([(source, ReadOptions())], dict.fromkeys(cameras, form), wish)
 
 
 def tokens_of(frames: np.ndarray) -> np.ndarray:
@@ -47,7 +47,9 @@ def filled(plan, frames=range(NUM_FRAMES)):
 @pytest.mark.parametrize("mode", ["disk", "ram"])
 def test_a_dataset_reads_tokens_instead_of_pictures(plain_root, tmp_path, mode):
     caches = filled(planned(plain_root, tmp_path, [0, 2], mode=mode))
-    reading = Reading(home=tmp_path, cache=caches.caches[0], rename_map={VIDEO: f"{VIDEO}.tokens"})
+    reading = ReadOptions(
+        home=tmp_path, cache=caches.caches[0], rename_map={VIDEO: f"{VIDEO}.tokens"}
+    )
     dataset = Dataset(source_of(plain_root, [0, 2]), reading, {})
     batch = pickle.loads(pickle.dumps(dataset)).batch([4, 5, 10])
     assert batch[f"{VIDEO}.tokens"].numpy().tolist() == tokens_of(np.array([4, 8, 13])).tolist()
@@ -56,7 +58,7 @@ def test_a_dataset_reads_tokens_instead_of_pictures(plain_root, tmp_path, mode):
 
 def test_what_is_lost_during_a_run_is_told(plain_root, tmp_path):
     caches = filled(planned(plain_root, tmp_path), range(9))
-    dataset = open_dataset(root=plain_root, reading=Reading(cache=caches.caches[0]))
+    dataset = open_dataset(root=plain_root, reading=ReadOptions(cache=caches.caches[0]))
     with pytest.raises(EnvironmentFault, match=r"lacks the tokens of frame 9, .* Restart the run"):
         dataset.batch([8, 9])
 

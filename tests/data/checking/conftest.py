@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from manyhands.data.checking.check import Checking, check_dataset
+from manyhands.data.checking.check import CheckOptions, check_dataset
 from manyhands.data.checking.finding import CheckResult
 from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.writing.output_files import SizeLimits
@@ -48,7 +48,7 @@ def check(source_of: Callable[..., Source]) -> Callable[..., CheckResult]:
     """A function that checks a folder in this process."""
 
     def checked(root: Path, episodes: Sequence[int] | None = None, **how: Any) -> CheckResult:
-        return check_dataset(source_of(root, episodes), Checking(num_workers=0, **how))
+        return check_dataset(source_of(root, episodes), CheckOptions(num_workers=0, **how))
 
     return checked
 

@@ -24,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manyhands.data.checking.check import Checking
-from manyhands.data.checking.exclusions import bad_rows, lost_episodes
+from manyhands.data.checking.check import CheckOptions
+from manyhands.data.checking.exclusions import bad_rows, unusable_episodes
 from manyhands.data.checking.result_cache import check_folder
 from manyhands.data.dataset import Dataset, open_dataset
 from manyhands.data.episodes import Source, select_episodes
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
@@ -261,7 +261,7 @@ def trace_of(root: Path) -> str:
 
 def outcome_of(root: Path, home: Path, seed: int) -> str:
     """Check and read a dataset; raises AssertionError where a promise is broken."""
-    result = check_folder(root, None, home, Checking(num_workers=0))
+    result = check_folder(root, None, home, CheckOptions(num_workers=0))
     for finding in result.findings:
         assert finding.file is not None or str(root) in finding.message, finding
         assert "\n" not in finding.told, finding
@@ -280,7 +280,7 @@ def read_the_rest(root: Path, home: Path, result: Any, seed: int) -> None:
     meta = read_dataset_meta(root)
     source = Source(root, meta, select_episodes(meta.episodes, None))
     try:
-        lost = lost_episodes(result, source)
+        lost = unusable_episodes(result, source)
     except DatasetError:
         return
     episodes = sorted({*range(len(meta.episodes))} - {*lost.tolist()})
@@ -295,7 +295,9 @@ def opened(root: Path, home: Path, episodes: list[int] | None = None) -> Dataset
     features = read_dataset_meta(root).info.features
     arrays = {key for key, each in features.items() if each.is_number or each.is_camera}
     windows = {key: offsets for key, offsets in WINDOWS.items() if key in arrays}
-    return open_dataset(root=root, episodes=episodes, windows=windows, reading=Reading(home=home))
+    return open_dataset(
+        root=root, episodes=episodes, windows=windows, reading=ReadOptions(home=home)
+    )
 
 
 def read_all(dataset: Dataset, seed: int, skip: np.ndarray | None = None) -> None:

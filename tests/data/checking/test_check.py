@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.data.checking.check import Checking, check_dataset
+from manyhands.data.checking.check import CheckOptions, check_dataset
 from manyhands.data.checking.finding import CHECKS
 
 
@@ -22,7 +22,8 @@ def test_healthy_datasets_of_every_version_are_without_findings(
 def test_progress_goes_on_to_the_end(source_of, plain_root):
     told = []
     check_dataset(
-        source_of(plain_root), Checking(num_workers=0, on_progress=lambda *pair: told.append(pair))
+        source_of(plain_root),
+        CheckOptions(num_workers=0, on_progress=lambda *pair: told.append(pair)),
     )
     done, totals = zip(*told, strict=True)
     assert list(done) == sorted(done)

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyhands.data.batches import window_rows
-from manyhands.data.checking.exclusions import bad_frames, bad_rows, lost_episodes, refusal
+from manyhands.data.checking.exclusions import bad_frames, bad_rows, rejection, unusable_episodes
 from manyhands.data.checking.finding import CheckResult, Finding
 from manyhands.data.dataset import open_dataset
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 
 KEYS = ("observation.state", "action", "task_index")
@@ -46,8 +46,8 @@ def test_a_fault_of_the_whole_dataset_cannot_be_avoided(plain_root):
 
 def test_episodes_without_a_usable_frame_are_lost(source_of, plain_root):
     result = result_with(bad(0, (0, 4), "action"), bad(1, (5, 8), "action"))
-    assert lost_episodes(result, source_of(plain_root)).tolist() == [1]
-    assert lost_episodes(result, source_of(plain_root, [0, 2])).tolist() == []
+    assert unusable_episodes(result, source_of(plain_root)).tolist() == [1]
+    assert unusable_episodes(result, source_of(plain_root, [0, 2])).tolist() == []
 
 
 @given(
@@ -70,7 +70,7 @@ def test_rows_are_bad_whose_window_touches_a_bad_frame(plain_root, ranges, offse
         root=plain_root,
         episodes=episodes,
         windows={"state": offsets},
-        reading=Reading(
+        reading=ReadOptions(
             rename_map={"observation.state": "state"},
             skip=["observation.images.top", "observation.image"],
         ),
@@ -95,14 +95,14 @@ def test_rows_are_bad_whose_window_touches_a_bad_frame(plain_root, ranges, offse
 
 def test_features_that_are_not_read_do_not_count(plain_root):
     result = result_with(bad(0, (1, 2), "action"))
-    dataset = open_dataset(root=plain_root, reading=Reading(skip=["action"]))
+    dataset = open_dataset(root=plain_root, reading=ReadOptions(skip=["action"]))
     assert bad_rows(result, dataset).tolist() == []
     assert bad_rows(result, open_dataset(root=plain_root)).tolist() == [1]
 
 
 def test_a_refusal_names_place_fault_and_remedy():
     faults = [bad(number, (number, number + 1), "action") for number in range(7)]
-    lines = refusal(result_with(*faults), limit=2).splitlines()
+    lines = rejection(result_with(*faults), limit=2).splitlines()
     assert lines == [
         "the dataset in /data has 7 faults, in 7 episodes:",
         "  episode 0, data/a.parquet: wrong",
@@ -115,5 +115,5 @@ def test_a_refusal_names_place_fault_and_remedy():
 
 def test_what_cannot_be_left_out_is_not_offered():
     broken = result_with(Finding("statistics", "bad", "nonsense", file="meta/stats.json"))
-    assert "on_bad=skip" not in refusal(broken)
-    assert "meta/stats.json: nonsense" in refusal(broken)
+    assert "on_bad=skip" not in rejection(broken)
+    assert "meta/stats.json: nonsense" in rejection(broken)

@@ -4,10 +4,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.data.checking.file_ranges import FilePart, Stretch, ranges_of, runs_of, span
+from manyhands.data.checking.file_ranges import (
+    EpisodeFile,
+    EpisodeRange,
+    covered_ranges,
+    ranges_of,
+    span,
+)
 
-FIRST, SECOND = Stretch(4, 100, 5, 20), Stretch(5, 105, 3, 25)
-PART = FilePart("/data", "videos/a.mp4", (FIRST, SECOND))
+FIRST, SECOND = EpisodeRange(4, 100, 5, 20), EpisodeRange(5, 105, 3, 25)
+PART = EpisodeFile("/data", "videos/a.mp4", (FIRST, SECOND))
 
 
 @given(st.lists(st.booleans(), max_size=60))
@@ -53,8 +59,8 @@ def test_a_part_is_divided_between_episodes():
 
 
 def test_neighbors_are_one_run():
-    assert runs_of(PART.stretches) == [(20, 28)]
-    assert runs_of((SECOND, FIRST, Stretch(9, 0, 2, 40))) == [(20, 28), (40, 42)]
+    assert covered_ranges(PART.stretches) == [(20, 28)]
+    assert covered_ranges((SECOND, FIRST, EpisodeRange(9, 0, 2, 40))) == [(20, 28), (40, 42)]
 
 
 def test_spans_are_told_in_words():

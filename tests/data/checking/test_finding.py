@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from manyhands.data.checking.finding import CheckResult, Finding, message_of, parse_result
+from manyhands.data.checking.finding import CheckResult, Finding, error_message, parse_result
 from manyhands.errors import DatasetError
 
 BAD = Finding("videos", "bad", "frame 3: gone", 2, "videos/a.mp4", "top", (13, 14))
@@ -65,4 +65,4 @@ def test_narrowing_keeps_what_concerns_the_chosen(source_of, plain_root):
 
 def test_messages_name_files_as_inside_the_folder():
     error = DatasetError("/data/a/meta/info.json is damaged:\n  why")
-    assert message_of(error, "/data/a") == "meta/info.json is damaged: why"
+    assert error_message(error, "/data/a") == "meta/info.json is damaged: why"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from manyhands.data.checking.check import Checking
+from manyhands.data.checking.check import CheckOptions
 from manyhands.data.checking.result_cache import check_folder
 from manyhands.errors import DatasetError
 
-HERE = Checking(num_workers=0)
+HERE = CheckOptions(num_workers=0)
 
 
 def test_a_readable_folder_is_checked(tiny_root, tmp_path):

@@ -5,16 +5,16 @@ import os
 
 import pytest
 
-from manyhands.data.checking.check import Checking
-from manyhands.data.checking.result_cache import CHECKS_FOLDER, check_once, state_of
+from manyhands.data.checking.check import CheckOptions
+from manyhands.data.checking.result_cache import CHECKS_FOLDER, check_once, dataset_state
 
 FILE = "data/chunk-000/file-000.parquet"
 VIDEO = "videos/observation.images.top/chunk-000/file-000.mp4"
-HERE = Checking(num_workers=0)
+HERE = CheckOptions(num_workers=0)
 
 
 def quick(**how):
-    return Checking(num_workers=0, thoroughness="quick", **how)
+    return CheckOptions(num_workers=0, thoroughness="quick", **how)
 
 
 def test_an_unchanged_dataset_is_looked_at_once(source_of, tiny_root, tmp_path, rewrite):
@@ -39,9 +39,9 @@ def test_any_change_is_noticed(source_of, tiny_root, tmp_path, file):
 
 
 def test_a_missing_file_is_a_change(source_of, tiny_root):
-    before = state_of(source_of(tiny_root))
+    before = dataset_state(source_of(tiny_root))
     (tiny_root / VIDEO).unlink()
-    assert state_of(source_of(tiny_root)) != before
+    assert dataset_state(source_of(tiny_root)) != before
 
 
 def test_a_thorough_look_at_all_answers_for_less(source_of, tiny_root, tmp_path):
@@ -59,7 +59,7 @@ def test_a_look_at_less_does_not_answer_for_more(source_of, tiny_root, tmp_path)
     assert check_once(source_of(tiny_root, [1]), home, quick(keys=["action"])).cached
     assert not check_once(source_of(tiny_root), home, quick(keys=["action"])).cached
     assert not check_once(source_of(tiny_root, [1]), home, quick()).cached
-    assert not check_once(source_of(tiny_root, [1]), home, Checking(keys=["action"])).cached
+    assert not check_once(source_of(tiny_root, [1]), home, CheckOptions(keys=["action"])).cached
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"findings": [{}]}', b"\xff\xfe"])
@@ -84,6 +84,6 @@ def test_what_changes_meanwhile_is_not_kept(source_of, tiny_root, tmp_path):
     def meddle(done, total):
         (tiny_root / "meta/stats.json").touch()
 
-    changing = Checking(num_workers=0, on_progress=meddle)
+    changing = CheckOptions(num_workers=0, on_progress=meddle)
     check_once(source_of(tiny_root), tmp_path / "home", changing)
     assert not (tmp_path / "home" / CHECKS_FOLDER).exists()

@@ -1,11 +1,11 @@
 """What was looked at, in words."""
 
-from manyhands.data.checking.finding import CHECKS, counted, scope_of
+from manyhands.data.checking.finding import CHECKS, counted, describe_scope
 
 
 def test_every_check_tells_what_it_looked_at(source_of, plain_root):
     source = source_of(plain_root, [0, 2])
-    scope = scope_of(source, tuple(source.meta.info.features), is_full=True)
+    scope = describe_scope(source, tuple(source.meta.info.features), is_full=True)
     assert tuple(scope) == CHECKS
     assert scope["episodes"] == "2 episodes, 11 frames"
     assert scope["files"] == "1 data file, 1 video file"
@@ -15,7 +15,7 @@ def test_every_check_tells_what_it_looked_at(source_of, plain_root):
 
 def test_a_quick_look_is_told_as_such(source_of, plain_root):
     source = source_of(plain_root)
-    scope = scope_of(source, ("observation.image", "action"), is_full=False)
+    scope = describe_scope(source, ("observation.image", "action"), is_full=False)
     assert scope["pictures"] == "1 camera, first and last frame of each episode"
     assert scope["videos"] == "none"
     assert scope["files"] == "1 data file"

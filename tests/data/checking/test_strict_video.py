@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from manyhands.data.checking.strict_video import StrictVideo
-from manyhands.data.images.encoder import same_scheduling
-from manyhands.data.images.formats import form_of
+from manyhands.data.images.encoder import inherited_scheduling
+from manyhands.data.images.formats import image_format
 from manyhands.data.images.video import VideoReader
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.info import Feature
 
 SIDE, NUM_FRAMES, FPS = 64, 24, 10
-FORM = form_of(Feature("video", (SIDE, SIDE, 3), ["height", "width", "channels"]))
+FORM = image_format(Feature("video", (SIDE, SIDE, 3), ["height", "width", "channels"]))
 AV1 = ("libsvtav1", {"g": "2", "crf": "30", "preset": "12"})
 H264 = ("libx264", {"x264-params": "keyint=6:scenecut=0:bframes=2"})
 OPEN_GROUPS = ("libx264", {"x264-params": "open-gop=1:keyint=8:scenecut=0:bframes=3:b-adapt=0"})
@@ -23,7 +23,7 @@ OPEN_GROUPS = ("libx264", {"x264-params": "open-gop=1:keyint=8:scenecut=0:bframe
 def encode(path: Path, codec: str, options: dict[str, str], rate: int = FPS) -> Path:
     """A video of moving waves."""
     rows, columns = np.mgrid[:SIDE, :SIDE] / 10
-    with same_scheduling(), av.open(str(path), "w", format="mp4") as container:
+    with inherited_scheduling(), av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream(codec, rate=rate, options=options)
         stream.width = stream.height = SIDE
         stream.pix_fmt = "yuv420p"
@@ -161,7 +161,7 @@ def test_numbers_against_the_order_of_showing_are_refused(videos, tmp_path):
 
 
 def test_another_size_than_declared_is_told(videos):
-    form = form_of(Feature("video", (SIDE, SIDE // 2, 3), ["height", "width", "channels"]))
+    form = image_format(Feature("video", (SIDE, SIDE // 2, 3), ["height", "width", "channels"]))
     seen = StrictVideo(videos["av1"], FPS, form).examine(0, 2)
     assert not seen.is_good.any()
     assert f"3x{SIDE}x{SIDE}" in seen.reason(0)

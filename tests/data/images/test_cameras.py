@@ -10,8 +10,8 @@ import pytest
 
 from manyhands.data.dataset import open_dataset
 from manyhands.data.episodes import Source, select_episodes
-from manyhands.data.images.cameras import CameraColumn, StoredPictures, VideoPictures, decode_into
-from manyhands.data.images.formats import form_of
+from manyhands.data.images.cameras import CameraColumn, EmbeddedImages, VideoFrames, decode_into
+from manyhands.data.images.formats import image_format
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
@@ -44,7 +44,7 @@ def nearest(pictures: np.ndarray, originals: list[np.ndarray]) -> list:
 def test_video_frames_come_in_the_order_asked_for(record, tmp_path, limits):
     recorded = record(tmp_path / "dataset", (3, 2, 4), limits=limits)
     source = make_source(tmp_path / "dataset", [1, 2])
-    pictures = VideoPictures(source, VIDEO, form_of(source.meta.info.features[VIDEO]))
+    pictures = VideoFrames(source, VIDEO, image_format(source.meta.info.features[VIDEO]))
     frames = np.array([[8, 3], [4, 4], [3, 5]])
     assert nearest(read(pictures, frames), [each[VIDEO] for each in recorded]) == frames.tolist()
 
@@ -52,18 +52,18 @@ def test_video_frames_come_in_the_order_asked_for(record, tmp_path, limits):
 def test_stored_pictures_come_back_to_the_last_pixel(record, tmp_path):
     recorded = record(tmp_path / "dataset", (3, 2))
     source = make_source(tmp_path / "dataset")
-    pictures = StoredPictures(source, STORED, form_of(source.meta.info.features[STORED]))
+    pictures = EmbeddedImages(source, STORED, image_format(source.meta.info.features[STORED]))
     frames = np.array([[4, 0], [1, 4]])
     expected = np.stack([each[STORED].transpose(2, 0, 1) for each in recorded])[frames]
     assert np.array_equal(read(pictures, frames), expected)
 
 
-@pytest.mark.parametrize(("key", "kind"), [(VIDEO, VideoPictures), (STORED, StoredPictures)])
+@pytest.mark.parametrize(("key", "kind"), [(VIDEO, VideoFrames), (STORED, EmbeddedImages)])
 def test_pictures_are_resized_as_they_are_decoded(plain_root, key, kind):
     source = make_source(plain_root)
     feature = source.meta.info.features[key]
     whole, half = (
-        read(kind(source, key, form_of(feature, size)), np.arange(3))
+        read(kind(source, key, image_format(feature, size)), np.arange(3))
         for size in (None, (feature.shape[0] // 2, feature.shape[1] // 2))
     )
     blocks = whole.reshape(3, 3, half.shape[2], 2, half.shape[3], 2).mean(axis=(3, 5))
@@ -122,7 +122,7 @@ def test_depth_videos_bring_back_distances_to_a_code(record, tmp_path, unit, sca
     record(tmp_path / "dataset", (4,))
     with_depth_video(tmp_path / "dataset", millimeters, 4)
     source = make_source(tmp_path / "dataset")
-    form = form_of(source.meta.info.features[VIDEO], depth_unit=unit)
-    pictures = read(VideoPictures(source, VIDEO, form), np.array([2, 0]))
+    form = image_format(source.meta.info.features[VIDEO], depth_unit=unit)
+    pictures = read(VideoFrames(source, VIDEO, form), np.array([2, 0]))
     assert pictures.dtype == np.float32 and pictures.shape == (2, 1, 64, 64)
     assert np.abs(pictures * scale - millimeters).max() <= error

@@ -8,7 +8,7 @@ import pytest
 
 from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.images import embedded as stored_bytes
-from manyhands.data.images.embedded import StoredBytes
+from manyhands.data.images.embedded import EmbeddedImageReader
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
@@ -33,7 +33,9 @@ def stored_files(root) -> list[bytes]:
 def test_rows_of_all_files_come_in_the_order_asked_for(source):
     files = stored_files(source().root)
     rows = np.array([0, 2, 3, 8])
-    assert [data for _, data in StoredBytes(source()).read(KEY, rows)] == [files[n] for n in rows]
+    assert [data for _, data in EmbeddedImageReader(source()).read(KEY, rows)] == [
+        files[n] for n in rows
+    ]
 
 
 def test_one_large_row_group_is_read_as_well(source):
@@ -41,18 +43,18 @@ def test_one_large_row_group_is_read_as_well(source):
     for path in (source().root / "data").rglob("*.parquet"):
         table = pq.read_table(path)
         pq.write_table(table, path, row_group_size=2)
-    assert [data for _, data in StoredBytes(source()).read(KEY, np.arange(9))] == files
+    assert [data for _, data in EmbeddedImageReader(source()).read(KEY, np.arange(9))] == files
 
 
 def test_what_is_kept_is_bounded(source, monkeypatch):
     monkeypatch.setattr(stored_bytes, "_MAX_HELD_BYTES", 1)
-    stored = StoredBytes(source())
+    stored = EmbeddedImageReader(source())
     assert len(list(stored.read(KEY, np.arange(9)))) == 9
     assert len(stored._held) == 1
 
 
 def test_nothing_kept_travels_to_another_process(source):
-    stored = StoredBytes(source())
+    stored = EmbeddedImageReader(source())
     size = len(pickle.dumps(stored))
     first = list(stored.read(KEY, np.arange(9)))
     assert len(pickle.dumps(stored)) == size

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from manyhands.data.images import encoder
-from manyhands.data.images.encoder import ClipEncoder, ClipFile, has_av1, stream_facts
+from manyhands.data.images.encoder import ClipEncoder, ClipFile, has_av1, stream_info
 from manyhands.data.images.video import VideoReader
 from manyhands.errors import DatasetError
 
@@ -65,7 +65,7 @@ def test_every_clip_begins_with_a_keyframe_on_time(tmp_path, picture, codec):
 @pytest.mark.usefixtures("codec")
 def test_the_declared_facts_are_the_streams(tmp_path, picture):
     write_clips(tmp_path / "clips.mp4", picture, 30)
-    facts = stream_facts(30, 32, 48)
+    facts = stream_info(30, 32, 48)
     with av.open(str(tmp_path / "clips.mp4")) as container:
         context = container.streams.video[0].codec_context
         assert facts["video.codec"] == context.codec.canonical_name

@@ -4,7 +4,7 @@ import av
 import numpy as np
 import pytest
 
-from manyhands.data.images.encoder import ClipFile, same_scheduling
+from manyhands.data.images.encoder import ClipFile, inherited_scheduling
 from manyhands.data.images.packets import EncodedVideo
 from manyhands.errors import DatasetError
 
@@ -29,7 +29,7 @@ def write_video(path, picture, num_frames, codec, fps=FPS) -> None:
     encoder, options, pixel_format = CODECS[codec] if isinstance(codec, str) else codec
     if encoder not in av.codecs_available:
         pytest.skip(f"PyAV was built without {encoder}")
-    with same_scheduling(), av.open(str(path), "w", format="mp4") as container:
+    with inherited_scheduling(), av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream(encoder, rate=fps, options=options)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, pixel_format
         for number in range(num_frames):
@@ -83,11 +83,11 @@ def test_whatever_can_be_cut_out_is_exact(tmp_path, picture, codec):
             firsts.add(first)
             again = source.cut(first, length)
             file = ClipFile(tmp_path / "cut.mp4", FPS)
-            for each in (clip, again) if clip.starts_fresh else (clip,):
+            for each in (clip, again) if clip.is_decodable_alone else (clip,):
                 file.append(each)
             file.close()
             frames = decoded(tmp_path / "cut.mp4")[1]
-            wanted = expected[first : first + length] * (2 if clip.starts_fresh else 1)
+            wanted = expected[first : first + length] * (2 if clip.is_decodable_alone else 1)
             assert len(frames) == len(wanted)
             assert all(map(np.array_equal, frames, wanted)), (first, length)
     assert 0 in firsts
@@ -121,8 +121,8 @@ def test_a_clip_that_looks_back_begins_a_file(tmp_path, picture):
     write_video(path, picture, 8, ("libx265", NEVER_FRESH, "yuv420p"))
     source, expected = EncodedVideo(path, FPS), decoded(path)[1]
     first, second = source.cut(0, 4), source.cut(4, 4)
-    assert first.starts_fresh
-    assert not second.starts_fresh
+    assert first.is_decodable_alone
+    assert not second.is_decodable_alone
     file = ClipFile(tmp_path / "first.mp4", FPS)
     file.append(first)
     assert not file.takes(second)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from manyhands.data.images import video
-from manyhands.data.images.encoder import same_scheduling
+from manyhands.data.images.encoder import inherited_scheduling
 from manyhands.data.images.video import VideoReader
 from manyhands.errors import DatasetError
 
@@ -19,7 +19,7 @@ def write_video(
 ) -> Path:
     """A file as other tools make them: long keyframe distance, reordered frames."""
     options = options if codec != "libx264" else {"crf": "1", **options}
-    with same_scheduling(), av.open(str(path), "w") as container:
+    with inherited_scheduling(), av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=30, options=options)
         stream.height, stream.width, stream.pix_fmt = *pictures[0].shape[:2], "yuv420p"
         for picture in pictures:

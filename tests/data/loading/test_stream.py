@@ -24,9 +24,9 @@ from manyhands.data.batches import BatchSource, read_batch
 from manyhands.data.dataset import open_dataset
 from manyhands.data.loading import forkserver as server
 from manyhands.data.loading.stream import (
-    Loading,
+    BatchSplit,
+    LoaderOptions,
     SampleStream,
-    Share,
     resolve_num_slots,
     resolve_num_workers,
 )
@@ -40,11 +40,16 @@ NUM_SAMPLES = 10
 
 
 def make_stream(
-    share: Share, num_workers: int = 0, context: str = "fork", source: BatchSource | None = None
+    split: BatchSplit,
+    num_workers: int = 0,
+    context: str = "fork",
+    source: BatchSource | None = None,
 ) -> SampleStream:
     order = SampleOrder(np.array([[0, NUM_SAMPLES]]), seed=3)
-    loading = Loading(num_workers=num_workers, prefetch_factor=2, multiprocessing_context=context)
-    return SampleStream(source or Numbers(NUM_SAMPLES), order, share, loading)
+    loading = LoaderOptions(
+        num_workers=num_workers, prefetch_factor=2, multiprocessing_context=context
+    )
+    return SampleStream(source or Numbers(NUM_SAMPLES), order, split, loading)
 
 
 def equal(one: Batch, other: Batch) -> bool:
@@ -66,9 +71,9 @@ def read_away(batches: Iterator[Batch], num_batches: int) -> None:
 @given(num_ranks=st.integers(1, 4), beyond=st.integers(0, 9), start=st.integers(0, 40))
 def test_ranks_together_read_what_one_rank_would(num_ranks, beyond, start):
     samples_per_step = num_ranks + beyond
-    whole = make_stream(Share(0, 1, samples_per_step)).starting_at(start)
+    whole = make_stream(BatchSplit(0, 1, samples_per_step)).starting_at(start)
     parts = [
-        make_stream(Share(rank, num_ranks, samples_per_step)).starting_at(start)
+        make_stream(BatchSplit(rank, num_ranks, samples_per_step)).starting_at(start)
         for rank in range(num_ranks)
     ]
     for _ in range(3):
@@ -77,10 +82,10 @@ def test_ranks_together_read_what_one_rank_would(num_ranks, beyond, start):
 
 
 def test_a_share_is_told_with_its_largest_parts():
-    shares = [Share(rank, 3, 11, num_parts=2) for rank in range(3)]
-    assert [share.own for share in shares] == [slice(0, 4), slice(4, 8), slice(8, 11)]
-    assert [share.samples_per_rank for share in shares] == [4, 4, 3]
-    assert {(share.most_per_rank, share.most_per_part) for share in shares} == {(4, 2)}
+    shares = [BatchSplit(rank, 3, 11, num_micro_batches=2) for rank in range(3)]
+    assert [split.own for split in shares] == [slice(0, 4), slice(4, 8), slice(8, 11)]
+    assert [split.samples_per_rank for split in shares] == [4, 4, 3]
+    assert {(split.most_per_rank, split.micro_batch_size) for split in shares} == {(4, 2)}
 
 
 @pytest.mark.process
@@ -88,10 +93,10 @@ def test_a_share_is_told_with_its_largest_parts():
     ("context", "counts"), [("fork", (1, 2, 5)), ("forkserver", (1, 2, 5)), ("spawn", (2,))]
 )
 def test_batches_are_the_same_for_any_number_of_workers_and_no_process_stays(context, counts):
-    share = Share(1, 2, 7)
-    expected = list(islice(make_stream(share).starting_at(5), 12))
+    split = BatchSplit(1, 2, 7)
+    expected = list(islice(make_stream(split).starting_at(5), 12))
     for num_workers in counts:
-        batches = make_stream(share, num_workers, context).starting_at(5)
+        batches = make_stream(split, num_workers, context).starting_at(5)
         workers = loader_processes()
         assert len(workers) == num_workers
         assert all_equal(list(islice(batches, 12)), expected)
@@ -104,7 +109,7 @@ def test_batches_are_the_same_for_any_number_of_workers_and_no_process_stays(con
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_every_sample_is_read_once_per_epoch(num_ranks, num_workers):
     streams = [
-        make_stream(Share(rank, num_ranks, 5 * num_ranks), num_workers).starting_at(0)
+        make_stream(BatchSplit(rank, num_ranks, 5 * num_ranks), num_workers).starting_at(0)
         for rank in range(num_ranks)
     ]
     steps = [[next(stream)["index"] for stream in streams] for _ in range(2 * num_ranks)]
@@ -115,10 +120,10 @@ def test_every_sample_is_read_once_per_epoch(num_ranks, num_workers):
 @pytest.mark.process
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_starting_anywhere_equals_skipping(num_workers):
-    stream = make_stream(Share(1, 2, 7), num_workers)
+    stream = make_stream(BatchSplit(1, 2, 7), num_workers)
     whole = list(islice(stream.starting_at(0), 8))
     for skipped in (1, 3, 7):
-        rest = stream.starting_at(skipped * stream.share.samples_per_step)
+        rest = stream.starting_at(skipped * stream.split.samples_per_step)
         assert all_equal(list(islice(rest, 8 - skipped)), whole[skipped:])
 
 
@@ -127,7 +132,7 @@ def test_starting_anywhere_equals_skipping(num_workers):
 @pytest.mark.parametrize("length", [0, 1, 4, 9])
 def test_given_rows_are_read_once_in_their_order(num_workers, length):
     rows = np.arange(20)[::-1][:length]
-    batches = list(make_stream(Share(0, 1, 2), num_workers).batches_over(rows, 4))
+    batches = list(make_stream(BatchSplit(0, 1, 2), num_workers).batches_over(rows, 4))
     assert [len(batch["task"]) for batch in batches] == [4] * (length // 4) + [length % 4] * (
         length % 4 > 0
     )
@@ -138,22 +143,22 @@ def test_given_rows_are_read_once_in_their_order(num_workers, length):
 
 @pytest.mark.process
 def test_no_more_workers_start_than_there_are_batches():
-    batches = make_stream(Share(0, 1, 2), 5).batches_over(np.arange(5), 3)
+    batches = make_stream(BatchSplit(0, 1, 2), 5).batches_over(np.arange(5), 3)
     assert len(loader_processes()) == 2
     batches.close()
 
 
 @pytest.mark.process
 def test_batches_that_are_kept_stay_as_they_are():
-    share = Share(0, 1, 4)
-    kept = list(islice(make_stream(share, 2).starting_at(0), 30))
-    assert all_equal(kept, list(islice(make_stream(share).starting_at(0), 30)))
+    split = BatchSplit(0, 1, 4)
+    kept = list(islice(make_stream(split, 2).starting_at(0), 30))
+    assert all_equal(kept, list(islice(make_stream(split).starting_at(0), 30)))
 
 
 @pytest.mark.process
 def test_processes_end_with_an_iterator_that_nobody_holds():
     for num_read in (0, 1):
-        batches = make_stream(Share(0, 1, 2), 2).starting_at(0)
+        batches = make_stream(BatchSplit(0, 1, 2), 2).starting_at(0)
         workers = loader_processes()
         assert len(workers) == 2
         read_away(batches, num_read)
@@ -164,7 +169,7 @@ def test_processes_end_with_an_iterator_that_nobody_holds():
 
 @pytest.mark.process
 def test_processes_end_when_the_reader_is_interrupted():
-    batches = make_stream(Share(0, 1, 2), 2).starting_at(0)
+    batches = make_stream(BatchSplit(0, 1, 2), 2).starting_at(0)
     next(batches)
     workers = loader_processes()
     with pytest.raises(KeyboardInterrupt):
@@ -175,7 +180,7 @@ def test_processes_end_when_the_reader_is_interrupted():
 
 @pytest.mark.process
 def test_a_killed_worker_ends_the_stream_at_once_and_says_so():
-    batches = make_stream(Share(0, 1, 2), 2).starting_at(0)
+    batches = make_stream(BatchSplit(0, 1, 2), 2).starting_at(0)
     next(batches)
     workers = loader_processes()
     workers[1].kill()
@@ -190,7 +195,7 @@ def test_a_killed_worker_ends_the_stream_at_once_and_says_so():
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_users_mistake_arrives_whole_and_ends_the_processes(num_workers):
     batches = make_stream(
-        Share(0, 1, 2), num_workers, source=Trouble(kind="damaged", row=4)
+        BatchSplit(0, 1, 2), num_workers, source=Trouble(kind="damaged", row=4)
     ).starting_at(0)
     workers = loader_processes()
     with pytest.raises(DatasetError) as caught:
@@ -205,7 +210,7 @@ def resident_bytes(processes: list[psutil.Process]) -> int:
 
 @pytest.mark.process
 def test_memory_stays_flat_over_thousands_of_batches():
-    batches = make_stream(Share(0, 1, 64), 2, source=Numbers(side=12)).starting_at(0)
+    batches = make_stream(BatchSplit(0, 1, 64), 2, source=Numbers(side=12)).starting_at(0)
     read_away(batches, 300)
     processes = [psutil.Process(), *loader_processes()]
     before, num_fds = resident_bytes(processes), processes[0].num_fds()
@@ -223,8 +228,8 @@ def test_a_dataset_is_read_the_same_by_loader_processes(plain_root, method, numb
     order = SampleOrder(dataset.episode_bounds, seed=3)
 
     def read(num_workers: int) -> list[Batch]:
-        loading = Loading(num_workers=num_workers, multiprocessing_context=method)
-        stream = SampleStream(dataset, order, Share(0, 2, 7), loading)
+        loading = LoaderOptions(num_workers=num_workers, multiprocessing_context=method)
+        stream = SampleStream(dataset, order, BatchSplit(0, 2, 7), loading)
         return list(islice(stream.starting_at(5), 6))
 
     # This process has videos open and decoders under way when the others start.
@@ -240,7 +245,7 @@ def test_a_damaged_dataset_is_told_of_by_file(damaged_root):
     dataset = open_dataset(root=damaged_root, windows=WINDOWS)
     order = SampleOrder(dataset.episode_bounds, seed=3)
     path.write_bytes(b"")
-    stream = SampleStream(dataset, order, Share(0, 1, 5), Loading(num_workers=1))
+    stream = SampleStream(dataset, order, BatchSplit(0, 1, 5), LoaderOptions(num_workers=1))
     with pytest.raises(DatasetError) as caught:
         list(islice(stream.starting_at(0), 4))
     assert str(caught.value).startswith(f"{path} is damaged")
@@ -253,7 +258,7 @@ def test_loading_leaves_the_global_generator_alone(num_workers):
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    next(make_stream(Share(0, 1, 2), num_workers).starting_at(0))
+    next(make_stream(BatchSplit(0, 1, 2), num_workers).starting_at(0))
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -263,8 +268,8 @@ def test_loading_leaves_the_global_generator_alone(num_workers):
 )
 def test_workers_are_chosen_so_that_each_rank_keeps_a_core(monkeypatch, cores, ranks, expected):
     monkeypatch.setattr(server, "num_cores", lambda: cores)
-    assert resolve_num_workers(Loading(num_ranks_per_node=ranks)) == expected
-    assert resolve_num_workers(Loading(num_workers=3, num_ranks_per_node=ranks)) == 3
+    assert resolve_num_workers(LoaderOptions(num_ranks_per_node=ranks)) == expected
+    assert resolve_num_workers(LoaderOptions(num_workers=3, num_ranks_per_node=ranks)) == 3
 
 
 @pytest.mark.parametrize(
@@ -281,7 +286,7 @@ def test_workers_are_chosen_so_that_each_rank_keeps_a_core(monkeypatch, cores, r
     ],
 )
 def test_less_is_read_ahead_where_memory_is_short(max_ram_bytes, num_workers, expected):
-    loading = Loading(prefetch_factor=4, max_ram_bytes=max_ram_bytes)
+    loading = LoaderOptions(prefetch_factor=4, max_ram_bytes=max_ram_bytes)
     assert resolve_num_slots(loading, num_workers, bytes_per_batch=1000) == expected
 
 

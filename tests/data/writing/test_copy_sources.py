@@ -11,11 +11,11 @@ import pytest
 
 from manyhands.data.writing.copy_sources import (
     EpisodeChoice,
-    check_alike,
+    check_compatible,
     check_target,
-    merged_facts,
     merged_robot,
     merged_tools,
+    merged_video_info,
     open_source,
 )
 from manyhands.data.writing.writer import DatasetWriter
@@ -135,14 +135,14 @@ def test_datasets_that_differ_are_not_merged(tmp_path, one, other, message):
     with pytest.raises(
         DatasetError, match=f"{roots[0]} and {roots[1]} cannot be merged: {message}"
     ):
-        check_alike(sources, allow_mixed_robots=False)
+        check_compatible(sources, allow_mixed_robots=False)
 
 
 def test_all_differences_are_told_at_once(tmp_path):
     roots = [write_dataset(tmp_path / "a", fps=10), write_dataset(tmp_path / "b", fps=20)]
     change_info(roots[1], robot_type="arm")
     with pytest.raises(DatasetError, match=r"fps is 10 and 20; robot_type is None and arm"):
-        check_alike([open_source(EpisodeChoice(root)) for root in roots], False)
+        check_compatible([open_source(EpisodeChoice(root)) for root in roots], False)
 
 
 def test_a_camera_may_name_its_axes_otherwise(tmp_path):
@@ -152,7 +152,7 @@ def test_a_camera_may_name_its_axes_otherwise(tmp_path):
         write_dataset(tmp_path / "b", {"top": other}),
         write_dataset(tmp_path / "c", {"top": CAMERA | {"names": ["height", "width", "channel"]}}),
     ]
-    check_alike([open_source(EpisodeChoice(root)) for root in roots], False)
+    check_compatible([open_source(EpisodeChoice(root)) for root in roots], False)
 
 
 def test_distances_must_be_coded_alike(tmp_path):
@@ -162,7 +162,7 @@ def test_distances_must_be_coded_alike(tmp_path):
         features["top"]["info"] = {"is_depth_map": True, "depth_unit": unit}
         change_info(root, features=features)
     with pytest.raises(DatasetError, match="top has depth unit mm and m"):
-        check_alike([open_source(EpisodeChoice(root)) for root in roots], False)
+        check_compatible([open_source(EpisodeChoice(root)) for root in roots], False)
 
 
 def test_distances_told_in_an_older_way_stay_distances(tmp_path):
@@ -174,8 +174,8 @@ def test_distances_told_in_an_older_way_stay_distances(tmp_path):
         change_info(root, features=features, video_path=names.VIDEO_PATH)
         add_video_columns(root)
     sources = [open_source(EpisodeChoice(root)) for root in roots]
-    check_alike(sources, False)
-    facts = merged_facts([source.features["top"].info for source in sources])
+    check_compatible(sources, False)
+    facts = merged_video_info([source.features["top"].info for source in sources])
     assert facts == {
         "is_depth_map": True,
         "video.depth_min": 0.01,
@@ -196,7 +196,7 @@ def add_video_columns(root: Path) -> None:
 def test_mixed_robots_are_merged_when_asked_and_then_named_none(tmp_path):
     roots = [write_dataset(tmp_path / name, robot_type=name) for name in "ab"]
     sources = [open_source(EpisodeChoice(root)) for root in roots]
-    check_alike(sources, allow_mixed_robots=True)
+    check_compatible(sources, allow_mixed_robots=True)
     assert merged_robot(sources) is None
     assert merged_robot(sources[:1]) == "a"
 
@@ -214,14 +214,18 @@ def test_subtasks_that_are_numbered_differently_are_not_merged(tmp_path):
     roots = [write_dataset(tmp_path / name) for name in "ab"]
     (roots[0] / "meta/subtasks.parquet").write_bytes(b"numbers and texts")
     with pytest.raises(DatasetError, match="subtask numbers differ"):
-        check_alike([open_source(EpisodeChoice(root)) for root in roots], False)
+        check_compatible([open_source(EpisodeChoice(root)) for root in roots], False)
 
 
 def test_facts_on_which_videos_disagree_become_null():
     one = {"video.codec": "av1", "video.g": 2, "has_audio": True, "audio.codec": "aac"}
     other = {"video.codec": "h264", "video.g": 2}
-    assert merged_facts([one, other]) == {"video.codec": None, "video.g": 2, "has_audio": False}
-    assert merged_facts([other]) == other
+    assert merged_video_info([one, other]) == {
+        "video.codec": None,
+        "video.g": 2,
+        "has_audio": False,
+    }
+    assert merged_video_info([other]) == other
 
 
 def test_a_disk_without_room_is_told_with_numbers(plain_root, tmp_path, monkeypatch):

@@ -11,10 +11,10 @@ import pytest
 
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.tables import (
-    faults_of,
     is_text,
     is_there,
     leaf_type,
+    naming_file,
     read_columns,
     read_footer,
     read_json_lines,
@@ -154,5 +154,5 @@ def test_links_that_lead_nowhere_are_there(tmp_path):
 
 def test_faults_of_values_are_told_as_those_of_their_file(tmp_path):
     told = pytest.raises(DatasetError, match=r"x\.json: 3 is no text; correct it")
-    with told, faults_of(tmp_path / "x.json"):
+    with told, naming_file(tmp_path / "x.json"):
         raise ValueError("3 is no text")

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.info import filled
+from manyhands.lerobot_format.dataset.info import fill_template
 
 NUMBERS = {"chunk_index": 1, "file_index": 2}
 
 
 def test_the_templates_of_both_versions_are_filled_in():
-    assert filled(names.DATA_PATH, NUMBERS) == "data/chunk-001/file-002.parquet"
+    assert fill_template(names.DATA_PATH, NUMBERS) == "data/chunk-001/file-002.parquet"
     numbers = {"episode_chunk": 0, "episode_index": 12, "video_key": "top"}
-    assert filled(names.V2_VIDEO_PATH, numbers) == "videos/chunk-000/top/episode_000012.mp4"
-    assert filled("{file_index}-{file_index:6d}-{{x}}.mp4", NUMBERS) == "2-     2-{x}.mp4"
+    assert fill_template(names.V2_VIDEO_PATH, numbers) == "videos/chunk-000/top/episode_000012.mp4"
+    assert fill_template("{file_index}-{file_index:6d}-{{x}}.mp4", NUMBERS) == "2-     2-{x}.mp4"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_templates_of_both_versions_are_filled_in():
 )
 def test_no_path_leads_out_of_the_folder(template):
     with pytest.raises(ValueError, match="leads out of the dataset folder"):
-        filled(template, NUMBERS)
+        fill_template(template, NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_no_path_leads_out_of_the_folder(template):
 )
 def test_what_is_more_than_a_plain_template_is_refused(template):
     with pytest.raises(ValueError, match="cannot be filled in"):
-        filled(template, NUMBERS)
+        fill_template(template, NUMBERS)
 
 
 @given(st.text(alphabet="{}:!./\\ab0019dfile_index\0", max_size=40))
 def test_whatever_can_be_filled_in_stays_inside_the_folder(template):
     try:
-        path = filled(template, {"file_index": 1})
+        path = fill_template(template, {"file_index": 1})
     except ValueError:
         return
     for kind in (PurePosixPath, PureWindowsPath):

@@ -12,9 +12,9 @@ from manyhands.config.policies.features import FeatureType, NormalizationMode, P
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import read_tensors, write_tensors
 from manyhands.lerobot_format.policy.processors import (
+    NormalizerStep,
     Processors,
-    Scaling,
-    Tokenizing,
+    TokenizerStep,
     has_processors,
     read_processors,
     write_processors,
@@ -37,7 +37,9 @@ UNNORMALIZER_STATE = "policy_postprocessor_step_0_unnormalizer_processor.safeten
 
 
 def processors(stats=STATS, **changes):
-    return Processors(Scaling(FEATURES, MODES, stats), Scaling(ACTION, MODES, stats), **changes)
+    return Processors(
+        NormalizerStep(FEATURES, MODES, stats), NormalizerStep(ACTION, MODES, stats), **changes
+    )
 
 
 def edit(path, change):
@@ -111,8 +113,8 @@ def test_without_statistics_there_is_no_state_file(tmp_path):
 
 
 def test_every_setting_survives_the_way_to_disk(tmp_path):
-    limited = Scaling(FEATURES, MODES, {}, eps=1e-6, observation_keys=["observation.state"])
-    changed = Processors(limited, Scaling(ACTION, MODES, {}), rename_map={"camera": "top"})
+    limited = NormalizerStep(FEATURES, MODES, {}, eps=1e-6, observation_keys=["observation.state"])
+    changed = Processors(limited, NormalizerStep(ACTION, MODES, {}), rename_map={"camera": "top"})
     write_processors(tmp_path, changed, "cpu")
     assert read_processors(tmp_path) == changed
 
@@ -313,7 +315,7 @@ def same(one, other):
     assert one.rename_map == other.rename_map
 
 
-TOKENIZING = Tokenizing("me/vlm", max_length=48, padding="longest")
+TOKENIZING = TokenizerStep("me/vlm", max_length=48, padding="longest")
 
 
 @pytest.mark.parametrize("ends_lines", [True, False])
@@ -339,8 +341,8 @@ def test_statistics_that_a_migration_misnamed_belong_to_their_feature(tmp_path):
     camera = "observation.images.top_left"
     features = {camera: PolicyFeature(FeatureType.VISUAL, (3, 8, 8)), **ACTION}
     stats = {"observation.images.top.left": {"mean": np.ones(3)}, "action": STATS["action"]}
-    scaling = Scaling(features, MODES, stats)
-    write_processors(tmp_path, Processors(scaling, Scaling(ACTION, MODES, stats)), "cpu")
+    scaling = NormalizerStep(features, MODES, stats)
+    write_processors(tmp_path, Processors(scaling, NormalizerStep(ACTION, MODES, stats)), "cpu")
     assert np.array_equal(read_processors(tmp_path).inputs.stats[camera]["mean"], np.ones(3))
 
 

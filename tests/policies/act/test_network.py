@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.draws.generator import GeneratorSource
 from manyhands.policies.act.network import ActNetwork
-from manyhands.policies.policy import loss_of
+from manyhands.policies.policy import weighted_loss
 from manyhands.types import Batch
 
 CASES: dict[str, dict[str, Any]] = {
@@ -51,7 +51,7 @@ def training_loss(
     network.train()
     torch.manual_seed(seed)
     terms = network(batch, network.draw(GeneratorSource(len(batch["action"]))))
-    loss, means = loss_of(terms, network.entry_counts(batch))
+    loss, means = weighted_loss(terms, network.entry_counts(batch))
     return loss, [loss.item(), *(mean.item() for mean in means.values())]
 
 
@@ -65,7 +65,7 @@ def test_losses_gradients_and_chunks_are_lerobots(golden, case):
     network, batch = golden.fill(ActNetwork(config)), golden.batch_of(config)
 
     network.eval()
-    evaluation, _ = loss_of(network(batch, {}), network.entry_counts(batch))
+    evaluation, _ = weighted_loss(network(batch, {}), network.entry_counts(batch))
     with torch.no_grad():
         chunk = network.predict(batch, {})
     loss, numbers = training_loss(network, batch)
@@ -207,7 +207,7 @@ def test_an_update_reads_no_value_from_the_device(golden):
         network = ActNetwork(config)
     batch = {name: value.to("meta") for name, value in golden.batch_of(config).items()}
     draws = network.draw(source_on("meta"))
-    loss, _ = loss_of(network(batch, draws), network.entry_counts(batch))
+    loss, _ = weighted_loss(network(batch, draws), network.entry_counts(batch))
     loss.backward()
     assert all(gradient is not None for gradient in gradients(network))
 
@@ -218,7 +218,7 @@ def test_an_update_waits_for_nothing(golden, no_host_synchronization, use_vae):
     network, batch = ActNetwork(config), golden.batch_of(config)
     with no_host_synchronization():
         draws = network.draw(source_on("cpu"))
-        loss, _ = loss_of(network(batch, draws), network.entry_counts(batch))
+        loss, _ = weighted_loss(network(batch, draws), network.entry_counts(batch))
         loss.backward()
     assert all(gradient is not None for gradient in gradients(network))
 

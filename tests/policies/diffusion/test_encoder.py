@@ -11,7 +11,7 @@ from manyhands.policies.diffusion.encoder import (
     SpatialSoftmax,
     center_crop,
     crop,
-    crop_room,
+    crop_margin,
     seen_size,
 )
 
@@ -61,7 +61,7 @@ def test_the_center_is_rounded_to_the_even_neighbor(whole, part, first):
 def test_sizes_follow_from_the_configuration(golden, images, changes, seen, room):
     config = golden.diffusion_config(cameras=True, **changes)
     assert seen_size(config, SHAPE) == seen
-    assert crop_room(config, SHAPE) == room
+    assert crop_margin(config, SHAPE) == room
     encoder = ImageEncoder(config, SHAPE).eval()
     assert encoder.prepare(images, None).shape == (4, 3, *seen)
     rows, columns = -(-seen[0] // 32), -(-seen[1] // 32)

@@ -14,7 +14,7 @@ from manyhands.draws.generator import GeneratorSource
 from manyhands.launch.workers import run_workers
 from manyhands.policies.build import build_policy
 from manyhands.policies.diffusion.network import DiffusionNetwork
-from manyhands.policies.policy import loss_of
+from manyhands.policies.policy import weighted_loss
 from manyhands.types import Batch
 
 CASES: dict[str, dict[str, Any]] = {
@@ -84,7 +84,7 @@ def loss_after_seed(network: DiffusionNetwork, batch: Batch, seed: int = 1234) -
 
 
 def loss_of_draws(network: DiffusionNetwork, batch: Batch, draws: dict[str, Tensor]) -> Tensor:
-    loss, _ = loss_of(network(batch, draws), network.entry_counts(batch))
+    loss, _ = weighted_loss(network(batch, draws), network.entry_counts(batch))
     return loss
 
 

@@ -7,15 +7,15 @@ import torch
 import torch.nn.functional as F
 
 from manyhands.policies.smolvla.attention import (
+    EagerAttention,
     FusedAttention,
     Heads,
-    StepwiseAttention,
     applied,
     join_heads,
-    kind_of,
     rms_norm,
-    rotation_of,
+    rotary_embedding,
     split_heads,
+    weight_dtype,
 )
 
 
@@ -27,7 +27,7 @@ def heads():
     return queries, Heads(keys, values)
 
 
-@pytest.fixture(params=[StepwiseAttention(), FusedAttention(num_shared=3)], ids=["steps", "fused"])
+@pytest.fixture(params=[EagerAttention(), FusedAttention(num_shared=3)], ids=["steps", "fused"])
 def attention(request):
     """Attention of heads to what is visible, in one of its ways."""
 
@@ -73,7 +73,7 @@ def test_results_step_by_step_have_the_type_of_values(heads, dtype):
     queries, seen = heads
     visible = torch.ones(2, 5, 7, dtype=torch.bool)
     values = Heads(seen.keys, seen.values.to(dtype))
-    assert StepwiseAttention()(queries.bfloat16(), values, visible).dtype is dtype
+    assert EagerAttention()(queries.bfloat16(), values, visible).dtype is dtype
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
@@ -94,7 +94,7 @@ def test_masks_lie_as_fused_kernels_read_them(num_rows):
 
 
 def test_rotations_of_doubles_are_not_rounded(heads):
-    queries, rotation = heads[0].double(), rotation_of(torch.arange(5)[None], 8)
+    queries, rotation = heads[0].double(), rotary_embedding(torch.arange(5)[None], 8)
     exact = type(rotation)(*(each.double() for each in rotation))
     assert torch.equal(rotation(queries), exact(queries))
 
@@ -103,7 +103,7 @@ def test_products_are_in_the_type_of_weights_or_of_autocast():
     layer, tokens = torch.nn.Linear(3, 2).bfloat16(), torch.ones(1, 3)
     assert applied(layer, tokens).dtype is torch.bfloat16
     with torch.autocast("cpu", torch.bfloat16):
-        assert kind_of(layer.float().weight) is torch.bfloat16
+        assert weight_dtype(layer.float().weight) is torch.bfloat16
         assert applied(layer, tokens).dtype is torch.bfloat16
     assert applied(layer, tokens).dtype is torch.float32
 
@@ -114,7 +114,7 @@ def test_products_of_rotated_heads_depend_on_distances_alone(heads):
 
     def products(first: int) -> torch.Tensor:
         positions = torch.arange(first, first + 5).expand(2, -1)
-        rotation = rotation_of(positions, 8)
+        rotation = rotary_embedding(positions, 8)
         return rotation(queries) @ rotation(keys).transpose(-1, -2)
 
     torch.testing.assert_close(products(0), products(40), rtol=0, atol=1e-4)
@@ -122,7 +122,7 @@ def test_products_of_rotated_heads_depend_on_distances_alone(heads):
 
 def test_at_position_zero_nothing_turns(heads):
     queries, _ = heads
-    assert torch.equal(rotation_of(torch.zeros(2, 5).long(), 8)(queries), queries)
+    assert torch.equal(rotary_embedding(torch.zeros(2, 5).long(), 8)(queries), queries)
 
 
 def test_heads_split_and_join():

@@ -5,13 +5,13 @@ import torch
 
 from manyhands.errors import ConfigError
 from manyhands.policies.smolvla.attention import (
+    EagerAttention,
     Heads,
-    StepwiseAttention,
     join_heads,
     rms_norm,
-    rotation_of,
+    rotary_embedding,
 )
-from manyhands.policies.smolvla.decoder import Prefix, readers_of
+from manyhands.policies.smolvla.decoder import Prefix, vlm_layers
 from manyhands.policies.smolvla.layers import _heads, _queries
 
 CHANGES = [
@@ -21,7 +21,7 @@ CHANGES = [
     {"attention_mode": "self_attn"},
     {"attention_mode": "self_attn", "num_expert_layers": 2},
 ]
-attention = StepwiseAttention()
+attention = EagerAttention()
 
 
 def prefix_of(num_tokens: int = 6) -> Prefix:
@@ -61,7 +61,7 @@ def _layer(decoder, index, layers, streams, normed, visible, positions):
     is_joint = decoder.lm_expert.layers[index].is_joint
     if not is_joint:
         places[1] = places[1] - places[1][:, :1]
-    turns = [rotation_of(each, 16) for each in places]
+    turns = [rotary_embedding(each, 16) for each in places]
     queries = [_queries(*each) for each in zip(layers, normed, turns, strict=True)]
     observed = _heads(layers[0], normed[0], turns[0])
     if is_joint:
@@ -152,8 +152,8 @@ def test_parts_that_do_not_learn_stay_in_evaluation_mode(tiny):
 
 def test_experts_of_fewer_layers_read_along_with_every_so_many(tiny):
     config = tiny.config(attention_mode="self_attn", num_expert_layers=2)
-    assert readers_of(config, 4) == [0, 2]
-    assert readers_of(tiny.config(), 4) == [0, 1, 2, 3]
+    assert vlm_layers(config, 4) == [0, 2]
+    assert vlm_layers(tiny.config(), 4) == [0, 1, 2, 3]
 
 
 MISFITS = [(3, "must divide the 4 VLM layers"), (2, "self-attention")]
@@ -162,4 +162,4 @@ MISFITS = [(3, "must divide the 4 VLM layers"), (2, "self-attention")]
 @pytest.mark.parametrize(("number", "told"), MISFITS)
 def test_experts_that_fall_out_of_step_are_refused(tiny, number, told):
     with pytest.raises(ConfigError, match=told):
-        readers_of(tiny.config(num_expert_layers=number), 4)
+        vlm_layers(tiny.config(num_expert_layers=number), 4)

@@ -3,7 +3,7 @@
 import torch
 from torch._dynamo.utils import counters
 
-from manyhands.policies.policy import loss_of
+from manyhands.policies.policy import weighted_loss
 from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLayer
 from manyhands.policies.smolvla.network import SmolVLANetwork
 from manyhands.policies.smolvla.vlm import build_expert, build_vlm, read_vlm_config
@@ -12,7 +12,7 @@ KINDS = (VisionLayer, TextLayer, ExpertLayer)
 
 
 def loss_and_gradients(network, batch, draws):
-    loss, _ = loss_of(network(batch, draws), network.entry_counts(batch))
+    loss, _ = weighted_loss(network(batch, draws), network.entry_counts(batch))
     weights = [each for each in network.parameters() if each.requires_grad]
     return [loss.detach(), *torch.autograd.grad(loss, weights)]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
-from manyhands.policies.smolvla.model import filled_up, time_code
+from manyhands.policies.smolvla.model import pad_vector, time_embedding
 
 NOISY, TIME = torch.ones(3, 5, 6), torch.tensor([0.1, 0.5, 0.9])
 
@@ -26,7 +26,7 @@ def test_the_prefix_is_cameras_words_and_the_state(tiny):
     assert torch.equal(prefix.is_valid[:, 8:15], batch[LANGUAGE_MASK])
     words = model.vlm_with_expert.word_tokens(batch[LANGUAGE_TOKENS]) * math.sqrt(48)
     assert torch.equal(prefix.tokens[:, 8:], words)
-    state = model.state_proj(filled_up(batch["observation.state"], 8))
+    state = model.state_proj(pad_vector(batch["observation.state"], 8))
     assert torch.equal(prefix.state[:, 0], state)
 
 
@@ -75,18 +75,18 @@ def test_a_missing_camera_makes_the_prefix_shorter(tiny):
 
 
 def test_vectors_are_filled_up_with_zeros():
-    assert filled_up(torch.ones(1, 2), 4).tolist() == [[1, 1, 0, 0]]
+    assert pad_vector(torch.ones(1, 2), 4).tolist() == [[1, 1, 0, 0]]
 
 
 def test_times_are_told_by_waves_of_all_periods(tiny):
     config = tiny.config(min_period=4e-3, max_period=4.0)
-    code = time_code(torch.tensor([0.25], dtype=torch.float64), 8, config)[0]
+    code = time_embedding(torch.tensor([0.25], dtype=torch.float64), 8, config)[0]
     periods = [0.004 * 1000 ** (place / 3) for place in range(4)]
     angles = [2 * math.pi * 0.25 / period for period in periods]
     waves = [*map(math.sin, angles), *map(math.cos, angles)]
     assert code.tolist() == pytest.approx(waves, abs=1e-9)
     slower = tiny.config(min_period=8e-3, max_period=8.0)
-    assert torch.equal(time_code(torch.tensor([0.5]).double(), 8, slower)[0], code)
+    assert torch.equal(time_embedding(torch.tensor([0.5]).double(), 8, slower)[0], code)
 
 
 @pytest.mark.parametrize("changes", [{}, {"load_vlm_weights": True}], ids=str)

@@ -6,7 +6,7 @@ from torch.distributions import Beta
 
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.draws.generator import GeneratorSource
-from manyhands.policies.policy import loss_of
+from manyhands.policies.policy import weighted_loss
 from manyhands.policies.smolvla.aloha import adapted_action, adapted_state, restored_action
 
 FREEZING = [
@@ -23,7 +23,7 @@ NEAR = {"float32": 1e-5, "float64": 1e-10, "bf16": 5e-2}
 
 
 def loss(network, batch, draws):
-    return loss_of(network(batch, draws), network.entry_counts(batch))[0]
+    return weighted_loss(network(batch, draws), network.entry_counts(batch))[0]
 
 
 def test_unseeded_draws_are_lerobots_in_its_order(tiny):
@@ -58,7 +58,7 @@ def test_the_loss_of_a_batch_is_that_of_its_parts(tiny):
         network(*({key: value[part] for key, value in each.items()} for each in (batch, draws)))
         for part in (slice(0, 1), slice(1, 3))
     ]
-    summed = sum(loss_of(each, counts)[0] for each in parts)
+    summed = sum(weighted_loss(each, counts)[0] for each in parts)
     torch.testing.assert_close(summed, loss(network, batch, draws))
 
 

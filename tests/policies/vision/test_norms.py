@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from manyhands.policies.vision.norms import BatchNorm, FrozenBatchNorm, group_norm, repeating
+from manyhands.policies.vision.norms import BatchNorm, FrozenBatchNorm, group_norm, recomputing
 
 
 def filled_norm() -> BatchNorm:
@@ -33,7 +33,7 @@ def test_a_repeated_pass_gives_the_same_and_leaves_the_statistics():
     norm, images = filled_norm(), images_of(1)
     first = norm(images)
     state = {name: value.clone() for name, value in norm.state_dict().items()}
-    with repeating(nn.Sequential(norm)):
+    with recomputing(nn.Sequential(norm)):
         assert torch.equal(norm(images), first)
     assert all(torch.equal(norm.state_dict()[name], value) for name, value in state.items())
     norm(images)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.observe.run_log import Journal
-from manyhands.training.health.loss_spikes import MIN_HISTORY, WINDOW, Remarks, is_spike
+from manyhands.observe.run_log import RunLog
+from manyhands.training.health.loss_spikes import MIN_HISTORY, WINDOW, LossSpikes, is_spike
 
 
 def losses_like(num_rows: int, scatter: float, seed: int) -> np.ndarray:
@@ -62,15 +62,15 @@ def test_what_has_no_ratio_is_not_compared(loss):
 
 
 def test_a_spike_is_marked_and_told(tmp_path):
-    remarks = Remarks(Journal(tmp_path, 100, 0))
-    marks = [remarks.on(step, {"loss": 1.0 + step % 3 / 10}) for step in range(20)]
+    loss_spikes = LossSpikes(RunLog(tmp_path, 100, 0))
+    marks = [loss_spikes.on(step, {"loss": 1.0 + step % 3 / 10}) for step in range(20)]
     assert marks == [{}] * 20
-    assert remarks.on(20, {"loss": 30.0}) == {"loss_spike": True}
-    assert remarks.on(21, {"loss": 1.0}) == {}
+    assert loss_spikes.on(20, {"loss": 30.0}) == {"loss_spike": True}
+    assert loss_spikes.on(21, {"loss": 1.0}) == {}
     assert "loss spike at step 20: 30;" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_held_out_loss_that_is_not_finite_is_told_and_ends_nothing(tmp_path):
-    remarks = Remarks(Journal(tmp_path, 100, 0))
-    assert remarks.on(3, {"loss": 1.0, "held_out_loss": math.nan}) == {}
+    loss_spikes = LossSpikes(RunLog(tmp_path, 100, 0))
+    assert loss_spikes.on(3, {"loss": 1.0, "held_out_loss": math.nan}) == {}
     assert "held_out_loss is nan after step 3" in (tmp_path / "log.txt").read_text()

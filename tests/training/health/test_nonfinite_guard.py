@@ -15,12 +15,12 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import Diverged
 from manyhands.launch.outcome import Ending
 from manyhands.observe.jsonl import read_rows
-from manyhands.observe.run_log import SilentJournal
+from manyhands.observe.run_log import NullRunLog
 from manyhands.parallel.world import joined_world
-from manyhands.training.health.nonfinite_guard import MAX_IN_A_ROW, MAX_RETURNS, Guard
-from manyhands.training.health.nonfinite_samples import Evidence, Investigation
+from manyhands.training.health.nonfinite_guard import MAX_IN_A_ROW, MAX_RETURNS, NonFiniteGuard
+from manyhands.training.health.nonfinite_samples import SampleInspector, StepSamples
 from manyhands.training.start import run_training
-from manyhands.training.step.train_step import Measures
+from manyhands.training.step.train_step import StepMetrics
 
 NAN, INF = float("nan"), float("inf")
 STEPS = ("--steps=12", "--log_freq=1", "--save_freq=4", "--global_batch_size=4", "--audit")
@@ -173,15 +173,15 @@ def test_going_back_ends_where_it_does_not_help(command, tiny_dataset, tmp_path)
     assert len(incidents(tmp_path / "run")) == MAX_RETURNS + 1
 
 
-class NoEvidence(Investigation):
+class NoEvidence(SampleInspector):
     """Looks at nothing."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def of_update(self, position: int) -> Evidence:
+    def of_update(self, position: int) -> StepSamples:
         self.asked.append(position)
-        return Evidence([1], [])
+        return StepSamples([1], [])
 
 
 @pytest.fixture
@@ -189,16 +189,16 @@ def make_guard():
     """Makes guards of a world, and tells what they asked about."""
     with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
 
-        def make(answer: str) -> tuple[Guard, list[int]]:
+        def make(answer: str) -> tuple[NonFiniteGuard, list[int]]:
             investigation = NoEvidence()
-            return Guard(answer, world, investigation, SilentJournal()), investigation.asked
+            return NonFiniteGuard(answer, world, investigation, NullRunLog()), investigation.asked
 
         yield make
 
 
-def result_of(is_bad: bool) -> Measures:
+def result_of(is_bad: bool) -> StepMetrics:
     value = torch.tensor(NAN if is_bad else 1.0)
-    return Measures({"loss": value}, value, torch.tensor(is_bad))
+    return StepMetrics({"loss": value}, value, torch.tensor(is_bad))
 
 
 def test_noting_asks_the_device_for_nothing(make_guard, no_host_synchronization):
@@ -206,7 +206,7 @@ def test_noting_asks_the_device_for_nothing(make_guard, no_host_synchronization)
     with no_host_synchronization():
         for step in range(3):
             guard.note(Position(step, 4 * step), result_of(step == 1))
-    guard.must_return(None, saving=False)
+    guard.must_roll_back(None, saving=False)
     assert guard.lap() == {"num_skipped": 1}
 
 
@@ -214,10 +214,10 @@ def test_updates_are_judged_together_and_once(make_guard):
     guard, asked = make_guard("skip")
     for step in range(6):
         guard.note(Position(step, 4 * step), result_of(step in (1, 4)))
-    assert not guard.must_return(None, saving=False)
+    assert not guard.must_roll_back(None, saving=False)
     assert asked == [4, 16]
     assert guard.lap() == {"num_skipped": 2}
-    assert not guard.must_return(None, saving=False)
+    assert not guard.must_roll_back(None, saving=False)
     assert (asked, guard.lap()) == ([4, 16], {"num_skipped": 0})
 
 
@@ -228,18 +228,18 @@ def test_only_bad_updates_in_a_row_add_up(make_guard):
     guard.note(Position(), result_of(False))
     for step in range(MAX_IN_A_ROW - 1):
         guard.note(Position(step, step), result_of(True))
-    assert not guard.must_return(None, saving=False)
+    assert not guard.must_roll_back(None, saving=False)
     guard.note(Position(), result_of(True))
     with pytest.raises(Diverged):
-        guard.must_return(None, saving=False)
+        guard.must_roll_back(None, saving=False)
 
 
 def test_a_run_may_go_back_often_if_it_gets_on_in_between(make_guard):
     guard, _ = make_guard("rollback")
     guard.note(Position(), result_of(True))
-    assert guard.must_return(None, saving=False)
+    assert guard.must_roll_back(None, saving=False)
     for step in range(0, 50, 10):
         for _ in range(MAX_RETURNS):
-            guard.note_return(step)
+            guard.record_rollback(step)
     with pytest.raises(Diverged, match="rollbacks to step 40"):
-        guard.note_return(40)
+        guard.record_rollback(40)

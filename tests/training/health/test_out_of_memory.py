@@ -7,11 +7,11 @@ import torch
 
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.errors import UserError
 from manyhands.parallel.strategy import Strategy
 from manyhands.parallel.world import joined_world
-from manyhands.training.health.out_of_memory import is_out_of_memory, shortage, told_if_full
+from manyhands.training.health.out_of_memory import explaining_oom, is_out_of_memory, oom_message
 
 HUGE = 1 << 46
 
@@ -23,7 +23,7 @@ def world():
 
 
 def test_a_failed_allocation_becomes_a_mistake_with_numbers_and_flags(world):
-    with pytest.raises(UserError) as raised, told_if_full(Share(0, 1, 16, 2), world):
+    with pytest.raises(UserError) as raised, explaining_oom(BatchSplit(0, 1, 16, 2), world):
         torch.empty(HUGE)
     first, numbers, _, *remedies = str(raised.value).splitlines()
     assert first.startswith("out of memory in a training step on cpu: ")
@@ -40,17 +40,17 @@ def test_a_failed_allocation_becomes_a_mistake_with_numbers_and_flags(world):
 
 def test_remedies_are_those_that_are_left(world):
     world.size, world.precision = 4, "bf16"
-    told = shortage(Share(0, 4, 4), world, "full")
+    told = oom_message(BatchSplit(0, 4, 4), world, "full")
     assert "--batch_size" not in told and "bf16\n" not in told
     assert "--parallelism.dp_shard=-1" in told
     world.strategy = Strategy(num_shards=4)
-    told = shortage(Share(0, 4, 4), world, "full")
+    told = oom_message(BatchSplit(0, 4, 4), world, "full")
     assert "--parallelism.dp_shard" not in told
     assert "--accelerator.fsdp.cpu_offload=true" in told
 
 
 def test_other_errors_pass_as_they_are(world):
-    with pytest.raises(RuntimeError, match="shapes"), told_if_full(Share(0, 1, 1), world):
+    with pytest.raises(RuntimeError, match="shapes"), explaining_oom(BatchSplit(0, 1, 1), world):
         raise RuntimeError("shapes do not match")
 
 

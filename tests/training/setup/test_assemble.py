@@ -11,13 +11,13 @@ from manyhands.config.resolve import read_train_config
 from manyhands.errors import WeightsUnavailable
 from manyhands.launch.outcome import Ending
 from manyhands.observe.jsonl import read_rows
-from manyhands.observe.run_log import Journal
+from manyhands.observe.run_log import RunLog
 from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
 from manyhands.training.periods import StopPoll
 from manyhands.training.setup import assemble as assembling
-from manyhands.training.setup.assemble import fresh_policy, learner_of, make_policy
-from manyhands.training.setup.batch import share_of
+from manyhands.training.setup.assemble import build_initial_policy, build_learner, fresh_policy
+from manyhands.training.setup.batch import split_batch
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.start import run_training
 
@@ -74,7 +74,7 @@ def test_no_other_thread_uses_a_gpu_once_ranks_communicate_by_it(
     monkeypatch.setattr(assembling, "engine_of", engine_of)
     data, config = open_training_data(read_train_config(command.argv(tmp_path / "run")), alone)
     with joined_world(config) as world:
-        learner_of(config, data.stats, world, share_of(config, 0, 1))
+        build_learner(config, data.stats, world, split_batch(config, 0, 1))
     assert happened == ["warm", "engine"]
 
 
@@ -84,7 +84,7 @@ def test_training_starts_from_the_weights_of_policy_path(command, tmp_path, tiny
     flags = [f"--dataset.root={tiny_dataset}", f"--policy.path={first}"]
     data, config = open_training_data(read_train_config(flags), alone)
     with joined_world(config) as world:
-        policy, _ = make_policy(config, data.stats, world.device)
+        policy, _ = build_initial_policy(config, data.stats, world.device)
     for name, value in load_policy(first).network.state_dict().items():
         assert torch.equal(value, policy.network.state_dict()[name]), name
 
@@ -100,7 +100,7 @@ def test_rows_after_a_stop_and_a_resume_are_those_of_one_run(command, tmp_path, 
     run_training(read_train_config(command.argv(whole, *flags)))
     steps = []
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "advance", lambda self, step: steps.append(step))
+        patch.setattr(RunLog, "advance", lambda self, step: steps.append(step))
         patch.setattr(StopPoll, "after_step", lambda self, must_ask=False: 3 in steps)
         ending = run_training(read_train_config(command.argv(stopped, *flags)))
     assert ending is Ending.STOPPED

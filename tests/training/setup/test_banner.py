@@ -5,7 +5,7 @@ import json
 from torch import nn
 
 from manyhands.config.resolve import read_train_config
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.training.setup.banner import batch_norm_notes
 from manyhands.training.start import run_training
 
@@ -47,8 +47,8 @@ def test_facts_hold_what_the_banner_says(command, tmp_path):
 
 def test_batch_norm_under_accumulation_is_told():
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
-    (note,) = batch_norm_notes(network, Share(0, 2, 32, num_parts=4))
+    (note,) = batch_norm_notes(network, BatchSplit(0, 2, 32, num_micro_batches=4))
     assert "each micro-batch of 8 samples" in note
     assert "one batch of 32" in note
-    assert batch_norm_notes(network, Share(0, 2, 32)) == []
-    assert batch_norm_notes(nn.GroupNorm(2, 4), Share(0, 2, 32, num_parts=4)) == []
+    assert batch_norm_notes(network, BatchSplit(0, 2, 32)) == []
+    assert batch_norm_notes(nn.GroupNorm(2, 4), BatchSplit(0, 2, 32, num_micro_batches=4)) == []

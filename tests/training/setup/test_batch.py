@@ -17,7 +17,7 @@ from manyhands.config.resolve import read_train_config
 from manyhands.config.train import ScalingConfig, TrainConfig
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import EnvironmentFault
-from manyhands.training.setup.batch import lr_factor, settled, share_of
+from manyhands.training.setup.batch import lr_factor, resolve_steps, split_batch
 from manyhands.training.start import run_training
 
 PLAIN = TrainConfig(policy=ActConfig(), batch_size=8, steps=5)
@@ -32,39 +32,42 @@ def test_a_global_batch_is_cut_without_repeating_or_skipping_a_sample(
     num_ranks, beyond, batch_size
 ):
     config = replace(PLAIN, global_batch_size=num_ranks + beyond, batch_size=batch_size)
-    shares = [share_of(config, rank, num_ranks) for rank in range(num_ranks)]
+    shares = [split_batch(config, rank, num_ranks) for rank in range(num_ranks)]
     samples = range(num_ranks + beyond)
     assert [each for share in shares for each in samples[share.own]] == list(samples)
     assert all(share.samples_per_rank >= 1 for share in shares)
-    (num_parts,) = {share.num_parts for share in shares}
+    (num_micro_batches,) = {share.num_micro_batches for share in shares}
     most = batch_size or len(samples)
-    assert shares[0].most_per_part <= most
-    assert num_parts == 1 or math.ceil(shares[0].most_per_rank / (num_parts - 1)) > most
+    assert shares[0].micro_batch_size <= most
+    assert (
+        num_micro_batches == 1
+        or math.ceil(shares[0].most_per_rank / (num_micro_batches - 1)) > most
+    )
 
 
 def test_without_a_global_batch_every_rank_has_its_own_batches(monkeypatch):
-    assert share_of(PLAIN, 1, 3).own == slice(8, 16)
+    assert split_batch(PLAIN, 1, 3).own == slice(8, 16)
     monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "2")
-    share = share_of(PLAIN, 1, 3)
-    assert (share.own, share.num_parts, share.samples_per_step) == (slice(16, 32), 2, 48)
+    share = split_batch(PLAIN, 1, 3)
+    assert (share.own, share.num_micro_batches, share.samples_per_step) == (slice(16, 32), 2, 48)
 
 
 def test_a_batch_that_leaves_a_process_without_a_sample_is_refused():
     with pytest.raises(EnvironmentFault, match=r"--global_batch_size=2 .* 3 processes"):
-        share_of(replace(PLAIN, global_batch_size=2), 0, 3)
+        split_batch(replace(PLAIN, global_batch_size=2), 0, 3)
 
 
 def test_a_rank_that_would_run_out_of_samples_before_the_others_is_refused():
     single = replace(PLAIN, batch_size=1, global_batch_size=7)
     with pytest.raises(EnvironmentFault, match=r"--batch_size=1 .* multiple of 3 processes"):
-        share_of(single, 0, 3)
-    assert share_of(replace(single, global_batch_size=6), 0, 3).num_parts == 2
+        split_batch(single, 0, 3)
+    assert split_batch(replace(single, global_batch_size=6), 0, 3).num_micro_batches == 2
 
 
 def test_a_launchers_accumulation_beside_a_global_batch_is_refused(monkeypatch):
     monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
     with pytest.raises(EnvironmentFault, match=r"4 micro-batches .* --global_batch_size=64"):
-        share_of(replace(PLAIN, global_batch_size=64), 0, 2)
+        split_batch(replace(PLAIN, global_batch_size=64), 0, 2)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +84,15 @@ def test_a_launchers_accumulation_beside_a_global_batch_is_refused(monkeypatch):
 )
 def test_a_budget_becomes_updates(budget, num_samples, samples_per_step, num_steps):
     config = replace(PLAIN, **{"steps": None} | budget)
-    run = settled(config, Position(), num_samples, samples_per_step)
+    run = resolve_steps(config, Position(), num_samples, samples_per_step)
     assert run.num_steps == num_steps
-    assert settled(run, Position(1, samples_per_step), num_samples, samples_per_step) == run
+    assert resolve_steps(run, Position(1, samples_per_step), num_samples, samples_per_step) == run
 
 
 def test_a_budget_counts_what_was_drawn_in_batches_of_another_size():
     config = replace(PLAIN, steps=None, samples=100)
-    assert settled(config, Position(5, 50), 1000, 25).num_steps == 7
-    assert settled(config, Position(10, 100), 1000, 25).num_steps == 10
+    assert resolve_steps(config, Position(5, 50), 1000, 25).num_steps == 7
+    assert resolve_steps(config, Position(10, 100), 1000, 25).num_steps == 10
 
 
 def test_rates_follow_the_batch_as_asked():

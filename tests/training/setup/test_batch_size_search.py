@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.errors import UserError
-from manyhands.parallel.collectives import is_apart
+from manyhands.parallel.collectives import is_local
 from manyhands.parallel.world import joined_world
-from manyhands.training.setup.assemble import learner_of
-from manyhands.training.setup.batch_size_search import fitting_share, halved
+from manyhands.training.setup.assemble import build_learner
+from manyhands.training.setup.batch_size_search import find_batch_size, halved
 from manyhands.training.setup.data import alone, open_training_data
 
 SEARCH = "--find_batch_size=true"
@@ -80,13 +80,13 @@ def make_learner(command, tmp_path):
             tried = []
 
             def refuse(_module, inputs) -> None:
-                assert is_apart()
+                assert is_local()
                 tried.append(len(inputs[0]["action"]))
                 if tried[-1] > room:
                     torch.empty(1 << 46)
 
-            def make(share: Share):
-                learner, _ = learner_of(config, data.stats, world, share)
+            def make(split: BatchSplit):
+                learner, _ = build_learner(config, data.stats, world, split)
                 learner.policy.network.register_forward_pre_hook(refuse)
                 return learner
 
@@ -98,17 +98,17 @@ def make_learner(command, tmp_path):
 def test_what_fits_at_once_is_left_as_it_is(make_learner):
     making, batches, world = make_learner
     make, tried = making(7)
-    share, notes = fitting_share(Share(0, 1, 7), make, batches, world)
-    assert (share, tried) == (Share(0, 1, 7), [7, 7])
+    split, notes = find_batch_size(BatchSplit(0, 1, 7), make, batches, world)
+    assert (split, tried) == (BatchSplit(0, 1, 7), [7, 7])
     assert notes == ["Batch size search: micro-batches of 7 samples fit"]
-    assert not is_apart()
+    assert not is_local()
 
 
 def test_halves_are_tried_until_one_fits(make_learner):
     making, batches, world = make_learner
     make, tried = making(3)
-    share, notes = fitting_share(Share(0, 1, 7), make, batches, world)
-    assert (share.num_parts, share.samples_per_step) == (4, 7)
+    split, notes = find_batch_size(BatchSplit(0, 1, 7), make, batches, world)
+    assert (split.num_micro_batches, split.samples_per_step) == (4, 7)
     assert tried == [7, 4, *([2, 2, 2, 1] * 2)]
     assert notes == ["Batch size search: micro-batches of 2 samples fit (7, 4 did not)"]
 
@@ -117,7 +117,7 @@ def test_where_nothing_fits_the_user_is_told(make_learner):
     making, batches, world = make_learner
     make, tried = making(0)
     with pytest.raises(UserError, match="--find_batch_size found no batch size that fits"):
-        fitting_share(Share(0, 1, 7), make, batches, world)
+        find_batch_size(BatchSplit(0, 1, 7), make, batches, world)
     assert tried == [7, 4, 2, 1]
 
 
@@ -125,33 +125,33 @@ def test_other_errors_are_not_taken_for_a_lack_of_room(make_learner):
     making, batches, world = make_learner
     make, _ = making(7)
 
-    def broken(share: Share):
-        learner = make(share)
+    def broken(split: BatchSplit):
+        learner = make(split)
         learner.policy.network.register_forward_pre_hook(lambda *_: torch.ones(2) @ torch.ones(3))
         return learner
 
     with pytest.raises(RuntimeError, match="size"):
-        fitting_share(Share(0, 1, 7), broken, batches, world)
-    assert not is_apart()
+        find_batch_size(BatchSplit(0, 1, 7), broken, batches, world)
+    assert not is_local()
 
 
 @given(st.integers(1, 8), st.integers(1, 200))
 def test_halving_ends_at_single_samples_and_leaves_no_rank_without(num_ranks, samples):
-    share, world = Share(0, num_ranks, samples * num_ranks), None
-    sizes = [share.most_per_part]
-    while share.num_parts < share.least_per_rank:
-        share = halved(share, world)
-        sizes.append(share.most_per_part)
-        assert share.samples_per_step == samples * num_ranks
+    split, world = BatchSplit(0, num_ranks, samples * num_ranks), None
+    sizes = [split.micro_batch_size]
+    while split.num_micro_batches < split.least_per_rank:
+        split = halved(split, world)
+        sizes.append(split.micro_batch_size)
+        assert split.samples_per_step == samples * num_ranks
     assert sizes[-1] == 1
     assert all(later <= -(-earlier // 2) for earlier, later in pairwise(sizes))
 
 
 def test_ranks_with_one_sample_less_set_the_limit():
     with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
-        share = Share(0, 2, 5)
-        assert (share.most_per_rank, share.least_per_rank) == (3, 2)
-        share = halved(share, world)
-        assert share.num_parts == 2
+        split = BatchSplit(0, 2, 5)
+        assert (split.most_per_rank, split.least_per_rank) == (3, 2)
+        split = halved(split, world)
+        assert split.num_micro_batches == 2
         with pytest.raises(UserError):
-            halved(share, world)
+            halved(split, world)

@@ -11,8 +11,8 @@ from manyhands.config.resolve import read_train_config
 from manyhands.config.train import DatasetConfig
 from manyhands.errors import DatasetError
 from manyhands.training.setup.checks import checking_of, thoroughness_of
-from manyhands.training.setup.data import alone, open_training_data, part_reading, reading_of
-from manyhands.training.setup.dataset_selection import find_parts
+from manyhands.training.setup.data import alone, open_training_data, part_reading, read_options
+from manyhands.training.setup.dataset_selection import find_datasets
 from manyhands.training.setup.features import with_features
 from manyhands.training.start import run_training
 
@@ -96,15 +96,15 @@ def test_only_what_is_read_is_looked_at(camera_dataset):
     argv = ["--policy=act", f"--dataset.root={camera_dataset}"]
     state = '{"observation.state": {"type": "STATE", "shape": [3]}}'
     config = read_train_config([*argv, f"--policy.input_features={state}"])
-    (part,) = find_parts(config.dataset)
+    (part,) = find_datasets(config.dataset)
     policy = with_features(config.policy, part.meta.info.features)
-    reading = part_reading(part, policy, reading_of(config))
+    reading = part_reading(part, policy, read_options(config))
     checking = checking_of(part.source, reading, config.dataset)
     assert "observation.images.top" not in checking.keys and "action" in checking.keys
 
 
 def test_everything_is_decoded_unless_that_takes_long(camera_dataset):
-    (part,) = find_parts(DatasetConfig(root=camera_dataset))
+    (part,) = find_datasets(DatasetConfig(root=camera_dataset))
     keys = list(part.meta.info.features)
     assert thoroughness_of(part.source, keys, "auto") == "full"
     assert thoroughness_of(part.source, keys, "quick") == "quick"
@@ -112,7 +112,7 @@ def test_everything_is_decoded_unless_that_takes_long(camera_dataset):
 
 def test_a_large_dataset_is_looked_at_quickly(camera_dataset, monkeypatch):
     monkeypatch.setattr("manyhands.training.setup.checks.PIXELS_PER_S", 1.0)
-    (part,) = find_parts(DatasetConfig(root=camera_dataset))
+    (part,) = find_datasets(DatasetConfig(root=camera_dataset))
     keys = list(part.meta.info.features)
     assert thoroughness_of(part.source, keys, "auto") == "quick"
     assert thoroughness_of(part.source, keys, "full") == "full"

@@ -20,10 +20,10 @@ from manyhands.policies.load import load_policy
 from manyhands.training.setup.data import (
     alone,
     open_training_data,
-    reading_of,
+    read_options,
+    run_cache_options,
     scaling_stats,
     windows_of,
-    wish_of,
 )
 from manyhands.training.start import run_training
 
@@ -148,15 +148,15 @@ def config_with(*flags: str):
 
 def test_flags_of_the_cache_reach_it_and_memory_is_shared_with_loading(tmp_path):
     flags = ("--cache.mode=ram", "--cache.encoding=jpeg", f"--cache.folder={tmp_path}")
-    wish = wish_of(config_with(*flags, "--cache.max_disk=5GiB", "--max_ram=8GiB"))
+    wish = run_cache_options(config_with(*flags, "--cache.max_disk=5GiB", "--max_ram=8GiB"))
     assert (wish.mode, wish.encoding, wish.home) == ("ram", "jpeg", tmp_path)
     assert (wish.max_disk, wish.max_ram) == (5 * 2**30, 6 * 2**30)
-    assert wish_of(config_with()).max_ram > 0
+    assert run_cache_options(config_with()).max_ram > 0
 
 
 def test_flags_of_reading_reach_the_reader(tmp_path):
     flags = ("--dataset.image_size=[8,12]", "--dataset.depth_output_unit=m")
-    reading = reading_of(config_with(*flags, f"--cache.folder={tmp_path}"))
+    reading = read_options(config_with(*flags, f"--cache.folder={tmp_path}"))
     assert (reading.image_size, reading.depth_unit, reading.home) == ((8, 12), "m", tmp_path)
 
 

@@ -4,19 +4,19 @@ import pytest
 
 from manyhands.config.train import DatasetConfig
 from manyhands.errors import DatasetError
-from manyhands.training.setup.dataset_selection import find_parts
+from manyhands.training.setup.dataset_selection import find_datasets
 
 
 def test_all_episodes_are_learned_from_unless_told_otherwise(tiny_dataset):
-    (part,) = find_parts(DatasetConfig(root=tiny_dataset))
-    assert part.training.tolist() == [0, 1, 2, 3] and part.is_whole
+    (part,) = find_datasets(DatasetConfig(root=tiny_dataset))
+    assert part.training.tolist() == [0, 1, 2, 3] and part.uses_all_episodes
 
 
 def test_excluded_episodes_and_those_held_out_are_not_learned_from(tiny_dataset):
     config = DatasetConfig(root=tiny_dataset, exclude_episodes=[1], eval_split=0.3)
-    (part,) = find_parts(config)
+    (part,) = find_datasets(config)
     assert (part.training.tolist(), part.held_out.tolist()) == ([0, 2], [3])
-    assert not part.is_whole
+    assert not part.uses_all_episodes
 
 
 @pytest.mark.parametrize(
@@ -24,16 +24,16 @@ def test_excluded_episodes_and_those_held_out_are_not_learned_from(tiny_dataset)
 )
 def test_excluding_what_is_not_there_or_everything_is_refused(tiny_dataset, excluded, told):
     with pytest.raises(DatasetError, match=told):
-        find_parts(DatasetConfig(root=tiny_dataset, exclude_episodes=excluded))
+        find_datasets(DatasetConfig(root=tiny_dataset, exclude_episodes=excluded))
 
 
 def test_a_mixture_has_a_part_for_every_dataset_with_its_share(tiny_dataset, camera_dataset):
     config = DatasetConfig(mix={str(tiny_dataset): 3, str(camera_dataset): 1})
-    tiny, camera = find_parts(config)
+    tiny, camera = find_datasets(config)
     assert (tiny.root, camera.root) == (tiny_dataset, camera_dataset)
     assert (tiny.weight, camera.weight) == (0.75, 0.25)
 
 
 def test_a_dataset_of_a_mixture_that_is_not_there_is_named(tiny_dataset):
     with pytest.raises(DatasetError, match="somebody/nothing"):
-        find_parts(DatasetConfig(mix={str(tiny_dataset): 1, "somebody/nothing": 1}))
+        find_datasets(DatasetConfig(mix={str(tiny_dataset): 1, "somebody/nothing": 1}))

@@ -14,11 +14,11 @@ from manyhands.config.resolve import read_train_config
 from manyhands.data.cache.contents import StoreSummary, cached_stores
 from manyhands.data.cache.store import FrameStore
 from manyhands.data.cache.store_files import ABSENT, STATES, StoreSpec
-from manyhands.data.images.cameras import StoredPictures, VideoPictures
+from manyhands.data.images.cameras import EmbeddedImages, VideoFrames
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.policies.smolvla.decoder import VlmWithExpert
-from manyhands.training.setup.vision_tokens import keep
+from manyhands.training.setup.vision_tokens import write_tokens
 from manyhands.training.start import run_training
 
 AXES = ["height", "width", "channels"]
@@ -161,7 +161,7 @@ def test_tokens_are_made_once_and_nothing_is_decoded_again(train, weights, encod
     # One picture for the shape of tokens, and then all of them, of both cameras.
     assert sorted(encoded) == [1, 1, 30, 30]
     encoded.clear()
-    for kind in (VideoPictures, StoredPictures):
+    for kind in (VideoFrames, EmbeddedImages):
         monkeypatch.setattr(kind, "pictures", None)
     assert_same(first, train("again", "--steps=2", "--dataset.check=off", TOKENS), weights)
     assert encoded == [1, 1]
@@ -240,7 +240,7 @@ def test_a_full_disk_is_told_with_a_remedy(tmp_path):
     spec = StoreSpec("key", (2, 3), np.dtype(np.float32), num_frames=4)
     store = FrameStore(tmp_path, spec, max_bytes=1000)
     with pytest.raises(EnvironmentFault, match=r"No space left on device\. Free disk space"):
-        keep(np.zeros((1, 2, 3), np.float32), np.array([3]), FullStore(store))
+        write_tokens(np.zeros((1, 2, 3), np.float32), np.array([3]), FullStore(store))
 
 
 @pytest.mark.exact

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import nn, optim
 
-from manyhands.training.step.optimizer import replayable
+from manyhands.training.step.optimizer import make_capturable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.kernels]
 
@@ -38,7 +38,7 @@ def device(kernel_device):
 
 def built(kind, groups, **options):
     """An optimizer as the trainer has it: fused, with its learning rates on the device."""
-    optimizer = replayable(kind(groups, lr=1e-2, fused=True, **options))
+    optimizer = make_capturable(kind(groups, lr=1e-2, fused=True, **options))
     for group in optimizer.param_groups:
         weights = group["params"]
         if weights and not isinstance(group["lr"], torch.Tensor):
@@ -98,10 +98,10 @@ def in_double_precision(optimizer, scale):
 
 
 def assert_steps_are_exact(optimizer, weights, scale, num_steps):
-    from manyhands.training.step.adam_kernels import AdamSteps
+    from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     exact, expected = in_double_precision(optimizer, scale or 1.0)
-    steps = AdamSteps(optimizer)
+    steps = FusedAdamSteps(optimizer)
     tell(optimizer, scale, is_bad=False)
     for _ in range(num_steps):
         steps()
@@ -189,23 +189,23 @@ def test_a_layout_that_the_kernel_cannot_walk_through_is_rejected(
 
 
 def test_gradients_that_are_not_finite_change_nothing(device):
-    from manyhands.training.step.adam_kernels import AdamSteps
+    from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     optimizer, weights = started(optim.AdamW, device)
     before = all_tensors(optimizer, weights)
     weights[3].grad.fill_(float("nan"))
     tell(optimizer, None, is_bad=True)
-    AdamSteps(optimizer)()
+    FusedAdamSteps(optimizer)()
     assert all(map(torch.equal, before, all_tensors(optimizer, weights)))
 
 
 def test_a_captured_step_finds_its_own_gradients(device, is_memory_checked):
     if device.type != "cuda" or is_memory_checked:
         pytest.skip("captures a CUDA graph, which needs torch's caching allocator")
-    from manyhands.training.step.adam_kernels import AdamSteps
+    from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     optimizer, weights = started(optim.AdamW, device)
-    steps = AdamSteps(optimizer)
+    steps = FusedAdamSteps(optimizer)
     tell(optimizer, 2.0, is_bad=False)
     steps()
     graph = torch.cuda.CUDAGraph()
@@ -222,10 +222,10 @@ def test_a_captured_step_finds_its_own_gradients(device, is_memory_checked):
 
 
 def test_a_gradient_in_another_order_is_rejected(device):
-    from manyhands.training.step.adam_kernels import AdamSteps
+    from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     optimizer, weights = started(optim.AdamW, device)
-    steps = AdamSteps(optimizer)
+    steps = FusedAdamSteps(optimizer)
     tell(optimizer, None, is_bad=False)
     weights[-1].grad = weights[-1].grad.contiguous()
     with pytest.raises(RuntimeError, match="another memory layout"):
@@ -236,18 +236,18 @@ def test_a_gradient_in_another_order_is_rejected(device):
 
 
 def test_an_optimizer_state_in_another_order_is_rejected(device):
-    from manyhands.training.step.adam_kernels import AdamSteps
+    from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     optimizer, weights = started(optim.AdamW, device)
     state = optimizer.state[weights[-1]]
     state["exp_avg_sq"] = state["exp_avg_sq"].contiguous()
     tell(optimizer, None, is_bad=False)
     with pytest.raises(RuntimeError, match="another memory layout"):
-        AdamSteps(optimizer)()
+        FusedAdamSteps(optimizer)()
 
 
 def test_gaps_in_memory_are_rejected_even_if_all_tensors_have_them(device):
-    from manyhands.training.step.adam_kernels import AdamSteps
+    from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     def gapped():
         return torch.ones(4, 8, device=device)[:, :5]
@@ -259,4 +259,4 @@ def test_gaps_in_memory_are_rejected_even_if_all_tensors_have_them(device):
     optimizer.state[weight] |= {"exp_avg": gapped(), "exp_avg_sq": gapped()}
     tell(optimizer, None, is_bad=False)
     with pytest.raises(RuntimeError, match="another memory layout"):
-        AdamSteps(optimizer)()
+        FusedAdamSteps(optimizer)()

@@ -7,14 +7,14 @@ from typing import Any, cast
 import pytest
 import torch
 
-from manyhands.parallel.placement import Seat
+from manyhands.parallel.placement import RankPlacement
 from manyhands.training.step import auto_compile
 from manyhands.training.step.auto_compile import NUM_SETTLING, AutoCompile
-from manyhands.training.step.train_step import Inputs, Measures
+from manyhands.training.step.train_step import StepInputs, StepMetrics
 from manyhands.training.step.verdict import MAX_UNFINISHED, Verdict
 
-INPUTS = Inputs({"x": torch.ones(1)}, {})
-MEASURES = Measures({}, torch.tensor(0.0), torch.tensor(False))
+INPUTS = StepInputs({"x": torch.ones(1)}, {})
+MEASURES = StepMetrics({}, torch.tensor(0.0), torch.tensor(False))
 FASTER = Verdict(is_faster=True, reason="1.0 ms instead of 4.0 ms per step", num_bytes=100)
 DIED = Verdict(is_faster=False, reason="its trial was killed by signal 6")
 TRYING = "Trying the compiled step in the background"
@@ -41,10 +41,12 @@ class World:
 
     def __init__(self, rank: int = 0, gpus: tuple[str, ...] = ("H200",)) -> None:
         self.rank = rank
-        self.seats = [Seat(number, "host", "cuda", name) for number, name in enumerate(gpus)]
+        self.placements = [
+            RankPlacement(number, "host", "cuda", name) for number, name in enumerate(gpus)
+        ]
 
     def gather(self, value: Any) -> list[Any]:
-        return [value for _ in self.seats]
+        return [value for _ in self.placements]
 
     def any(self, value: bool) -> bool:
         return value
@@ -66,12 +68,12 @@ class Paced:
     def work(self) -> Any:
         return SimpleNamespace(world=self.world)
 
-    def __call__(self, inputs: Inputs, num_left: int) -> Measures:
+    def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
         CLOCK.now_s += self.step_s
         self.num_steps += 1
         return MEASURES
 
-    def capture(self, inputs: Inputs) -> bool:
+    def capture(self, inputs: StepInputs) -> bool:
         self.num_captured += 1
         return self.works
 
@@ -91,10 +93,10 @@ class Trial:
     switches: list[str] = field(default_factory=list)
     is_closed: bool = False
 
-    def verdict(self, inputs: Inputs) -> Verdict | None:
+    def verdict(self, inputs: StepInputs) -> Verdict | None:
         return self.known
 
-    def start(self, inputs: Inputs) -> str | None:
+    def start(self, inputs: StepInputs) -> str | None:
         self.num_started += 1
         return self.fault
 

@@ -35,7 +35,7 @@ def passed(network: nn.Sequential, is_sound: Tensor, value: float = 1.0) -> dict
     values[0, 0] = value
     for place in (0, 1, 3):
         values = network[place](values)
-    buffers.put_back_unless(is_sound)
+    buffers.restore_unless(is_sound)
     return {name: value.clone() for name, value in network.named_buffers()}
 
 
@@ -64,7 +64,7 @@ def test_networks_without_buffers_are_no_trouble():
     before = [weight.detach().clone() for weight in network.parameters()]
     buffers = Buffers(network)
     buffers.keep()
-    buffers.put_back_unless(BAD)
+    buffers.restore_unless(BAD)
     assert all(map(torch.equal, network.parameters(), before))
 
 
@@ -75,5 +75,5 @@ def test_the_device_is_asked_for_nothing(no_host_synchronization):
     with no_host_synchronization():
         buffers.keep()
         network[0](torch.randn(4, 3))
-        buffers.put_back_unless(BAD)
+        buffers.restore_unless(BAD)
     assert all(map(torch.equal, network.buffers(), before))

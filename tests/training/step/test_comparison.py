@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from manyhands.parallel.optimizer_step import tensors_of
 from manyhands.training.step.comparison import ROUNDING, Comparison
 from manyhands.training.step.state_backup import StateBackup
-from manyhands.training.step.train_step import Inputs, Measures
+from manyhands.training.step.train_step import StepInputs, StepMetrics
 
-INPUTS = Inputs({"x": torch.linspace(-1, 1, 24).view(4, 6)}, {})
+INPUTS = StepInputs({"x": torch.linspace(-1, 1, 24).view(4, 6)}, {})
 Change = Callable[[nn.Module], None]
 
 
@@ -26,14 +26,14 @@ class Setting:
         self.optimizer = optimizer(self.network.parameters(), lr=1e-3)
         self.before = StateBackup(lambda: tensors_of(self.optimizer))
 
-    def step(self, change: Change = lambda network: None) -> Measures:
+    def step(self, change: Change = lambda network: None) -> StepMetrics:
         loss = self.network(INPUTS.batch["x"]).square().sum()
         loss.backward()
         change(self.network)
         norm = nn.utils.get_total_norm([each.grad for each in self.network.parameters()])
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return Measures({"loss": loss.detach()}, norm, ~norm.isfinite())
+        return StepMetrics({"loss": loss.detach()}, norm, ~norm.isfinite())
 
     def fault(self, mode: str, change: Change) -> str | None:
         self.step()  # What an optimizer remembers is there from its first step on.

@@ -11,7 +11,7 @@ from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.act.transformer import Decoder, Encoder
 from manyhands.policies.vision.resnet import ResNet
 from manyhands.training.step.compiled_modules import CompiledModules, modules_of
-from manyhands.training.step.optimizer import replayable
+from manyhands.training.step.optimizer import make_capturable
 
 
 def test_the_parts_that_a_network_names_are_compiled_for_a_while():
@@ -59,7 +59,7 @@ def test_an_optimizer_on_a_cpu_keeps_its_steps():
 @pytest.mark.parametrize(("amsgrad", "has_own"), [(False, True), (True, False)])
 def test_adam_as_published_steps_by_a_kernel_of_its_own(amsgrad, has_own):
     network = nn.Sequential(nn.Linear(2, 2, device="cuda"))
-    optimizer = replayable(AdamW(network.parameters(), fused=True, amsgrad=amsgrad))
+    optimizer = make_capturable(AdamW(network.parameters(), fused=True, amsgrad=amsgrad))
     network(torch.ones(1, 2, device="cuda")).sum().backward()
     optimizer.step()
     with CompiledModules(network, optimizer).compiled() as read:

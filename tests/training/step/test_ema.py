@@ -8,7 +8,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from manyhands.config.sections.optim import EmaConfig
-from manyhands.training.step.ema import Ema, NoEma, decay_at, ema_of
+from manyhands.training.step.ema import Ema, NoEma, build_ema, decay_at
 
 DECAYS = {
     # Decays and averages of diffusers' EMAModel, as LeRobot sets it up, after updates 1, 2, 4, 5
@@ -51,7 +51,7 @@ def move(network: nn.Module, change: float) -> None:
 
 
 def averaged(ema: Ema, network: nn.Module) -> float:
-    with ema.swapped_in():
+    with ema.applied():
         return network.weight.item()
 
 
@@ -78,7 +78,7 @@ def test_the_average_takes_the_place_of_the_weights_and_gives_it_back():
     ema = Ema(EmaConfig(), network)
     address = network.weight.data_ptr()
     move(network, 4.0)
-    with pytest.raises(KeyError), ema.swapped_in():
+    with pytest.raises(KeyError), ema.applied():
         assert network.weight.item() == 1.0
         assert network.weight.data_ptr() == address
         raise KeyError
@@ -89,7 +89,7 @@ def test_the_average_takes_the_place_of_the_weights_and_gives_it_back():
 def test_what_is_loaded_in_the_averages_place_becomes_the_average():
     network = network_of(1.0)
     ema = Ema(EmaConfig(), network)
-    with ema.swapped_in():
+    with ema.applied():
         network.load_state_dict({"weight": torch.tensor([[7.0]])})
     assert network.weight.item() == 1.0
     assert averaged(ema, network) == 7.0
@@ -104,7 +104,7 @@ def test_buffers_and_frozen_weights_are_the_present_ones():
     with torch.no_grad():
         for value in network.state_dict().values():
             value.fill_(3)
-    with ema.swapped_in():
+    with ema.applied():
         own = {name for name, value in network.state_dict().items() if (value == 3).all()}
     assert own == {"0.weight", "1.running_mean", "1.running_var", "1.num_batches_tracked"}
 
@@ -124,7 +124,7 @@ def test_shards_are_averaged_where_they_lie(tmp_path):
                 torch.optim.SGD(each.parameters(), lr=0.1).step()
                 ema.prepare(step)
                 ema.follow(SOUND)
-        with averages[0].swapped_in(), averages[1].swapped_in():
+        with averages[0].applied(), averages[1].applied():
             assert torch.equal(whole(torch.ones(1, 3)), network(torch.ones(1, 3)))
         averages[1].restart()
     finally:
@@ -158,13 +158,13 @@ def test_following_reads_nothing_back(no_host_synchronization):
     with no_host_synchronization():
         ema.prepare(2)
         ema.follow(SOUND)
-        with ema.swapped_in():
+        with ema.applied():
             seen = network.weight.detach().clone()
     assert (seen.item(), network.weight.item()) == (2.0, 3.0)
 
 
 def test_nothing_is_averaged_unasked():
     network = network_of(1.0)
-    assert isinstance(ema_of(EmaConfig(), network), NoEma)
-    assert list(ema_of(EmaConfig(), network).weights) == [""]
-    assert list(ema_of(EmaConfig(enable=True), network).weights) == ["", "_ema"]
+    assert isinstance(build_ema(EmaConfig(), network), NoEma)
+    assert list(build_ema(EmaConfig(), network).weights) == [""]
+    assert list(build_ema(EmaConfig(enable=True), network).weights) == ["", "_ema"]

@@ -13,15 +13,15 @@ from torch.nn.parallel import DistributedDataParallel
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.resolve import read_train_config
 from manyhands.data.dataset import Dataset
-from manyhands.parallel.accelerate_engine import AcceleratedEngine
+from manyhands.parallel.accelerate_engine import AccelerateEngine
 from manyhands.parallel.cuda import WAKING
 from manyhands.parallel.world import joined_world
-from manyhands.training.setup.assemble import learner_of, make_policy
-from manyhands.training.setup.batch import share_of
+from manyhands.training.setup.assemble import build_initial_policy, build_learner
+from manyhands.training.setup.batch import split_batch
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.step.executors import EagerStep
 from manyhands.training.step.learner import Learner
-from manyhands.training.step.train_step import Inputs, Measures
+from manyhands.training.step.train_step import StepInputs, StepMetrics
 from manyhands.types import Batch
 
 FLAGS = ("--policy.device=cuda", "--batch_size=4", "--steps=1000", "--ema.enable=true")
@@ -29,9 +29,9 @@ EXACT = ("--cudnn_deterministic=true", "--accelerator.mixed_precision=no")
 
 
 def test_an_eager_step_computes_what_it_is_given():
-    measures = Measures({}, torch.tensor(1.0), torch.tensor(False))
+    measures = StepMetrics({}, torch.tensor(1.0), torch.tensor(False))
     eager = EagerStep(lambda inputs: measures)
-    assert eager(Inputs({}, {}), 5) is measures and eager.mode == "eager"
+    assert eager(StepInputs({}, {}), 5) is measures and eager.mode == "eager"
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def learning(argv: list[str]) -> Iterator[tuple[Learner, Dataset]]:
     config = read_train_config(argv)
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
-        learner, _ = learner_of(config, data.stats, world, share_of(config, 0, 1))
+        learner, _ = build_learner(config, data.stats, world, split_batch(config, 0, 1))
         yield learner, data.source
 
 
@@ -99,7 +99,7 @@ class TestOnAGpu:
             argv += [*FLAGS, *EXACT, *own, f"--step.mode={mode}", "--policy.device=cuda"]
             with learning(argv) as (learner, data):
                 found = [learner.update(batch_at(data, step), step) for step in range(200)]
-                assert learner.mode == mode, learner.news()
+                assert learner.mode == mode, learner.messages()
                 losses.append(torch.stack([each.terms["loss"] for each in found]))
                 ends.append(weights_of(learner))
         assert torch.equal(*losses)
@@ -143,7 +143,7 @@ class TestOnAGpu:
             argv += ["--accelerator.mixed_precision=no"]
             with learning(argv) as (learner, data):
                 found = [learner.update(batch_at(data, step), step) for step in range(50)]
-                assert learner.mode == mode, learner.news()
+                assert learner.mode == mode, learner.messages()
                 losses.append(torch.stack([each.terms["loss"] for each in found]))
         torch.testing.assert_close(*losses, rtol=2e-2, atol=1e-3)
 
@@ -159,12 +159,12 @@ class TestOnAGpu:
             config = read_train_config(argv)
             data, config = open_training_data(config, alone)
             with joined_world(config) as world:
-                policy, _ = make_policy(config, data.stats, world.device)
-                engine = AcceleratedEngine(world, 1, DistributedDataParallel)
-                learner = Learner(policy, config, engine, world, share_of(config, 0, 1))
+                policy, _ = build_initial_policy(config, data.stats, world.device)
+                engine = AccelerateEngine(world, 1, DistributedDataParallel)
+                learner = Learner(policy, config, engine, world, split_batch(config, 0, 1))
                 for step in range(20):
                     learner.update(batch_at(data.source, step), step)
-                assert learner.mode == mode, learner.news()
+                assert learner.mode == mode, learner.messages()
                 ends.append(weights_of(learner))
         assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
 
@@ -180,7 +180,7 @@ class TestOnAGpu:
                 look_at_values(learner, place)
                 found = [learner.update(batch_at(data, step), step) for step in range(6)]
                 assert learner.mode == "eager"
-                told = " ".join(learner.news())
+                told = " ".join(learner.messages())
                 assert ("disabled, running eagerly" in told) == (asked == mode), told
                 losses.append(torch.stack([each.terms["loss"] for each in found]))
         assert torch.equal(*losses)

@@ -10,7 +10,7 @@ from manyhands.observe.jsonl import read_rows
 from manyhands.policies.act.network import ActNetwork
 from manyhands.training.start import run_training
 from manyhands.training.step import learner as host_draws
-from manyhands.training.step.learner import may_draw_on_host, seed_host
+from manyhands.training.step.learner import seed_host_rng, uses_host_rng
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def test_a_policy_that_draws_on_the_host_resumes_exactly(command, tmp_path):
 
 
 def test_only_policies_of_others_pay_for_it():
-    assert not may_draw_on_host("act")
-    assert may_draw_on_host("theirs")
+    assert not uses_host_rng("act")
+    assert uses_host_rng("theirs")
 
 
 def test_both_generators_follow_the_seed():
     drawn = []
     for seed in (2**62 + 1, 2**62 + 1, 2**62 + 2):
-        seed_host(seed)
+        seed_host_rng(seed)
         drawn.append((random.random(), np.random.rand()))
     assert drawn[0] == drawn[1]
     assert drawn[0][0] != drawn[2][0]

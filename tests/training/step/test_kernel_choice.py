@@ -7,17 +7,17 @@ import sys
 import pytest
 import torch
 
-from manyhands.training.step.kernel_choice import chosen_kernels
+from manyhands.training.step.kernel_choice import kernel_settings
 
 
 def test_choices_last_as_long_as_the_run(monkeypatch):
     before = torch.get_float32_matmul_precision()
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
-    with chosen_kernels(deterministic=False):
+    with kernel_settings(deterministic=False):
         assert not torch.backends.cudnn.benchmark
         assert torch.get_float32_matmul_precision() == "high"
         assert not torch.backends.cudnn.deterministic
-    with chosen_kernels(deterministic=True):
+    with kernel_settings(deterministic=True):
         assert torch.backends.cudnn.deterministic
         assert torch.get_float32_matmul_precision() == "highest"
         assert torch.are_deterministic_algorithms_enabled()

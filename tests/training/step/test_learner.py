@@ -12,12 +12,12 @@ from torch import nn
 
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.resolve import read_train_config
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.errors import CheckpointError, ConfigError, UserError
-from manyhands.parallel.accelerate_engine import AcceleratedEngine
+from manyhands.parallel.accelerate_engine import AccelerateEngine
 from manyhands.parallel.world import joined_world
 from manyhands.policies.build import build_policy
-from manyhands.training.setup.assemble import make_policy
+from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
@@ -30,9 +30,9 @@ def learner_of(command, tmp_path, *flags, scaler=None):
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
         world.accelerator.scaler = scaler or world.accelerator.scaler
-        policy, _ = make_policy(config, data.stats, world.device)
-        share = Share(0, 1, config.batch_size)
-        yield Learner(policy, config, AcceleratedEngine(world, 1), world, share), data.source
+        policy, _ = build_initial_policy(config, data.stats, world.device)
+        split = BatchSplit(0, 1, config.batch_size)
+        yield Learner(policy, config, AccelerateEngine(world, 1), world, split), data.source
 
 
 def weights_after(command, tmp_path, steps, *flags) -> dict[str, torch.Tensor]:
@@ -75,10 +75,10 @@ def test_ranks_draw_for_their_samples_what_one_process_draws(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, _):
         whole = learner.draws(5)["latent_noise"]
         for rank in range(2):
-            learner.share = Share(rank, 2, 4)
+            learner.split = BatchSplit(rank, 2, 4)
             assert torch.equal(learner.draws(5)["latent_noise"], whole[2 * rank : 2 * rank + 2])
         for rank in range(3):
-            learner.share = Share(rank, 3, 4)
+            learner.split = BatchSplit(rank, 3, 4)
             own = [slice(0, 2), slice(2, 3), slice(3, 4)][rank]
             assert torch.equal(learner.draws(5)["latent_noise"], whole[own])
 
@@ -212,8 +212,8 @@ def test_statistics_of_a_batch_that_is_not_finite_are_put_back(camera_dataset, t
     config = read_train_config([root, *tiny_diffusion, *flags, "--steps=9", "--batch_size=3"])
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
-        policy, _ = make_policy(config, data.stats, world.device)
-        learner = Learner(policy, config, AcceleratedEngine(world, 1), world, Share(0, 1, 3))
+        policy, _ = build_initial_policy(config, data.stats, world.device)
+        learner = Learner(policy, config, AccelerateEngine(world, 1), world, BatchSplit(0, 1, 3))
         learner.update(data.source.batch([0, 1, 2]), 0)
         before = everything_of(learner)
         prepare = policy.prepare
@@ -263,7 +263,7 @@ def test_the_largest_weight_tells_of_any_that_is_not_finite(command, tmp_path):
         for value in (1e30, float("inf"), -float("inf"), float("nan")):
             with torch.no_grad():
                 weight.view(-1)[0] = value
-            assert bool(learner.largest_weight().isfinite()) == (value == 1e30)
+            assert bool(learner.max_abs_weight().isfinite()) == (value == 1e30)
 
 
 @pytest.mark.gpu
@@ -370,13 +370,13 @@ def seeing(tiny_act):
 
 
 @contextmanager
-def seeing_learner(seeing, command, tmp_path, *flags, num_parts=1):
+def seeing_learner(seeing, command, tmp_path, *flags, num_micro_batches=1):
     """A learner of those cameras, and the batch."""
     config = read_train_config(command.argv(tmp_path / "run", *SEEING, *flags))
     policy, batch = deepcopy(seeing)
     with joined_world(config) as world:
-        engine = AcceleratedEngine(world, num_parts)
-        yield Learner(policy, config, engine, world, Share(0, 1, 4)), batch
+        engine = AccelerateEngine(world, num_micro_batches)
+        yield Learner(policy, config, engine, world, BatchSplit(0, 1, 4)), batch
 
 
 def test_each_flag_of_the_augmentation_changes_what_is_seen(seeing, command, tmp_path):
@@ -414,15 +414,15 @@ def test_a_policy_itself_never_augments(seeing, command, tmp_path):
 
 def test_micro_batches_and_ranks_augment_their_own_samples(seeing, command, tmp_path):
     losses = []
-    for num_parts in (1, 2):
+    for num_micro_batches in (1, 2):
         parts = seeing_learner(
-            seeing, command, tmp_path, f"{AUGMENT}.enable=true", num_parts=num_parts
+            seeing, command, tmp_path, f"{AUGMENT}.enable=true", num_micro_batches=num_micro_batches
         )
         with parts as (learner, batch):
             losses.append(learner.update(batch, 0).terms["loss"].item())
             draws = learner.augmentation_draws(5)
             for rank in range(4):
-                learner.share = Share(rank, 4, 4)
+                learner.split = BatchSplit(rank, 4, 4)
                 own = learner.augmentation_draws(5)
                 assert all(torch.equal(own[name][0], draws[name][rank]) for name in CAMERAS)
     # Frozen normalization lets samples be computed in any company.

@@ -10,10 +10,10 @@ from torch import Tensor
 from manyhands.checkpoint.shards import Shards, shard_file, write_shard
 from manyhands.config.resolve import read_train_config
 from manyhands.config.sections.execution import BOTH
-from manyhands.data.loading.stream import Share
-from manyhands.parallel.accelerate_engine import AcceleratedEngine
+from manyhands.data.loading.stream import BatchSplit
+from manyhands.parallel.accelerate_engine import AccelerateEngine
 from manyhands.parallel.world import joined_world
-from manyhands.training.setup.assemble import make_policy
+from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.step.learner import Learner
 
@@ -25,8 +25,8 @@ def learner_of(command, run_dir) -> Iterator[Learner]:
     data, config = open_training_data(read_train_config(argv), alone)
     with joined_world(config) as world:
         world.strategy = replace(world.strategy, checkpoint_format=BOTH)
-        policy, _ = make_policy(config, data.stats, world.device)
-        learner = Learner(policy, config, AcceleratedEngine(world, 1), world, Share(0, 1, 4))
+        policy, _ = build_initial_policy(config, data.stats, world.device)
+        learner = Learner(policy, config, AccelerateEngine(world, 1), world, BatchSplit(0, 1, 4))
         for step in range(3):
             learner.update(data.source.batch([1, 5, 9, 20]), step)
         yield learner

@@ -11,7 +11,7 @@ from manyhands.config.sections.optim import (
     CosineDecayWithWarmupConfig,
     DiffuserSchedulerConfig,
 )
-from manyhands.training.step.lr_schedule import Schedule, schedule_factor
+from manyhands.training.step.lr_schedule import LrSchedule, schedule_factor
 
 
 def test_a_group_keeps_its_own_learning_rate_and_the_schedule_scales_both():
@@ -20,7 +20,7 @@ def test_a_group_keeps_its_own_learning_rate_and_the_schedule_scales_both():
         {"params": [nn.Parameter(torch.ones(1))], "lr": 0.01},
     ]
     optimizer = torch.optim.AdamW(groups, lr=0.1)
-    schedule = Schedule(optimizer, lambda step: 0.5**step)
+    schedule = LrSchedule(optimizer, lambda step: 0.5**step)
     schedule.apply(1)
     assert schedule.current[0] == 0.05
     assert [group["lr"] for group in optimizer.param_groups] == [0.05, 0.005]

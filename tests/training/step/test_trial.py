@@ -9,23 +9,23 @@ import torch
 from manyhands.config.resolve import read_train_config
 from manyhands.launch import environment
 from manyhands.parallel.world import joined_world
-from manyhands.training.setup.assemble import learner_of
-from manyhands.training.setup.batch import share_of
+from manyhands.training.setup.assemble import build_learner
+from manyhands.training.setup.batch import split_batch
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.step import trial
 from manyhands.training.step.learner import Learner
-from manyhands.training.step.train_step import Inputs
-from manyhands.training.step.trial import Trial, facts_of
+from manyhands.training.step.train_step import StepInputs
+from manyhands.training.step.trial import Trial, kernel_facts
 from manyhands.training.step.verdict import Verdict
 
-INPUTS = Inputs({"x": torch.ones(2, 3)}, {})
+INPUTS = StepInputs({"x": torch.ones(2, 3)}, {})
 
 
 def learner_for(argv: list[str]) -> Learner:
     config = read_train_config(argv)
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
-        return learner_of(config, data.stats, world, share_of(config, 0, 1))[0]
+        return build_learner(config, data.stats, world, split_batch(config, 0, 1))[0]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_verdict_of_a_trial_is_kept_for_later_runs(started, tmp_path, monkey
     expected = Verdict(is_faster=True, reason="torch.Size([2, 3])")
     assert run(started) == expected
     assert Trial(started._config, started._work).verdict(INPUTS) == expected
-    other = Inputs({"x": torch.ones(2, 4)}, {})
+    other = StepInputs({"x": torch.ones(2, 4)}, {})
     assert Trial(started._config, started._work).verdict(other) is None
 
 
@@ -116,12 +116,12 @@ def test_a_trial_that_is_closed_leaves_no_process_and_no_verdict(started, tmp_pa
 
 def test_facts_depend_on_what_a_step_computes_and_not_on_where_it_runs(command, tmp_path):
     plain = learner_for(command.argv(tmp_path / "run"))
-    facts = facts_of(plain.config, plain.work, INPUTS)
+    facts = kernel_facts(plain.config, plain.work, INPUTS)
     elsewhere = learner_for(
         command.argv(tmp_path / "other", "--seed=5", "--steps=77", "--optimizer.lr=7e-4")
     )
-    assert facts == facts_of(elsewhere.config, elsewhere.work, INPUTS)
+    assert facts == kernel_facts(elsewhere.config, elsewhere.work, INPUTS)
     averaged = learner_for(command.argv(tmp_path / "other", "--ema.enable=true"))
-    assert facts != facts_of(averaged.config, averaged.work, INPUTS)
-    share = replace(plain.share, num_parts=2)
-    assert facts != facts_of(plain.config, replace(plain.work, share=share), INPUTS)
+    assert facts != kernel_facts(averaged.config, averaged.work, INPUTS)
+    share = replace(plain.split, num_micro_batches=2)
+    assert facts != kernel_facts(plain.config, replace(plain.work, share=share), INPUTS)

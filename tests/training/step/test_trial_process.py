@@ -13,14 +13,14 @@ import torch
 from manyhands.config.resolve import read_train_config
 from manyhands.launch import environment
 from manyhands.parallel.world import joined_world
-from manyhands.training.setup.assemble import learner_of
-from manyhands.training.setup.batch import share_of
+from manyhands.training.setup.assemble import build_learner
+from manyhands.training.setup.batch import split_batch
 from manyhands.training.setup.data import alone, open_training_data
-from manyhands.training.step.train_step import Inputs
+from manyhands.training.step.train_step import StepInputs
 from manyhands.training.step.trial import Trial
-from manyhands.training.step.trial_process import policy_of
+from manyhands.training.step.trial_process import build_policy
 
-INPUTS = Inputs({"x": torch.ones(2, 3)}, {})
+INPUTS = StepInputs({"x": torch.ones(2, 3)}, {})
 ON_A_GPU = ("--policy.device=cuda", "--steps=10000000", "--save_freq=10000000")
 AT_ONCE = "--step.compile_min_left_s=0"
 TRIAL_S = 500
@@ -70,9 +70,9 @@ def test_another_process_builds_the_same_network(command, tmp_path, monkeypatch)
     config = read_train_config(command.argv(tmp_path / "run"))
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
-        learner, _ = learner_of(config, data.stats, world, share_of(config, 0, 1))
+        learner, _ = build_learner(config, data.stats, world, split_batch(config, 0, 1))
     sent = pickle.dumps(Trial(config, learner.work)._request(INPUTS, max_bytes=1))
-    policy = policy_of(pickle.loads(sent), torch.device("cpu"))
+    policy = build_policy(pickle.loads(sent), torch.device("cpu"))
     theirs, own = policy.network.state_dict(), learner.policy.network.state_dict()
     assert {name: value.shape for name, value in theirs.items()} == {
         name: value.shape for name, value in own.items()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from manyhands.training.step.verdict import MAX_UNFINISHED, Verdict, Verdicts, key_of
+from manyhands.training.step.verdict import MAX_UNFINISHED, Verdict, Verdicts, trial_key
 
 VERDICT = Verdict(is_faster=True, reason="2.0 ms instead of 3.0 ms per step", graph_ms=3.0)
 
@@ -45,5 +45,5 @@ def test_switches_that_do_not_end_are_counted_until_one_does(tmp_path):
 
 
 def test_a_key_depends_on_every_fact():
-    assert key_of({"gpu": "H200", "batch": 8}) == key_of({"batch": 8, "gpu": "H200"})
-    assert key_of({"gpu": "H200", "batch": 8}) != key_of({"gpu": "H200", "batch": 9})
+    assert trial_key({"gpu": "H200", "batch": 8}) == trial_key({"batch": 8, "gpu": "H200"})
+    assert trial_key({"gpu": "H200", "batch": 8}) != trial_key({"gpu": "H200", "batch": 9})

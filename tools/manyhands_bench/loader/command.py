@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from manyhands.cli.flags import read_own_flags, write_results
+from manyhands.cli.flags import read_command_flags, write_results
 from manyhands.observe.console import progress_bar
 from manyhands_bench.config import BenchLoaderConfig
 
@@ -23,7 +23,7 @@ those of manyhands train."""
 
 def bench_loader_command(arguments: Sequence[str]) -> int:
     """Measure the loader; return the exit code."""
-    bench, config = read_own_flags(BenchLoaderConfig, USAGE, arguments)
+    bench, config = read_command_flags(BenchLoaderConfig, USAGE, arguments)
     from manyhands_bench.loader.rates import bench_loader
 
     with progress_bar("decoding frames") as on_progress:

@@ -13,13 +13,13 @@ from manyhands.config.train import TrainConfig
 from manyhands.cores import num_cores
 from manyhands.data.cache.fill import Progress, fill
 from manyhands.data.dataset import Dataset
-from manyhands.data.loading.stream import SampleStream, Share, resolve_num_workers
+from manyhands.data.loading.stream import BatchSplit, SampleStream, resolve_num_workers
 from manyhands.errors import ConfigError, UserError
 from manyhands.training.setup.data import (
     TrainingData,
     alone,
-    loading_of,
-    max_ram_of,
+    data_ram_limit,
+    loader_options,
     open_training_data,
     windows_of,
 )
@@ -82,7 +82,7 @@ def bench_loader(
         started = time.perf_counter()
         fill(cached.caches, num_cores(), on_progress)
         build_s = time.perf_counter() - started
-        cached.caches.read_ahead(max_ram_of(config))
+        cached.caches.read_ahead(data_ram_limit(config))
         cache_rate = samples_per_s(cached, config, bench.seconds)
     resident = memory_by_epoch(cached, config, bench.epochs)
     reference = None
@@ -94,7 +94,7 @@ def bench_loader(
         reference_samples_per_s=reference,
         cache_reason=cached.caches.reason,
         cache_build_s=build_s,
-        num_workers=resolve_num_workers(loading_of(config)),
+        num_workers=resolve_num_workers(loader_options(config)),
         batch_size=batch_size_of(config),
         resident_mib=resident,
     )
@@ -137,8 +137,8 @@ def batch_size_of(config: TrainConfig) -> int:
 @contextmanager
 def batches_of(data: TrainingData, config: TrainConfig) -> Iterator[Iterator[Batch]]:
     """Batches as a single rank of a training run reads them."""
-    share = Share(rank=0, num_ranks=1, samples_per_step=batch_size_of(config))
-    stream = SampleStream(data.source, data.order, share, loading_of(config))
+    split = BatchSplit(rank=0, num_ranks=1, samples_per_step=batch_size_of(config))
+    stream = SampleStream(data.source, data.order, split, loader_options(config))
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
         yield batches
 
@@ -160,7 +160,7 @@ def request_of(
         },
         episodes=data.source.episodes.tolist(),
         batch_size=batch_size_of(config),
-        num_workers=resolve_num_workers(loading_of(config)),
+        num_workers=resolve_num_workers(loader_options(config)),
         seconds=bench.seconds,
         warm_up_s=WARM_UP * bench.seconds,
     )

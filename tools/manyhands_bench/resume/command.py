@@ -42,7 +42,7 @@ IMPORTED_BY_RUNS = (
 )
 """What runs would import by and by; forked, they find it there."""
 MOMENTS = ("start", "update", "save")
-VICTIMS = ("launcher", "rank 0", "rank 1", "loader")
+TARGETS = ("launcher", "rank 0", "rank 1", "loader")
 WIDTH = 100
 """Of a table in a file, where nobody says how wide it may be."""
 MAX_SHARE = 0.15
@@ -66,7 +66,7 @@ def bench_resume_command(arguments: Sequence[str]) -> int:
     return 1 if result.failures else 0
 
 
-def nursery_command(_: Sequence[str]) -> int:
+def fork_server_command(_: Sequence[str]) -> int:
     """Be the process that bench resume has its runs forked off."""
     for name in IMPORTED_BY_RUNS:
         importlib.import_module(name)
@@ -90,14 +90,14 @@ def show(result: "ResumeResult") -> None:
     if not console.is_terminal:
         console.width = WIDTH
     if result.tallies:
-        console.print(table_of(result.tallies))
+        console.print(kill_table(result.tallies))
     for line in captions(result):
         console.print(line, soft_wrap=True, markup=False)
 
 
-def table_of(tallies: "Sequence[Tally]") -> Table:
+def kill_table(tallies: "Sequence[Tally]") -> Table:
     """Kills by moment and by victim: the same kills, counted in two ways."""
-    names = ("kills", *MOMENTS, *VICTIMS, "runs", "failed")
+    names = ("kills", *MOMENTS, *TARGETS, "runs", "failed")
     counts = [counts_of(tally) for tally in tallies]
     totals = [sum(column) for column in zip(*counts, strict=True)]
     table = Table("run", *names, box=SIMPLE_HEAD, collapse_padding=True)
@@ -111,7 +111,7 @@ def table_of(tallies: "Sequence[Tally]") -> Table:
 def counts_of(tally: "Tally") -> list[int]:
     """A row of the table."""
     moments = [tally.moments[name] for name in MOMENTS]
-    victims = [tally.victims[name] for name in VICTIMS]
+    victims = [tally.victims[name] for name in TARGETS]
     return [tally.kills, *moments, *victims, tally.runs, len(tally.failures)]
 
 

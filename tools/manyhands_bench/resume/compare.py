@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from manyhands.config.run_dir import CHECKPOINTS, LAST, checkpoints_of, newest_whole
+from manyhands.config.run_dir import CHECKPOINTS, LAST, list_checkpoints, newest_intact
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import RNG_FILE
 from manyhands.lerobot_format.files import read_tensors
@@ -40,13 +40,13 @@ def interim_differences(reference: Path, run_dir: Path) -> Iterator[str]:
     if link.is_symlink() and not link.exists():
         yield f"{link} points at {link.readlink()}, which is missing"
     try:
-        newest = newest_whole(run_dir)
+        newest = newest_intact(run_dir)
     except CheckpointError as error:
         yield str(error)
         return
     if newest is None:
         return
-    known = {path.name: path for path in checkpoints_of(reference)}
+    known = {path.name: path for path in list_checkpoints(reference)}
     # A stopped run saves at any step.
     if newest.name in known:
         yield from checkpoint_differences(known[newest.name], newest)

@@ -19,9 +19,9 @@ from manyhands.config.train import TrainConfig
 from manyhands.cores import num_cores
 from manyhands.data.loading.stream import SampleStream
 from manyhands.parallel.world import World, joined_world
-from manyhands.training.setup.assemble import learner_of
-from manyhands.training.setup.batch import settled, share_of
-from manyhands.training.setup.data import loading_of, open_training_data
+from manyhands.training.setup.assemble import build_learner
+from manyhands.training.setup.batch import resolve_steps, split_batch
+from manyhands.training.setup.data import loader_options, open_training_data
 from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
 
@@ -129,11 +129,11 @@ class Subject:
 @contextmanager
 def subject(config: TrainConfig, world: World) -> Iterator[Subject]:
     """The learner and checkpoint store of a run, without its loop."""
-    data, config = open_training_data(config, world.once)
-    share = share_of(config, world.rank, world.size)
-    config = settled(config, Position(), data.order.num_samples, share.samples_per_step)
-    learner, _ = learner_of(config, data.stats, world, share)
-    loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
+    data, config = open_training_data(config, world.on_main)
+    share = split_batch(config, world.rank, world.size)
+    config = resolve_steps(config, Position(), data.order.num_samples, share.samples_per_step)
+    learner, _ = build_learner(config, data.stats, world, share)
+    loading = loader_options(config, world.num_local_ranks, world.device.type == "cuda")
     stream = SampleStream(data.source, data.order, share, loading, world.device)
     assert config.output_dir is not None
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:

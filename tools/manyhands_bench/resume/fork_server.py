@@ -21,7 +21,7 @@ from typing import Any
 from manyhands.config.launcher import LISTENING
 from manyhands.launch.outcome import LOST, outcome_of
 from manyhands.launch.tether import end_with
-from manyhands.launch.workers import LOOPBACK, listen, told
+from manyhands.launch.workers import LOOPBACK, listen, report_deaths
 
 LAST_WORDS_S = 5.0
 """How long ranks may take to leave once one of them has failed."""
@@ -31,7 +31,7 @@ Train = Callable[[Sequence[str]], int]
 """What a process does with flags of `manyhands train`; its exit code."""
 
 
-class Nursery:
+class ForkServer:
     """The process that forks others, seen from the one that asks it to."""
 
     def __init__(self, command: Sequence[str], changes: Mapping[str, str]) -> None:
@@ -45,7 +45,7 @@ class Nursery:
         )
         self.pid = self._process.pid
 
-    def __enter__(self) -> "Nursery":
+    def __enter__(self) -> "ForkServer":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -122,14 +122,14 @@ def run_ranks(train: Train, arguments: Sequence[str], num_ranks: int) -> int:
         if pid == 0:
             if sys.platform == "linux":
                 end_with(launcher)
-            os.environ.update(place_of(rank, num_ranks, listener))
+            os.environ.update(rank_variables(rank, num_ranks, listener))
             sys.exit(train(arguments))
         ranks.append(pid)
     listener.close()
     return watch(ranks)
 
 
-def place_of(rank: int, num_ranks: int, listener: socket.socket) -> dict[str, str]:
+def rank_variables(rank: int, num_ranks: int, listener: socket.socket) -> dict[str, str]:
     """What a launcher says to a rank; the main one keeps the socket where all meet."""
     port = listener.getsockname()[1]
     place = {
@@ -161,7 +161,7 @@ def watch(ranks: Sequence[int]) -> int:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 codes[pid] = LOST
-    return told(outcome_of([codes[pid] for pid in ranks])).code
+    return report_deaths(outcome_of([codes[pid] for pid in ranks])).code
 
 
 def code_of(pid: int) -> int | None:

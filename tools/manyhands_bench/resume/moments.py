@@ -75,7 +75,7 @@ def planned_kills(seed: int, number: int) -> list[Kill]:
     ]
 
 
-class Trail:
+class RunObserver:
     """The visible progress of a run, from just before its start."""
 
     def __init__(self, run_dir: Path, start: int) -> None:
@@ -148,12 +148,14 @@ def wait_until(condition: Callable[[], bool], is_over: Callable[[], bool]) -> bo
     return True
 
 
-def wait_for_updates(trail: Trail, number: int, is_over: Callable[[], bool]) -> bool:
+def wait_for_updates(trail: RunObserver, number: int, is_over: Callable[[], bool]) -> bool:
     """Wait until a run has finished steps; False if it ends before."""
     return wait_until(lambda: trail.num_updates() >= number, is_over)
 
 
-def wait_in_start(kill: Kill, start_s: float, trail: Trail, is_over: Callable[[], bool]) -> bool:
+def wait_in_start(
+    kill: Kill, start_s: float, trail: RunObserver, is_over: Callable[[], bool]
+) -> bool:
     """Wait in the start of a run until the time of a kill."""
     if kill.is_late:
         comes = wait_until(trail.has_begun, is_over)
@@ -163,7 +165,7 @@ def wait_in_start(kill: Kill, start_s: float, trail: Trail, is_over: Callable[[]
     return wait_until(lambda: time.monotonic() > end, is_over)
 
 
-def wait_for_kill(kill: Kill, trail: Trail, is_over: Callable[[], bool]) -> bool:
+def wait_for_kill(kill: Kill, trail: RunObserver, is_over: Callable[[], bool]) -> bool:
     """Wait in a training run until the time of a kill; False if it ends before.
 
     The run continues during the last delay, so its phase may change.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from manyhands.parallel.placement import is_gone
-from manyhands_bench.resume.fork_server import Nursery, start_program
+from manyhands.parallel.placement import has_exited
+from manyhands_bench.resume.fork_server import ForkServer, start_program
 
 PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 POLL_S = 0.05
@@ -62,7 +62,7 @@ class Started:
         """Whether the started process has ended; raises after a timeout."""
         if self.age_s > RUN_S:
             raise Stuck(f"still running after {RUN_S:.0f} s")
-        return is_gone(self._root)
+        return has_exited(self._root)
 
     def members(self) -> list[Member]:
         """Its current processes: launcher, ranks in order, loaders."""
@@ -84,7 +84,7 @@ class Started:
 class Starter:
     """Starts runs, by the program or forked, and tracks their processes."""
 
-    def __init__(self, nursery: Nursery, home: Path) -> None:
+    def __init__(self, nursery: ForkServer, home: Path) -> None:
         self._nursery = nursery
         self._changes = environment(home)
         self._others = {child.pid for child in psutil.Process().children(recursive=True)}
@@ -138,7 +138,7 @@ def chosen(members: Sequence[Member], share: float) -> Member:
 def starter(home: Path) -> Iterator[Starter]:
     """Start runs with a common home folder; processes never outlive the block."""
     nursing = [sys.executable, "-m", "manyhands", "bench", "nursery"]
-    with adopting(), Nursery(nursing, environment(home)) as nursery:
+    with adopting(), ForkServer(nursing, environment(home)) as nursery:
         starting = Starter(nursery, home)
         try:
             yield starting
@@ -177,7 +177,7 @@ def children_of(process: psutil.Process, recursive: bool = False) -> list[psutil
 
 def is_alive(process: psutil.Process) -> bool:
     """Whether a process is alive."""
-    return not is_gone(process)
+    return not has_exited(process)
 
 
 def _is_own_zombie(process: psutil.Process) -> bool:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.config.run_dir import newest_whole
+from manyhands.config.run_dir import newest_intact
 from manyhands.errors import CheckpointError
 from manyhands_bench.resume.cases import NUM_STEPS, Case
 from manyhands_bench.resume.compare import interim_differences, last_step, run_differences
 from manyhands_bench.resume.moments import (
     Kill,
     Moment,
-    Trail,
+    RunObserver,
     wait_for_kill,
     wait_for_updates,
     wait_in_start,
@@ -112,8 +112,8 @@ class Trial:
 
     def _kill_once(self, run_dir: Path, kill: Kill) -> str | None:
         """Start a run and kill one process; returns a description, or None if it ended before."""
-        newest = newest_whole(run_dir)
-        trail = Trail(run_dir, 0 if newest is None else int(newest.name))
+        newest = newest_intact(run_dir)
+        trail = RunObserver(run_dir, 0 if newest is None else int(newest.name))
         started = self._start(run_dir, kill.by_launcher)
         victim = self._wait(kill, trail, started)
         if victim is None:
@@ -127,7 +127,7 @@ class Trial:
         code = started.wait()
         return f"{victim.role} in {moment}, then exit code {code}; planned: {kill}"
 
-    def _wait(self, kill: Kill, trail: Trail, started: Started) -> Member | None:
+    def _wait(self, kill: Kill, trail: RunObserver, started: Started) -> Member | None:
         """Wait for the time of a kill and choose its process; None if the run ended before."""
         if kill.moment is Moment.START:
             start_s = self._start_s.get(kill.by_launcher, FIRST_START_S)

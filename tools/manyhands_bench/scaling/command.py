@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from manyhands.cli.flags import read_own_flags, write_results
+from manyhands.cli.flags import read_command_flags, write_results
 from manyhands.launch.environment import current_launcher
 from manyhands.observe.console import progress_bar
 from manyhands.units import num_bytes
@@ -41,7 +41,7 @@ COMMUNICATION = (
 
 def bench_scaling_command(arguments: Sequence[str]) -> int:
     """Measure and model numbers of processes; return the exit code."""
-    bench, config = read_own_flags(BenchScalingConfig, USAGE, arguments)
+    bench, config = read_command_flags(BenchScalingConfig, USAGE, arguments)
     from manyhands_bench.scaling.speedup import bench_scaling
     from manyhands_bench.scaling.world import WorldFailed
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from manyhands.launch.environment import told_by_driver
+from manyhands.launch.environment import ask_driver
 from manyhands_bench.config import BenchScalingConfig
 from manyhands_bench.scaling.model import Link
 
@@ -45,7 +45,7 @@ def usual_link(is_gpu: bool, num_processes: int, capacity: int) -> Link:
 
 def link_between_gpus() -> Link:
     """The link of this machine's first GPU to another."""
-    told = told_by_driver(lambda nvml: link_of_gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(0)))
+    told = ask_driver(lambda nvml: link_of_gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(0)))
     return told or pcie_link(generation=4, num_lanes=16)
 
 

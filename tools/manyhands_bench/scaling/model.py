@@ -7,7 +7,7 @@ duration. The remaining communication costs at least what fewer processes were m
 
 from dataclasses import dataclass
 
-from manyhands.parallel.strategy import Kind, Strategy
+from manyhands.parallel.strategy import Strategy, StrategyKind
 
 BACKWARD_SHARE = 2 / 3
 """Fraction of compute time in the backward pass, which costs twice the forward pass."""
@@ -78,12 +78,12 @@ def modelled_update(
     num_messages = num_messages_of(strategy, traffic)
     return Update(
         compute_s=compute_s,
-        exchange_s=exchange_s(strategy, traffic, link),
+        exchange_s=communication_s(strategy, traffic, link),
         overlap=1 - 1 / num_messages if overlap is None else overlap,
     )
 
 
-def exchange_s(strategy: Strategy, traffic: Traffic, link: Link) -> float:
+def communication_s(strategy: Strategy, traffic: Traffic, link: Link) -> float:
     """All-gather and reduce-scatter within a replica, all-reduce between replicas."""
     shards, replicas = strategy.num_shards, strategy.num_replicas
     num_messages = num_messages_of(strategy, traffic)
@@ -102,7 +102,7 @@ def ring_s(num_processes: int, num_bytes: float, num_messages: int, link: Link) 
 
 def num_messages_of(strategy: Strategy, traffic: Traffic) -> int:
     """The number of gradient messages: modules of FSDP, or buckets of DDP."""
-    if strategy.kind in (Kind.FSDP, Kind.HSDP):
+    if strategy.kind in (StrategyKind.FSDP, StrategyKind.HSDP):
         return traffic.num_units
     rest = max(0, traffic.gradient_bytes - FIRST_BUCKET_BYTES)
     return 1 + -(-rest // BUCKET_BYTES)

@@ -12,14 +12,14 @@ from torch import nn
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import SampleStream
-from manyhands.parallel.engine import engine_of
-from manyhands.parallel.no_op_group import silent_backend
-from manyhands.parallel.sharded_engine import units_of
+from manyhands.parallel.engine import build_engine
+from manyhands.parallel.no_op_group import no_op_backend
+from manyhands.parallel.sharded_engine import shard_units
 from manyhands.parallel.world import World, joined_world
-from manyhands.training.setup.assemble import make_policy
-from manyhands.training.setup.batch import settled, share_of
-from manyhands.training.setup.data import loading_of, open_training_data
-from manyhands.training.step.kernel_choice import chosen_kernels
+from manyhands.training.setup.assemble import build_initial_policy
+from manyhands.training.setup.batch import resolve_steps, split_batch
+from manyhands.training.setup.data import loader_options, open_training_data
+from manyhands.training.step.kernel_choice import kernel_settings
 from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
 from manyhands_bench.scaling.model import Traffic
@@ -55,8 +55,8 @@ class RankReport:
 def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
     """Collective over the ranks a launcher started. Time the steps of a config."""
     torch.set_num_threads(request.threads)
-    backend = None if request.exchanges else silent_backend()
-    with chosen_kernels(config.cudnn_deterministic), joined_world(config, backend) as world:
+    backend = None if request.exchanges else no_op_backend()
+    with kernel_settings(config.cudnn_deterministic), joined_world(config, backend) as world:
         learner, batch, traffic = prepared(config, world)
 
         def update(step: int) -> None:
@@ -69,12 +69,12 @@ def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
         times = step_times(update, range(request.warm_up, last), world.device)
         # Ranks that finish first wait, so that all are measured side by side.
         world.barrier()
-        seat = world.seats[world.rank]
+        placement = world.placements[world.rank]
         return RankReport(
             rank=world.rank,
             num_ranks=world.size,
             pid=os.getpid(),
-            device=seat.device if world.device.type == "cpu" else seat.name,
+            device=placement.device if world.device.type == "cpu" else placement.name,
             precision=world.precision,
             strategy=world.strategy.kind.value,
             threads=torch.get_num_threads(),
@@ -86,14 +86,14 @@ def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
 def prepared(config: TrainConfig, world: World) -> tuple[Learner, Batch, Traffic]:
     """Collective. The learner of a run, and this rank's slice of the first batch."""
     config = replace(config.without_cache(), num_workers=0)
-    data, config = open_training_data(config, world.once)
-    share = share_of(config, world.rank, world.size)
-    config = settled(config, Position(), data.order.num_samples, share.samples_per_step)
-    policy, _ = make_policy(config, data.stats, world.device)
+    data, config = open_training_data(config, world.on_main)
+    share = split_batch(config, world.rank, world.size)
+    config = resolve_steps(config, Position(), data.order.num_samples, share.samples_per_step)
+    policy, _ = build_initial_policy(config, data.stats, world.device)
     traffic = traffic_of(policy.network, config, world)
-    engine = engine_of(world, share.num_parts, config.accelerator.ddp)
+    engine = build_engine(world, share.num_micro_batches, config.accelerator.ddp)
     learner = Learner(policy, config, engine, world, share)
-    loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
+    loading = loader_options(config, world.num_local_ranks, world.device.type == "cuda")
     stream = SampleStream(data.source, data.order, share, loading, world.device)
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
         return learner, next(batches), traffic
@@ -106,5 +106,5 @@ def traffic_of(network: nn.Module, config: TrainConfig, world: World) -> Traffic
     return Traffic(
         gradient_bytes=sum(each.nbytes for each in weights if each.requires_grad),
         weight_bytes=sum(2 * each.numel() if is_rounded else each.nbytes for each in weights),
-        num_units=1 + len(units_of(network, config.accelerator.fsdp.wrap_modules)),
+        num_units=1 + len(shard_units(network, config.accelerator.fsdp.wrap_modules)),
     )

@@ -13,11 +13,11 @@ from typing import Any
 
 from manyhands.config.launcher import Launcher
 from manyhands.config.train import TrainConfig
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.launch.workers import threads_per_worker
 from manyhands.observe.console import OnProgress
-from manyhands.parallel.strategy import Strategy, strategy_of
-from manyhands.training.setup.batch import share_of
+from manyhands.parallel.strategy import Strategy, resolve_strategy
+from manyhands.training.setup.batch import split_batch
 from manyhands_bench.config import BenchScalingConfig
 from manyhands_bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
 from manyhands_bench.scaling.link import link_of
@@ -69,12 +69,12 @@ class Case:
     """A number of processes with their strategy and local batch."""
 
     strategy: Strategy
-    share: Share
+    split: BatchSplit
 
     @property
     def processes(self) -> int:
         """The number of processes."""
-        return self.share.num_ranks
+        return self.split.num_ranks
 
 
 @dataclass(frozen=True)
@@ -109,15 +109,15 @@ def bench_scaling(
         device=single.device,
         precision=single.precision,
         is_strong=config.global_batch_size is not None,
-        num_samples=cases[1].share.samples_per_step,
+        num_samples=cases[1].split.samples_per_step,
     )
 
 
 def case_of(config: TrainConfig, launcher: Launcher, number: int) -> Case:
     """The case of a number of processes; raises if weights or batch cannot be split."""
     launcher = replace(launcher, num_ranks=number, num_local_ranks=number)
-    strategy = strategy_of(placed(config, number), launcher)
-    return Case(strategy, share_of(config, 0, number))
+    strategy = resolve_strategy(placed(config, number), launcher)
+    return Case(strategy, split_batch(config, 0, number))
 
 
 def measure(
@@ -190,7 +190,7 @@ def modelled_row(
 ) -> Row:
     """The row of modelled processes, from the measured ones."""
     single, most = measured[0], measured[-1]
-    samples = case.share.most_per_rank / most.case.share.most_per_rank
+    samples = case.split.most_per_rank / most.case.split.most_per_rank
     compute_s = samples * most.update.compute_s
     update = modelled_update(compute_s, case.strategy, traffic, link, overlap)
     update = replace(update, least_s=most.update.exchange_s)
@@ -211,8 +211,8 @@ def modelled_row(
 
 def row_of(case: Case, update: Update, single: Measured) -> Row:
     """The speed for a step time, relative to a single process."""
-    num_samples = case.share.samples_per_step
-    more = num_samples / single.case.share.samples_per_step
+    num_samples = case.split.samples_per_step
+    more = num_samples / single.case.split.samples_per_step
     speedup = more * (single.update.step_s / update.step_s)
     return Row(
         processes=case.processes,
@@ -235,5 +235,5 @@ def traffic_of(case: Case, traffic: Traffic, config: TrainConfig) -> Traffic:
     return replace(
         traffic,
         gradient_bytes=traffic.gradient_bytes // (2 if is_halved else 1),
-        num_gathers=num_passes * case.share.num_parts,
+        num_gathers=num_passes * case.split.num_micro_batches,
     )

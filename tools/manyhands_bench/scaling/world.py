@@ -12,7 +12,7 @@ from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import visible_gpus
 from manyhands.launch.workers import run_workers
-from manyhands.training.spawn import machines_of
+from manyhands.training.spawn import machine_addresses
 from manyhands_bench.scaling.model import Traffic
 from manyhands_bench.scaling.rank import RankReport, RankRequest, measure_rank
 
@@ -66,7 +66,7 @@ def run_processes(config: TrainConfig, num_processes: int, folder: Path) -> int:
     gpu_ids, changes = config.launch.gpu_ids, {}
     if gpu_ids is not None:
         changes["CUDA_VISIBLE_DEVICES"] = ",".join(visible_gpus(gpu_ids[:num_processes]))
-    return run_workers(num_processes, command, machines_of(config.launch), changes).code
+    return run_workers(num_processes, command, machine_addresses(config.launch), changes).code
 
 
 def write_report(folder: Path) -> None:

@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from manyhands.cli.flags import read_described, write_results
+from manyhands.cli.flags import read_with_synthetic, write_results
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 from manyhands.launch.environment import current_launcher
@@ -47,7 +47,7 @@ def bench_step_command(arguments: Sequence[str]) -> int:
 
 def read_step_flags(arguments: Sequence[str]) -> tuple[BenchStepConfig, TrainConfig]:
     """The measurement, and the run that is measured."""
-    bench, config = read_described(BenchStepConfig, USAGE, arguments)
+    bench, config = read_with_synthetic(BenchStepConfig, USAGE, arguments)
     if bench.with_loader and not config.dataset.is_named:
         raise ConfigError(["--with_loader needs a dataset. Set --dataset.root=FOLDER"])
     return bench, config
@@ -58,18 +58,18 @@ def show(result: "StepResult", bench: BenchStepConfig) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDTH
-    console.print(table_of(result))
+    console.print(step_table(result))
     for line in captions(result, bench):
         console.print(line, soft_wrap=True, markup=False)
 
 
-def table_of(result: "StepResult") -> Table:
+def step_table(result: "StepResult") -> Table:
     """A row for every mode, and LeRobot's."""
     names = ("mode", "precision", "median ms", "p10", "p90", "samples/s", "TFLOP/s", "of peak")
     against = ("vs LeRobot",) if result.reference else ()
     table = Table(*names, "GiB", "setup s", *against, box=SIMPLE_HEAD, collapse_padding=True)
     for row in (*result.rows, *result.reference):
-        table.add_row(*cells_of(row), *(ratio_of(row, result) for _ in against))
+        table.add_row(*cells_of(row), *(speedup(row, result) for _ in against))
     if result.with_loader is not None:
         table.add_row(*loader_cells(result, result.with_loader))
     return table
@@ -99,7 +99,7 @@ def loader_cells(result: "StepResult", loaded: "Loaded") -> list[str]:
     return [f"{mode} + loader", precision, *times]
 
 
-def ratio_of(row: "Row", result: "StepResult") -> str:
+def speedup(row: "Row", result: "StepResult") -> str:
     """How many times as fast as LeRobot in the same precision a row is."""
     same = [each for each in result.reference if each.precision == row.precision]
     return f"{same[0].median_ms / row.median_ms:.2f}x" if same else ""

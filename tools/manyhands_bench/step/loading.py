@@ -11,7 +11,7 @@ from manyhands.data.cache.fill import fill
 from manyhands.data.loading.stream import resolve_num_workers
 from manyhands.observe.console import progress_bar
 from manyhands.parallel.world import World
-from manyhands.training.setup.data import TrainingData, max_ram_of
+from manyhands.training.setup.data import TrainingData, data_ram_limit
 from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
 from manyhands_bench.config import BenchStepConfig
@@ -41,8 +41,8 @@ def with_loader(
 ) -> Loaded:
     """Train from the loader of a run, and compare with the rate of steps alone."""
     assert subject.data is not None
-    subject.data.kept.read_ahead(max_ram_of(subject.config))
-    stream = stream_of(subject.data, subject.config, world, subject.share)
+    subject.data.kept.read_ahead(data_ram_limit(subject.config))
+    stream = stream_of(subject.data, subject.config, world, subject.split)
     num_workers = resolve_num_workers(stream.loading)
     # Batches prefetched before the measurement must not count.
     warm_up = max(bench.warm_up, num_workers * stream.loading.prefetch_factor + 1)
@@ -55,5 +55,5 @@ def with_loader(
             learner.update(next(batches), step)
         wait_for(world.device)
         seconds = time.perf_counter() - started
-    rate = bench.num_steps * subject.share.samples_per_step / seconds
+    rate = bench.num_steps * subject.split.samples_per_step / seconds
     return Loaded(rate, rate / pure_rate, num_workers)

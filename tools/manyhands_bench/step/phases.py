@@ -43,8 +43,8 @@ class Submission:
 
 def passes_of(policy: Policy, subject: Subject, world: World) -> Passes:
     """Time both passes over the batch of a step, all micro-batches together."""
-    share = subject.share
-    batch = first_samples(subject.batch, share.most_per_part)
+    share = subject.split
+    batch = first_samples(subject.batch, share.micro_batch_size)
     forward, backward = [], []
     for number in range(1 + NUM_TRIALS):
         marks = [mark(world.device)]
@@ -59,7 +59,7 @@ def passes_of(policy: Policy, subject: Subject, world: World) -> Passes:
             forward.append((marks[0], marks[1]))
             backward.append((marks[1], marks[2]))
     wait_for(world.device)
-    parts = share.samples_per_rank / share.most_per_part
+    parts = share.samples_per_rank / share.micro_batch_size
     return Passes(parts * median_s(forward), parts * median_s(backward))
 
 

@@ -11,7 +11,7 @@ from manyhands.errors import ConfigError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.policy.folder import write_policy
 from manyhands.parallel.world import World
-from manyhands.training.setup.assemble import make_policy
+from manyhands.training.setup.assemble import build_initial_policy
 from manyhands_bench.config import BenchStepConfig
 from manyhands_bench.lerobot import ask_lerobot
 from manyhands_bench.step.row import Row, Timed, row_of
@@ -50,7 +50,7 @@ def reference_rows(
     with tempfile.TemporaryDirectory() as folder:
         write_reference_policy(Path(folder), subject, world.device.type)
         request = make_request(folder, subject, bench, world)
-        num_samples = subject.share.samples_per_step
+        num_samples = subject.split.samples_per_step
         return [
             reference_row(python, replace(request, precision=precision), num_samples)
             for precision in precisions
@@ -103,7 +103,7 @@ def task_of(policy: PolicyConfig) -> str | None:
 
 def write_reference_policy(folder: Path, subject: Subject, device: str) -> None:
     """Write a policy without its weights, which do not affect step times."""
-    policy, _ = make_policy(subject.config, subject.stats, torch.device("cpu"))
+    policy, _ = build_initial_policy(subject.config, subject.stats, torch.device("cpu"))
     write_policy(folder, replace(policy.config, device=device), policy.processors, {})
 
 

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from manyhands.parallel.world import World
-from manyhands.training.setup.assemble import learner_of, make_policy
+from manyhands.training.setup.assemble import build_initial_policy, build_learner
 from manyhands_bench.step.row import EAGER, with_mode
 from manyhands_bench.step.subject import Subject, first_samples
 from manyhands_bench.timing import step_times
@@ -62,7 +62,7 @@ class Demand(TorchDispatchMode):
 def demand_of(subject: Subject, world: World) -> list[Kernel]:
     """The kernels of an eager step."""
     config = with_mode(subject.config, EAGER)
-    learner, _ = learner_of(config, subject.stats, world, subject.share)
+    learner, _ = build_learner(config, subject.stats, world, subject.split)
     # Optimizers allocate their state in the first step.
     learner.update(subject.batch, 0)
     demand = Demand()
@@ -132,12 +132,12 @@ NUM_COUNTED = 2
 
 def flops_per_update(subject: Subject, world: World) -> int:
     """FLOPs of a step, counted on a separate policy."""
-    policy, _ = make_policy(subject.config, subject.stats, world.device)
+    policy, _ = build_initial_policy(subject.config, subject.stats, world.device)
     policy.train()
-    number = min(NUM_COUNTED, subject.share.samples_per_rank)
+    number = min(NUM_COUNTED, subject.split.samples_per_rank)
     batch = first_samples(subject.batch, number)
     counted = counted_flops(lambda: policy.training_loss(batch)[0])
-    return counted * subject.share.samples_per_rank // number
+    return counted * subject.split.samples_per_rank // number
 
 
 def counted_flops(loss: Callable[[], Tensor]) -> int:

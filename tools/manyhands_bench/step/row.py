@@ -12,7 +12,7 @@ import torch
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault
 from manyhands.parallel.world import World
-from manyhands.training.setup.assemble import learner_of
+from manyhands.training.setup.assemble import build_learner
 from manyhands.training.step.learner import Learner
 from manyhands_bench.config import BenchStepConfig
 from manyhands_bench.step.phases import passes_of, submission_of, wait_for
@@ -103,22 +103,22 @@ def measured_row(
 ) -> tuple[Row, Learner]:
     """Time steps in a mode; return the row and the learner."""
     device = world.device
-    world.let_go()
+    world.free_memory()
     forget_peak(device)
     config = with_mode(subject.config, mode)
-    learner, _ = learner_of(config, subject.stats, world, subject.share)
+    learner, _ = build_learner(config, subject.stats, world, subject.split)
 
     def update(step: int) -> None:
         learner.update(subject.batch, step)
 
     timed = timed_updates(update, bench, device)
-    row = row_of(learner.mode, world.precision, timed, subject.share.samples_per_step)
+    row = row_of(learner.mode, world.precision, timed, subject.split.samples_per_step)
     if device.type == "cuda":
         submission = submission_of(update, 1 + bench.warm_up + bench.num_steps, device)
         row = replace(row, host_ms=1e3 * submission.host_s, device_ms=1e3 * submission.device_s)
     if learner.mode == EAGER:
         row = with_passes(row, learner, subject, world)
-    return replace(row, notes=learner.news()), learner
+    return replace(row, notes=learner.messages()), learner
 
 
 def timed_updates(

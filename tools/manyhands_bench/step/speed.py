@@ -9,7 +9,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.observe.console import OnProgress
 from manyhands.parallel.world import World, joined_world
-from manyhands.training.step.kernel_choice import chosen_kernels
+from manyhands.training.step.kernel_choice import kernel_settings
 from manyhands_bench.config import BenchStepConfig
 from manyhands_bench.step.loading import Loaded, fill_caches, with_loader
 from manyhands_bench.step.reference import reference_rows
@@ -70,7 +70,7 @@ def bench_step(
 ) -> StepResult:
     """Time steps of one process on one device."""
     refuse_other_starts(config, launcher)
-    with chosen_kernels(config.cudnn_deterministic), joined_world(config) as world:
+    with kernel_settings(config.cudnn_deterministic), joined_world(config) as world:
         modes = modes_of(bench, config, world.device)
         subject = subject_of(bench, config, world)
         if bench.with_loader:
@@ -113,7 +113,7 @@ def measured(
         ],
         device=device_name(world),
         precision=world.precision,
-        batch_size=subject.share.samples_per_step,
+        batch_size=subject.split.samples_per_step,
         flops_per_update=flops,
         peak_tflops=peak / 1e12,
         roofline=roofline,
@@ -123,8 +123,8 @@ def measured(
 
 def device_name(world: World) -> str:
     """The name of the GPU, or cpu."""
-    seat = world.seats[0]
-    return seat.device if world.device.type == "cpu" else seat.name
+    placement = world.placements[0]
+    return placement.device if world.device.type == "cpu" else placement.name
 
 
 def refuse_other_starts(config: TrainConfig, launcher: Launcher) -> None:

@@ -61,7 +61,7 @@ class PolicyConfig(ABC):
         """How tasks are read; None for a policy that does not."""
         return None
 
-    def self_contained(self) -> Self:
+    def without_downloads(self) -> Self:
         """The same policy where its folder holds all its weights: nothing is fetched to start."""
         return self
 
@@ -69,7 +69,7 @@ class PolicyConfig(ABC):
         """Whether the policy has a use for an observation, where nobody names what it reads."""
         return True
 
-    def may_lack(self, name: str) -> bool:
+    def is_optional_input(self, name: str) -> bool:
         """Whether the policy does without an input where it is not there."""
         return False
 
@@ -153,7 +153,7 @@ class BackbonePolicyConfig(PolicyConfig):
         """Such policies do."""
         return True
 
-    def self_contained(self) -> Self:
+    def without_downloads(self) -> Self:
         """Without the places that image encoders would start from."""
         sources = {"backbone_weights", "pretrained_backbone_weights"}
         own: dict[str, Any] = dict.fromkeys(sources & {item.name for item in fields(self)})

@@ -127,7 +127,9 @@ class DiffusionConfig(BackbonePolicyConfig):
 
     def __post_init__(self) -> None:
         if self.resize_shape is not None:
-            object.__setattr__(self, "crop_shape", _share_of(self.resize_shape, self.crop_ratio))
+            object.__setattr__(
+                self, "crop_shape", _crop_from_ratio(self.resize_shape, self.crop_ratio)
+            )
 
     @property
     def takes_any_image_size(self) -> bool:
@@ -293,8 +295,6 @@ class DiffusionConfig(BackbonePolicyConfig):
         ]
 
 
-def _share_of(shape: tuple[int, int], ratio: float) -> tuple[int, int] | None:
-    """The crop that takes a share of both sides; all of them is no crop."""
-    if not 0 < ratio < 1:
-        return None
-    return int(shape[0] * ratio), int(shape[1] * ratio)
+def _crop_from_ratio(shape: tuple[int, int], ratio: float) -> tuple[int, int] | None:
+    """The crop of a fraction of height and width; all of them is no crop."""
+    return (int(shape[0] * ratio), int(shape[1] * ratio)) if 0 < ratio < 1 else None

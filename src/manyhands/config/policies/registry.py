@@ -10,7 +10,7 @@ from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.config.policies.smolvla import SmolVLAConfig
-from manyhands.config.schema.json_values import unknown
+from manyhands.config.schema.json_values import unknown_name
 
 POLICIES = "manyhands.policies"
 """Group of policies' configurations, each a PolicyConfig under its type."""
@@ -69,7 +69,7 @@ class PolicyTypes(Mapping[str, type[PolicyConfig]]):
         added = {
             name: config
             for name, config in installed(POLICIES).found.items()
-            if fault_of(name, config) is None
+            if plugin_fault(name, config) is None
         }
         return added | {config.type: config for config in OWN}
 
@@ -97,11 +97,11 @@ def unknown_type(kind: str) -> str:
     if kind in plugins.broken:
         return plugins.broken[kind]
     if kind in plugins.found:
-        return f"{kind} cannot be used: {fault_of(kind, plugins.found[kind])}"
-    return unknown(kind, POLICY_TYPES)
+        return f"{kind} cannot be used: {plugin_fault(kind, plugins.found[kind])}"
+    return unknown_name(kind, POLICY_TYPES)
 
 
-def fault_of(name: str, config: object) -> str | None:
+def plugin_fault(name: str, config: object) -> str | None:
     """Why what a package offers under a name is no policy's configuration; None if it is one."""
     is_config = isinstance(config, type) and issubclass(config, PolicyConfig)
     if not is_config or not is_dataclass(config):

@@ -80,7 +80,7 @@ def _feature_faults(config: PolicyConfig) -> Iterator[str]:
 def _memory_faults(config: PolicyConfig) -> Iterator[str]:
     estimate = _ESTIMATES.get(type(config))
     num_weights = 0 if estimate is None else estimate(config)
-    needed, memory = num_weights * _BYTES_PER_WEIGHT, memory_of_machine()
+    needed, memory = num_weights * _BYTES_PER_WEIGHT, total_memory()
     if needed > memory:
         flags = ", ".join(f"--policy.{name}" for name in _LARGEST[type(config)])
         yield (
@@ -89,7 +89,7 @@ def _memory_faults(config: PolicyConfig) -> Iterator[str]:
         )
 
 
-def memory_of_machine() -> int:
+def total_memory() -> int:
     """Bytes of memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

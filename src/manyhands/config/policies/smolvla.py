@@ -143,7 +143,7 @@ class SmolVLAConfig(PolicyConfig):
         """By the tokenizer of the vision-language model."""
         return LanguageConfig(self.vlm_model_name, self.tokenizer_max_length, self.pad_language_to)
 
-    def self_contained(self) -> Self:
+    def without_downloads(self) -> Self:
         """The vision-language model's weights are among the policy's."""
         return replace(self, random_vlm=True)
 
@@ -151,7 +151,7 @@ class SmolVLAConfig(PolicyConfig):
         """States and cameras."""
         return feature.type in (FeatureType.STATE, FeatureType.VISUAL)
 
-    def may_lack(self, name: str) -> bool:
+    def is_optional_input(self, name: str) -> bool:
         """Cameras may be missing, as long as there is one."""
         feature = self.input_features.get(name)
         return feature is not None and feature.type is FeatureType.VISUAL
@@ -227,10 +227,8 @@ class SmolVLAConfig(PolicyConfig):
         return super().feature_faults() + faults
 
     def _empty_names(self) -> list[str]:
-        return [
-            EMPTY_CAMERA.format(number)
-            for number in range(min(self.empty_cameras, MAX_EMPTY_CAMERAS))
-        ]
+        numbers = range(min(self.empty_cameras, MAX_EMPTY_CAMERAS))
+        return [EMPTY_CAMERA.format(number) for number in numbers]
 
     def _count_rules(self) -> list[tuple[bool, str]]:
         counts = ("chunk_size", "max_state_dim", "max_action_dim", "tokenizer_max_length")

@@ -37,7 +37,7 @@ def read_flags(argv: Sequence[str]) -> CommandLine:
     tree: Tree = {}
     for name, text in values.items():
         if name not in SWITCHES:
-            place(tree, SPELLINGS.get(name, name), text)
+            set_value(tree, SPELLINGS.get(name, name), text)
     return CommandLine(tree, switches)
 
 
@@ -67,7 +67,7 @@ def _next_is_flag(arguments: list[str]) -> bool:
     return not arguments or arguments[0].startswith("--") or arguments[0] == "-h"
 
 
-def place(tree: Tree, name: str, value: object) -> None:
+def set_value(tree: Tree, name: str, value: object) -> None:
     """Set the value of a dotted name, making the sections on the way."""
     *sections, leaf = name.split(".")
     for section in sections:
@@ -78,14 +78,14 @@ def place(tree: Tree, name: str, value: object) -> None:
     tree[leaf] = value
 
 
-def overlay(below: Tree, above: Tree) -> Tree:
+def merge_trees(below: Tree, above: Tree) -> Tree:
     """A tree with the values of `above` where it has any; a changed `type` starts afresh."""
     merged = dict(below)
     for name, value in above.items():
         old = merged.get(name)
         if isinstance(value, dict) and isinstance(old, dict):
             changed = "type" in value and value["type"] != old.get("type")
-            merged[name] = dict(value) if changed else overlay(old, value)
+            merged[name] = dict(value) if changed else merge_trees(old, value)
         else:
             merged[name] = value
     return merged

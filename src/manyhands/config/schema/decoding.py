@@ -18,8 +18,8 @@ from draccus.utils import DecodingError
 
 from manyhands.config.policies.base import UNSTORED, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
-from manyhands.config.schema.json_values import unknown
-from manyhands.config.schema.suggestions import advice_for
+from manyhands.config.schema.json_values import unknown_name
+from manyhands.config.schema.suggestions import suggest_flag
 from manyhands.config.sections.optim import (
     OPTIMIZER_TYPES,
     SCHEDULER_TYPES,
@@ -46,8 +46,8 @@ class Choice:
 
 CHOICES: dict[type, Choice] = {
     PolicyConfig: Choice(POLICY_TYPES, unknown_type),
-    OptimizerConfig: Choice(OPTIMIZER_TYPES, partial(unknown, names=OPTIMIZER_TYPES)),
-    SchedulerConfig: Choice(SCHEDULER_TYPES, partial(unknown, names=SCHEDULER_TYPES)),
+    OptimizerConfig: Choice(OPTIMIZER_TYPES, partial(unknown_name, names=OPTIMIZER_TYPES)),
+    SchedulerConfig: Choice(SCHEDULER_TYPES, partial(unknown_name, names=SCHEDULER_TYPES)),
 }
 """Sections whose dataclass is chosen by a `type` value."""
 _WORDS: dict[Any, str] = {
@@ -195,7 +195,7 @@ class Decoder:
                 f"--{name} is not a flag of the chosen --{name.partition('.')[0]}.type"
             )
             return
-        self.faults.append(f"unknown flag --{name}{advice_for(name, flags)}")
+        self.faults.append(f"unknown flag --{name}{suggest_flag(name, flags)}")
 
     def _value(self, hint: Any, raw: Any, name: str) -> Any:
         inner = plain_type(hint)

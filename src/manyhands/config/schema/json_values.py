@@ -22,7 +22,7 @@ def decode(hint: Any, raw: Any, name: str = "") -> Any:
     return _decode_scalar(hint, raw, name)
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def closest_match(name: str, names: Iterable[str]) -> str:
     """`; did you mean ...?` with the most alike name, or nothing when none is alike."""
     # Without dashes, which make all flags alike.
     known = {each.lstrip("-"): each for each in names}
@@ -30,10 +30,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {known[found[0]]}?" if found else ""
 
 
-def unknown(name: str, names: Iterable[str]) -> str:
+def unknown_name(name: str, names: Iterable[str]) -> str:
     """What to say of a name that is none of these."""
     known = list(names)
-    return f"{name} is unknown; choose from {', '.join(known)}{nearest(name, known)}"
+    return f"{name} is unknown; choose from {', '.join(known)}{closest_match(name, known)}"
 
 
 def _decode_optional(hint: Any, raw: Any, name: str) -> Any:
@@ -62,7 +62,7 @@ def _decode_dataclass(hint: Any, raw: Any, name: str) -> Any:
     hints, known = get_type_hints(hint), [item.name for item in fields(hint)]
     for key in values:
         if key not in known:
-            raise ValueError(f"unknown key {_inside(name, key)}{nearest(key, known)}")
+            raise ValueError(f"unknown key {_inside(name, key)}{closest_match(key, known)}")
     decoded = {key: decode(hints[key], value, _inside(name, key)) for key, value in values.items()}
     try:
         return hint(**decoded)

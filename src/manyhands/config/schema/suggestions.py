@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from manyhands.config.schema.json_values import nearest
+from manyhands.config.schema.json_values import closest_match
 from manyhands.config.train import TrainConfig
 
 FLAG = re.compile(r"--[a-z][\w.]*(?:=\S+)?")
@@ -70,7 +70,7 @@ def flags_in(text: str) -> list[str]:
     return [flag.rstrip(".,:;)") for flag in FLAG.findall(text)]
 
 
-def advice_for(name: str, flags: Collection[str]) -> str:
+def suggest_flag(name: str, flags: Collection[str]) -> str:
     """What to use for a flag that does not exist: by its meaning, its last word, its spelling."""
     meant = SYNONYMS.get(name)
     if meant and all(flag.partition("=")[0] in flags for flag in flags_in(meant)):
@@ -78,7 +78,7 @@ def advice_for(name: str, flags: Collection[str]) -> str:
     inner = [flag for flag in dict.fromkeys(flags) if flag.endswith(f".{name}")]
     if len(inner) == 1:
         return f"; use {inner[0]}"
-    return nearest(f"--{name}", flags)
+    return closest_match(f"--{name}", flags)
 
 
 def longer_warmup(config: TrainConfig) -> str:
@@ -87,7 +87,7 @@ def longer_warmup(config: TrainConfig) -> str:
     return f"{kind}--scheduler.num_warmup_steps=1000"
 
 
-def push_notes(config: TrainConfig) -> list[str]:
+def hub_note(config: TrainConfig) -> list[str]:
     """A name on the Hub that nothing is pushed to: elsewhere the name alone would do."""
     policy = config.policy
     if policy is None or policy.push_to_hub or policy.repo_id is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from manyhands.config.schema.json_values import nearest
+from manyhands.config.schema.json_values import closest_match
 from manyhands.config.sections.transform_types import REQUIRED, TRANSFORM_TYPES
 
 FLAG = "--dataset.image_transforms"
@@ -37,7 +37,7 @@ class TransformConfig:
             yield "type=JPEGCompression is not supported on the device. Remove this entry"
         elif self.type not in TRANSFORM_TYPES:
             known = ", ".join(TRANSFORM_TYPES)
-            hint = nearest(self.type, TRANSFORM_TYPES)
+            hint = closest_match(self.type, TRANSFORM_TYPES)
             yield f"type={self.type} is unknown; choose from {known}{hint}"
         else:
             yield from self._kwarg_faults()
@@ -48,7 +48,7 @@ class TransformConfig:
         for name, value in given.items():
             if name not in known:
                 told = f"it has {', '.join(known)}" if known else "it has none"
-                yield f"kwargs.{name} is not one of {self.type}: {told}{nearest(name, known)}"
+                yield f"kwargs.{name} is not one of {self.type}: {told}{closest_match(name, known)}"
                 continue
             try:
                 known[name].read(value)

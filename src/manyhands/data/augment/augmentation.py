@@ -19,13 +19,13 @@ from manyhands.data.augment.color import ColorJitter, GammaCorrection, Planckian
 from manyhands.data.augment.corruption import CoarseDropout, GaussianNoise
 from manyhands.data.augment.geometry import RandomAffine
 from manyhands.data.augment.light import GaussianPatchBrightness, RandomShadow
-from manyhands.data.augment.ranges import spread
+from manyhands.data.augment.ranges import per_sample
 from manyhands.errors import ConfigError
 from manyhands.types import Batch, Draws, DrawSource
 
 
 @dataclass(frozen=True)
-class Plan:
+class TransformChoice:
     """How many entries are chosen, by which weights, and how they follow each other."""
 
     weights: Sequence[float]
@@ -37,7 +37,7 @@ class Plan:
         # Exponential waiting times with the weights as rates come in just that order. The squared
         # length of a normal pair is such a time; unlike a logarithm it has the same bits anywhere.
         squares = source.normal(len(self.weights), 2).square()
-        means = mean_waits(tuple(self.weights), squares.device)
+        means = inverse_weights(tuple(self.weights), squares.device)
         waits = (squares[..., 0] + squares[..., 1]) * means
         return waits.argsort(dim=1, stable=True).argsort(dim=1).float()
 
@@ -52,7 +52,7 @@ class Plan:
 
 
 @lru_cache
-def mean_waits(weights: tuple[float, ...], device: torch.device) -> Tensor:
+def inverse_weights(weights: tuple[float, ...], device: torch.device) -> Tensor:
     """Inverse weights; they stay on their device, since a CUDA graph cannot copy from the host."""
     return torch.tensor([1 / weight for weight in weights], device=device)
 
@@ -98,7 +98,7 @@ CLASSES: Mapping[str, Callable[..., Transform]] = {
 }
 
 
-def transform_of(config: TransformConfig) -> Transform:
+def build_transform(config: TransformConfig) -> Transform:
     """Build the transform of a valid configuration."""
     values: dict[str, Any] = config.values()
     return CLASSES[config.type](**values)
@@ -115,8 +115,8 @@ class Augmentation:
     ) -> None:
         entries = [entry for entry in config.tfs.values() if entry.weight > 0]
         self.cameras = sorted(name for name, shape in cameras.items() if shape[0] == NUM_COLORS)
-        self._transforms = [transform_of(entry) for entry in entries]
-        self._plan = Plan(
+        self._transforms = [build_transform(entry) for entry in entries]
+        self._plan = TransformChoice(
             weights=[entry.weight for entry in entries],
             num_chosen=min(config.max_num_transforms, len(entries)),
             random_order=config.random_order,
@@ -144,7 +144,7 @@ class Augmentation:
         for chosen in self._plan.rounds(places):
             for number, transform in enumerate(self._transforms):
                 changed = transform(pictures, uniforms[number])
-                pictures = torch.where(spread(chosen[:, number]), changed, pictures)
+                pictures = torch.where(per_sample(chosen[:, number]), changed, pictures)
         return pictures.reshape(images.shape)
 
 
@@ -160,7 +160,7 @@ class NoAugmentation:
         return batch
 
 
-def augmentation_of(
+def build_augmentation(
     config: ImageTransformsConfig, features: Mapping[str, PolicyFeature]
 ) -> Augmentation | NoAugmentation:
     """Build the configured augmentation for the cameras among a policy's inputs."""

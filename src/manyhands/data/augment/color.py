@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from manyhands.config.sections.transform_types import Range
-from manyhands.data.augment.ranges import between, log_between, spread
+from manyhands.data.augment.ranges import between, log_between, per_sample
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class GammaCorrection:
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
         """The images with their samples' draws."""
-        return pictures ** spread(log_between(self.gamma, uniforms[:, 0]))
+        return pictures ** per_sample(log_between(self.gamma, uniforms[:, 0]))
 
 
 def brightened(pictures: Tensor, factor: Tensor) -> Tensor:
     """All values times a factor per sample."""
-    return (pictures * spread(factor)).clamp(0, 1)
+    return (pictures * per_sample(factor)).clamp(0, 1)
 
 
 def contrasted(pictures: Tensor, factor: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ def saturated(pictures: Tensor, factor: Tensor) -> Tensor:
 
 def blended(other: Tensor, pictures: Tensor, factor: Tensor) -> Tensor:
     """On the line from others at 0 to the images at 1, and beyond."""
-    return torch.lerp(other.expand_as(pictures), pictures, spread(factor)).clamp(0, 1)
+    return torch.lerp(other.expand_as(pictures), pictures, per_sample(factor)).clamp(0, 1)
 
 
 def gray(pictures: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def hue_shifted(pictures: Tensor, turn: Tensor) -> Tensor:
     """Hue shifted by fractions of a full turn of the color circle."""
     value, lowest = pictures.amax(-3, keepdim=True), pictures.amin(-3, keepdim=True)
     chroma = value - lowest
-    hue = _hue(pictures, value, chroma) + 6 * spread(turn)
+    hue = _hue(pictures, value, chroma) + 6 * per_sample(turn)
     channels = []
     for start in (5.0, 3.0, 1.0):
         sixth = torch.remainder(hue + start, 6)
@@ -115,10 +115,10 @@ class PlanckianJitter:
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
         """The images with their samples' draws."""
-        return lit(pictures, between(self.temperature, uniforms[:, 0]))
+        return apply_temperature(pictures, between(self.temperature, uniforms[:, 0]))
 
 
-def lit(pictures: Tensor, temperature: Tensor) -> Tensor:
+def apply_temperature(pictures: Tensor, temperature: Tensor) -> Tensor:
     """The images as a black body of that temperature lights them."""
     gains = channel_gains(temperature) / channel_gains(torch.full_like(temperature, NEUTRAL_K))
     return (pictures * gains.view(-1, 1, 3, 1, 1)).clamp(0, 1)

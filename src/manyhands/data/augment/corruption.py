@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from manyhands.config.sections.transform_types import Range
-from manyhands.data.augment.ranges import between, pixel_grid, spread, whole_between
+from manyhands.data.augment.ranges import between, per_sample, pixel_grid, whole_between
 
 NUM_SEEDS = 2**24
 LOW_BITS = 2**32 - 1
@@ -29,7 +29,7 @@ class GaussianNoise:
         """The images with their samples' draws."""
         seeds = (uniforms[:, 1] * NUM_SEEDS).long()
         noise = normal_numbers(seeds, pictures[0].numel()).view_as(pictures)
-        return (pictures + noise * spread(between(self.std, uniforms[:, 0]) / 255)).clamp(0, 1)
+        return (pictures + noise * per_sample(between(self.std, uniforms[:, 0]) / 255)).clamp(0, 1)
 
 
 def normal_numbers(seeds: Tensor, count: int) -> Tensor:
@@ -66,9 +66,9 @@ class CoarseDropout:
         """The images with their samples' draws."""
         height, width = pictures.shape[-2:]
         columns, rows = pixel_grid(pictures)
-        count = spread(whole_between((1, self.max_holes), uniforms[:, 0]))
+        count = per_sample(whole_between((1, self.max_holes), uniforms[:, 0]))
         for number, hole in enumerate(uniforms[:, 1:].view(len(uniforms), -1, 4).unbind(1)):
-            left, across, top, down = map(spread, hole.unbind(1))
+            left, across, top, down = map(per_sample, hole.unbind(1))
             in_columns = covered(columns, width, self.max_width_frac * across, left)
             in_rows = covered(rows, height, self.max_height_frac * down, top)
             is_hole = in_columns & in_rows & (count > number)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from manyhands.config.sections.transform_types import Range
-from manyhands.data.augment.ranges import between, place_grid, spread, whole_between
+from manyhands.data.augment.ranges import between, per_sample, place_grid, whole_between
 
 BAND_WIDTHS: Range = (0.2, 0.6)
 """Smallest and largest width of a shadow, as a fraction of the image's."""
@@ -34,11 +34,11 @@ class GaussianPatchBrightness:
         columns, rows = place_grid(pictures)
         count = whole_between(self.num_patches, uniforms[:, 0])
         for number, patch in enumerate(uniforms[:, 1:].view(len(uniforms), -1, 4).unbind(1)):
-            across, down, size, strength = map(spread, patch.unbind(1))
+            across, down, size, strength = map(per_sample, patch.unbind(1))
             squared = (columns - across) ** 2 + (rows - down) ** 2
             bell = torch.exp(-0.5 * squared / between(self.sigma_range, size) ** 2)
             gain = 1 + (between(self.factor_range, strength) - 1) * bell
-            pictures = pictures * torch.where(spread(count) > number, gain, 1)
+            pictures = pictures * torch.where(per_sample(count) > number, gain, 1)
         return pictures.clamp(0, 1)
 
 
@@ -52,7 +52,7 @@ class RandomShadow:
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
         """The images with their samples' draws."""
-        opacity, side, angle, offset, width = map(spread, uniforms.unbind(1))
+        opacity, side, angle, offset, width = map(per_sample, uniforms.unbind(1))
         columns, rows = place_grid(pictures)
         across = (columns - 0.5) * (math.pi * angle).cos() + (rows - 0.5) * (math.pi * angle).sin()
         # The middle of the band is always in the image.

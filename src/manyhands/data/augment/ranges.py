@@ -30,7 +30,7 @@ def whole_between(ends: tuple[int, int], uniform: Tensor) -> Tensor:
     return low + (uniform * (high + 1 - low)).floor().clamp(max=high - low)
 
 
-def spread(values: Tensor) -> Tensor:
+def per_sample(values: Tensor) -> Tensor:
     """One value per sample, shaped to broadcast over images."""
     return values.view(-1, 1, 1, 1, 1)
 

@@ -26,7 +26,7 @@ class CameraNeed:
 
 
 @dataclass(frozen=True)
-class Room:
+class FreeSpace:
     """Free disk space and memory of this machine."""
 
     disk_bytes: int
@@ -43,7 +43,7 @@ class CacheRequest:
 
     mode: Mode
     cameras: tuple[CameraNeed, ...]
-    room: Room
+    room: FreeSpace
     cached_bytes: int = 0
     """Size of what is already cached on disk of these cameras."""
     other_bytes: int = 0
@@ -72,10 +72,10 @@ class CachePlan:
     reason: str
 
 
-def measure_room(home: Path, ram_home: Path | None) -> Room:
+def free_space(home: Path, ram_home: Path | None) -> FreeSpace:
     """Measure the free disk space and memory of this machine."""
     shared_memory = 0 if ram_home is None else free_bytes(ram_home)
-    return Room(free_bytes(home), available_ram(), shared_memory)
+    return FreeSpace(free_bytes(home), available_ram(), shared_memory)
 
 
 def plan_cache(request: CacheRequest) -> CachePlan:
@@ -88,9 +88,9 @@ def plan_cache(request: CacheRequest) -> CachePlan:
     disk, ram = _disk_budget(request), _ram_budget(request)
     least = needed if request.all_or_nothing else needed / 2
     if request.mode == "disk" or (request.mode == "auto" and disk >= least):
-        return _kept(request, "disk", disk)
+        return _partial_plan(request, "disk", disk)
     if request.mode == "ram" or ram >= needed:
-        return _kept(request, "ram", ram)
+        return _partial_plan(request, "ram", ram)
     return _off(
         request,
         f"{request.otherwise}: {num_bytes(needed)} needed, {num_bytes(disk)} free on disk, "
@@ -112,7 +112,7 @@ def _ram_budget(request: CacheRequest) -> int:
     return min(wanted, room.ram_bytes, room.shared_memory_bytes)
 
 
-def _kept(request: CacheRequest, where: Place, budget: int) -> CachePlan:
+def _partial_plan(request: CacheRequest, where: Place, budget: int) -> CachePlan:
     cameras = request.cameras
     needed = sum(camera.num_bytes for camera in cameras)
     # The same fraction of every camera: a sample is then either cached completely or not at all.

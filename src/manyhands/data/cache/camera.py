@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from manyhands.data.cache.store import FrameStore
-from manyhands.data.images.cameras import PictureSource
+from manyhands.data.images.cameras import ImageSource
 
 
 class CachedCamera:
     """Images from the store if it has them, else from their source."""
 
     def __init__(
-        self, source: PictureSource, store: FrameStore, drops_single_axis: bool = False
+        self, source: ImageSource, store: FrameStore, drops_single_axis: bool = False
     ) -> None:
         assert source.shape == store.spec.shape and source.dtype == store.spec.dtype
         self.shape = source.shape
@@ -48,7 +48,7 @@ class CachedCamera:
         is_present = self._ask(self._store.are_present, distinct)
         return distinct if is_present is None else distinct[~is_present]
 
-    def keepable(self, frames: np.ndarray) -> np.ndarray:
+    def cacheable(self, frames: np.ndarray) -> np.ndarray:
         """The frames that may fit into the store."""
         return frames[frames < self._store.capacity]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from manyhands.data.cache.locations import stores_folder, stores_folders
 from manyhands.data.cache.store_files import DURABLE, STATES, USERS, WRITTEN, boot_id, read_manifest
-from manyhands.data.locks import has_users, locked
+from manyhands.data.locks import is_in_use, locked
 
 LOCK = ".lock"
 """Lock file in the folder of all stores, held to create, open or remove a store."""
@@ -54,7 +54,7 @@ def clear(home: Path, only: Collection[str] | None = None) -> int:
         with locked(parent / LOCK):
             stores = _store_folders(parent)
             wanted = [path for path in stores if only is None or path.name in only]
-            freed_bytes += sum(_remove(folder) for folder in [*wanted, *_left_overs(parent)])
+            freed_bytes += sum(_remove(folder) for folder in [*wanted, *_leftovers(parent)])
     return freed_bytes
 
 
@@ -64,15 +64,15 @@ def release_unused(home: Path) -> None:
     if not parent.is_dir():
         return
     with locked(parent / LOCK):
-        unused = [path for path in _store_folders(parent) if not has_users(path / USERS)]
-        for folder in [*unused, *_left_overs(parent)]:
+        unused = [path for path in _store_folders(parent) if not is_in_use(path / USERS)]
+        for folder in [*unused, *_leftovers(parent)]:
             _remove(folder)
 
 
 def remove_unused(folder: Path) -> None:
     """Remove a store unless a process has it open."""
     with suppress(OSError), locked(folder.parent / LOCK):
-        if not has_users(folder / USERS):
+        if not is_in_use(folder / USERS):
             _remove(folder)
 
 
@@ -82,7 +82,7 @@ def _store_folders(parent: Path) -> list[Path]:
     )
 
 
-def _left_overs(parent: Path) -> list[Path]:
+def _leftovers(parent: Path) -> list[Path]:
     """Folders that a killed process was creating or removing."""
     return [path for path in parent.iterdir() if path.is_dir() and path.name.startswith(".")]
 

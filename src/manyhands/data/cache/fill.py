@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from manyhands.data.cache.camera import CachedCamera
-from manyhands.data.cache.frame_cache import CacheWish, FrameCaches, cameras_of, plan_frame_caches
+from manyhands.data.cache.frame_cache import (
+    CacheOptions,
+    FrameCaches,
+    cameras_of,
+    plan_frame_caches,
+)
 from manyhands.data.episodes import Source
-from manyhands.data.loading.forkserver import FORKSERVER, starting_by
-from manyhands.data.read_options import Reading
+from manyhands.data.loading.forkserver import FORKSERVER, start_context
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError, EnvironmentFault, UserError
 
 Progress = Callable[[int, int], None]
@@ -74,7 +79,7 @@ def _filled(cameras: list[CachedCamera], clips: list[Clip], num_processes: int) 
     if num_processes < 2:
         yield from (_fill_clip(cameras, clip) for clip in clips)
         return
-    context = starting_by(FORKSERVER)
+    context = start_context(FORKSERVER)
     with ProcessPoolExecutor(num_processes, context, _take_cameras, (cameras,)) as pool:
         try:
             yield from pool.map(_fill_own, clips)
@@ -101,7 +106,7 @@ def _fill_clip(cameras: list[CachedCamera], clip: Clip) -> Filled:
     place, first, end = clip
     camera, num_decoded = cameras[place], 0
     try:
-        for _ in camera.pictures(camera.keepable(camera.missing(np.arange(first, end)))):
+        for _ in camera.pictures(camera.cacheable(camera.missing(np.arange(first, end)))):
             num_decoded += 1
     except DatasetError as error:
         return clip, num_decoded, str(error)
@@ -109,7 +114,11 @@ def _fill_clip(cameras: list[CachedCamera], clip: Clip) -> Filled:
 
 
 def build_cache(
-    source: Source, reading: Reading, wish: CacheWish, num_workers: int, on_progress: Progress
+    source: Source,
+    reading: ReadOptions,
+    wish: CacheOptions,
+    num_workers: int,
+    on_progress: Progress,
 ) -> tuple[FillSummary, str]:
     """Cache all frames that fit; return a summary and the reason of the plan."""
     planned = plan_frame_caches([(source, reading)], wish)

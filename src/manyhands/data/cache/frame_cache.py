@@ -10,19 +10,19 @@ from typing import cast
 import numpy as np
 
 from manyhands.config.train import CacheConfig
-from manyhands.data.build_columns import picture_source
-from manyhands.data.cache.budget import CacheRequest, CameraNeed, Mode, measure_room, plan_cache
+from manyhands.data.build_columns import image_source
+from manyhands.data.cache.budget import CacheRequest, CameraNeed, Mode, free_space, plan_cache
 from manyhands.data.cache.camera import CachedCamera
 from manyhands.data.cache.contents import cached_stores
 from manyhands.data.cache.identity import PixelOrigin, file_digests, store_key
-from manyhands.data.cache.locations import ram_home
-from manyhands.data.cache.store import FrameStore, KeptStores
+from manyhands.data.cache.locations import ram_folder
+from manyhands.data.cache.store import CacheStores, FrameStore
 from manyhands.data.cache.store_files import Encoding, StoreSpec
 from manyhands.data.columns import ArrayColumn
 from manyhands.data.episodes import Source
-from manyhands.data.images.cameras import CameraColumn, PictureSource
+from manyhands.data.images.cameras import CameraColumn, ImageSource
 from manyhands.data.location import shared_home
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.units import parse_bytes
 
 JPEG_SHARE = 8
@@ -30,7 +30,7 @@ JPEG_SHARE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheWish:
+class CacheOptions:
     """Settings of the cache."""
 
     home: Path
@@ -42,9 +42,9 @@ class CacheWish:
     """Most bytes of memory; None leaves it to the plan."""
 
 
-def wish_from(config: CacheConfig, max_ram: int | None) -> CacheWish:
+def cache_options(config: CacheConfig, max_ram: int | None) -> CacheOptions:
     """The settings of a config."""
-    return CacheWish(
+    return CacheOptions(
         home=config.folder or shared_home(),
         mode=cast(Mode, config.mode),
         encoding=cast(Encoding, config.encoding),
@@ -54,7 +54,7 @@ def wish_from(config: CacheConfig, max_ram: int | None) -> CacheWish:
 
 
 @dataclass(frozen=True)
-class FrameCaches(KeptStores):
+class FrameCaches(CacheStores):
     """A cache for every dataset, and the reason of the plan."""
 
     caches: list["FrameCache | None"]
@@ -70,7 +70,7 @@ class FrameCache:
     """The cached frames of one dataset's cameras."""
 
     def __init__(
-        self, source: Source, wish: CacheWish, budgets: dict[str, int], in_ram: bool
+        self, source: Source, wish: CacheOptions, budgets: dict[str, int], in_ram: bool
     ) -> None:
         self._source = source
         self._wish = wish
@@ -92,7 +92,7 @@ class FrameCache:
         """Frames [first, end) of each chosen episode."""
         return self._source.selection.frame_bounds
 
-    def column(self, key: str, source: PictureSource, drops_single_axis: bool) -> ArrayColumn:
+    def column(self, key: str, source: ImageSource, drops_single_axis: bool) -> ArrayColumn:
         """A camera's column that reads through the cache."""
         try:
             store = self._stores.get(key) or self._opened(key, source)
@@ -102,10 +102,10 @@ class FrameCache:
         self._cameras[key] = CachedCamera(source, store, drops_single_axis)
         return self._cameras[key]
 
-    def _opened(self, key: str, source: PictureSource) -> FrameStore:
-        home = ram_home() if self._in_ram else self._wish.home
+    def _opened(self, key: str, source: ImageSource) -> FrameStore:
+        home = ram_folder() if self._in_ram else self._wish.home
         assert home is not None
-        spec = spec_of(self._source, key, source, self._wish)
+        spec = store_spec(self._source, key, source, self._wish)
         self._stores[key] = FrameStore(home, spec, self._budgets[key], self._in_ram)
         return self._stores[key]
 
@@ -115,11 +115,11 @@ class FrameCache:
         return [] if self._in_ram else list(self._stores.values())
 
 
-def spec_of(source: Source, key: str, pictures: PictureSource, wish: CacheWish) -> StoreSpec:
+def store_spec(source: Source, key: str, pictures: ImageSource, wish: CacheOptions) -> StoreSpec:
     """The specification of a store of a camera's frames."""
     present = [path for path in pictures.paths if path.is_file()]
     digests = dict(zip(present, file_digests(present, wish.home), strict=True))
-    encoding = encoding_of(pictures, wish)
+    encoding = camera_encoding(pictures, wish)
     origin = PixelOrigin(
         file_digests=[digests.get(path, "missing") for path in pictures.paths],
         table_digest=blake2b(pictures.layout(), digest_size=16).hexdigest(),
@@ -137,7 +137,9 @@ def spec_of(source: Source, key: str, pictures: PictureSource, wish: CacheWish) 
     )
 
 
-def plan_frame_caches(sources: Sequence[tuple[Source, Reading]], wish: CacheWish) -> FrameCaches:
+def plan_frame_caches(
+    sources: Sequence[tuple[Source, ReadOptions]], wish: CacheOptions
+) -> FrameCaches:
     """Decide which frames of all datasets are cached, and where."""
     cameras = [cameras_of(source, reading) for source, reading in sources]
     needs = [
@@ -156,40 +158,40 @@ def plan_frame_caches(sources: Sequence[tuple[Source, Reading]], wish: CacheWish
     budgets = iter(zip(plan.capacities, plan.max_bytes, strict=True))
     caches: list[FrameCache | None] = []
     for (source, _), own in zip(sources, cameras, strict=True):
-        room = {key: _room(source, own[key], wish, *next(budgets)) for key in own}
+        room = {key: _camera_bytes(source, own[key], wish, *next(budgets)) for key in own}
         caches.append(FrameCache(source, wish, room, plan.where == "ram"))
     return FrameCaches(caches, plan.reason)
 
 
-def encoding_of(source: PictureSource, wish: CacheWish) -> Encoding:
+def camera_encoding(source: ImageSource, wish: CacheOptions) -> Encoding:
     """Encoding of a camera's cached frames: only colors can be JPEG."""
     is_color = source.dtype.kind == "u" and source.shape[0] == 3
     return wish.encoding if is_color else "raw"
 
 
-def description_of(source: Source, key: str, pictures: PictureSource) -> dict[str, str]:
+def description_of(source: Source, key: str, pictures: ImageSource) -> dict[str, str]:
     """Description of a camera's frames for users."""
     height, width = pictures.shape[1:]
     return {"dataset": str(source.root.resolve()), "camera": key, "size": f"{height}x{width}"}
 
 
-def cameras_of(source: Source, reading: Reading) -> dict[str, PictureSource]:
+def cameras_of(source: Source, reading: ReadOptions) -> dict[str, ImageSource]:
     """The cameras of a dataset that are read."""
     return {
-        key: picture_source(source, reading, key)
+        key: image_source(source, reading, key)
         for key, feature in source.meta.info.features.items()
         if feature.is_camera and key not in reading.skip
     }
 
 
-def _need(source: Source, pictures: PictureSource, wish: CacheWish) -> CameraNeed:
+def _need(source: Source, pictures: ImageSource, wish: CacheOptions) -> CameraNeed:
     size = prod(pictures.shape) * pictures.dtype.itemsize
-    is_jpeg = encoding_of(pictures, wish) == "jpeg"
+    is_jpeg = camera_encoding(pictures, wish) == "jpeg"
     return CameraNeed(source.selection.num_rows, size // JPEG_SHARE if is_jpeg else size)
 
 
 def request_for(
-    needs: list[CameraNeed], described: list[dict[str, str]], wish: CacheWish
+    needs: list[CameraNeed], described: list[dict[str, str]], wish: CacheOptions
 ) -> CacheRequest:
     """The request that decides about some cameras; `described` names them for users."""
     stores = cached_stores(wish.home) if wish.mode != "off" else []
@@ -197,7 +199,7 @@ def request_for(
     return CacheRequest(
         mode=wish.mode,
         cameras=tuple(needs),
-        room=measure_room(wish.home, ram_home()),
+        room=free_space(wish.home, ram_folder()),
         cached_bytes=sum(own),
         other_bytes=sum(store.disk_bytes for store in stores) - sum(own),
         max_disk=wish.max_disk,
@@ -205,11 +207,11 @@ def request_for(
     )
 
 
-def _room(
-    source: Source, pictures: PictureSource, wish: CacheWish, num_kept: int, max_bytes: int
+def _camera_bytes(
+    source: Source, pictures: ImageSource, wish: CacheOptions, num_kept: int, max_bytes: int
 ) -> int:
     """Bytes for one camera, counted as its store counts them."""
-    if encoding_of(pictures, wish) == "jpeg":
+    if camera_encoding(pictures, wish) == "jpeg":
         return max_bytes
     # Raw frames are at their index in a sparse file: as far as the last cached one.
     size, selection = prod(pictures.shape) * pictures.dtype.itemsize, source.selection

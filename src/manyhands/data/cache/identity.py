@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import av
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 from manyhands.cores import num_cores
-from manyhands.data.locks import locked, stamp_of
+from manyhands.data.locks import locked, read_stamp
 from manyhands.errors import DatasetError
 
 DIGESTS_FOLDER = "digests"
@@ -29,7 +29,7 @@ _REVISION = 1
 # Two changes within one tick of a file system's clock leave the same stamp.
 _TICK_S = 2.0
 
-Memo = dict[str, list[str]]
+DigestIndex = dict[str, list[str]]
 """Stamp and digest by the file's path."""
 
 
@@ -66,7 +66,7 @@ class _File(NamedTuple):
 
 def file_stamp(path: Path) -> str:
     """A string that changes with a file's content or path, made without reading it."""
-    return f"{stamp_of(path)} {path.resolve()}"
+    return f"{read_stamp(path)} {path.resolve()}"
 
 
 def file_digest(path: Path, home: Path) -> str:
@@ -80,7 +80,7 @@ def file_digests(paths: Sequence[Path], home: Path) -> list[str]:
     known = _recall(files)
     unknown = [file for file in files if file.stamp not in known]
     if unknown:
-        known |= _learn(unknown)
+        known |= _compute(unknown)
     return [known[file.stamp] for file in files]
 
 
@@ -92,7 +92,7 @@ def _look_up(path: Path, folder: Path) -> _File:
     return _File(path, stamp, place, folder / f"{name}.json")
 
 
-def _learn(files: list[_File]) -> dict[str, str]:
+def _compute(files: list[_File]) -> dict[str, str]:
     """Digests by stamp, read from the files unless another process is just doing that."""
     folder = files[0].memo.parent
     with ExitStack() as stack:
@@ -124,7 +124,7 @@ def _is_settled(file: _File) -> bool:
 
 
 def _recall(files: list[_File]) -> dict[str, str]:
-    remembered: Memo = {}
+    remembered: DigestIndex = {}
     for path in {file.memo for file in files}:
         remembered |= _read_memo(path)
     return {
@@ -137,12 +137,12 @@ def _recall(files: list[_File]) -> dict[str, str]:
 def _remember(files: list[_File], digests: dict[str, str]) -> None:
     for path in {file.memo for file in files}:
         mine = [file for file in files if file.memo == path]
-        news = {file.place: [file.stamp, digests[file.stamp]] for file in mine}
-        with whole_file(path) as scratch:
-            scratch.write_text(json.dumps(_read_memo(path) | news), encoding="utf-8")
+        messages = {file.place: [file.stamp, digests[file.stamp]] for file in mine}
+        with atomic_file(path) as scratch:
+            scratch.write_text(json.dumps(_read_memo(path) | messages), encoding="utf-8")
 
 
-def _read_memo(path: Path) -> Memo:
+def _read_memo(path: Path) -> DigestIndex:
     with suppress(OSError, ValueError, TypeError, AttributeError):
         memo = json.loads(path.read_text(encoding="utf-8"))
         return {str(place): [str(stamp), str(digest)] for place, (stamp, digest) in memo.items()}

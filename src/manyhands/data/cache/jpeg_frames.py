@@ -16,7 +16,7 @@ from manyhands.data.cache.store_files import (
     INDEX_ENTRY,
     StoreSpec,
     read_ahead,
-    write_whole,
+    write_all,
 )
 from manyhands.data.locks import locked
 
@@ -100,9 +100,9 @@ class JpegFrames:
             end = os.fstat(self._file.fileno()).st_size
             if end + len(encoded) > self._max_bytes:
                 return False
-            write_whole(self._file, encoded, end)
+            write_all(self._file, encoded, end)
         entry = INDEX_ENTRY.pack(end, len(encoded), crc32(encoded))
-        write_whole(self._index, entry, frame * INDEX_ENTRY.size)
+        write_all(self._index, entry, frame * INDEX_ENTRY.size)
         return True
 
     def read_ahead(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from manyhands.data.cache.store_files import boot_id
-from manyhands.data.location import is_in_pod, make_private
+from manyhands.data.location import is_in_pod, make_private_folder
 
 _SHARED_MEMORY = Path("/dev/shm")
 _LOCAL_FILE_SYSTEMS = {
@@ -21,13 +21,13 @@ _LOCAL_FILE_SYSTEMS = {
 }
 
 
-def ram_home() -> Path | None:
+def ram_folder() -> Path | None:
     """This user's folder in memory; None where there is none that can be trusted."""
     if not _SHARED_MEMORY.is_dir() or not os.access(_SHARED_MEMORY, os.W_OK):
         return None
     home = _SHARED_MEMORY / f"manyhands-{os.getuid()}"
     # Everybody may write there: another user could have taken the name.
-    return home if make_private(home) else None
+    return home if make_private_folder(home) else None
 
 
 def stores_folder(home: Path) -> Path:

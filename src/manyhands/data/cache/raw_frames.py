@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from manyhands.data.cache.locations import mapped_bytes
-from manyhands.data.cache.store_files import FRAMES, StoreSpec, read_ahead, write_whole
+from manyhands.data.cache.store_files import FRAMES, StoreSpec, read_ahead, write_all
 
 # Pages that a process has touched count as its own memory until it releases them.
 _MAX_MAPPED_BYTES = 32 * 1024**2
@@ -47,7 +47,7 @@ class RawFrames:
         assert len(encoded) == self._frame_bytes
         if frame >= self._capacity:
             return False
-        write_whole(self._file, encoded, frame * self._frame_bytes)
+        write_all(self._file, encoded, frame * self._frame_bytes)
         return True
 
     def read_ahead(self) -> None:

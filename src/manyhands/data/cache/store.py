@@ -19,7 +19,7 @@ from manyhands.data.cache.jpeg_frames import JpegDecoder, JpegFrames, encode_jpe
 from manyhands.data.cache.locations import stores_folder
 from manyhands.data.cache.raw_frames import RawFrames
 from manyhands.data.cache.store_files import ABSENT, DURABLE, WRITTEN, FrameStates, StoreSpec
-from manyhands.data.locks import join, locked
+from manyhands.data.locks import hold_shared, locked
 
 
 class FrameBytes(Protocol):
@@ -137,7 +137,7 @@ class FrameStore:
             return self._opened
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.folder.parent / LOCK):
-            store_folder.prepare(self.folder, self.spec, self.spec.capacity(self._max_bytes))
+            store_folder.prepare_folder(self.folder, self.spec, self.spec.capacity(self._max_bytes))
             self._opened = _OpenedStore(self.folder, self.spec, self._max_bytes)
         self._leave = weakref.finalize(self, _leave, self._opened, self.folder, self._is_temporary)
         return self._opened
@@ -149,7 +149,7 @@ class FrameStore:
 
 class _OpenedStore:
     def __init__(self, folder: Path, spec: StoreSpec, max_bytes: int) -> None:
-        self._users = join(folder / store_folder.USERS)
+        self._users = hold_shared(folder / store_folder.USERS)
         os.utime(self._users.fileno())
         self.states = FrameStates(folder / store_folder.STATES)
         is_jpeg = spec.encoding == "jpeg"
@@ -175,7 +175,7 @@ def _leave(opened: _OpenedStore, folder: Path, is_temporary: bool) -> None:
         remove_unused(folder)
 
 
-class KeptStores(ABC):
+class CacheStores(ABC):
     """Stores of frames or of vision tokens."""
 
     @property
@@ -194,6 +194,6 @@ class KeptStores(ABC):
             for store in self.stores:
                 store.read_ahead()
 
-    def read_ahead_meanwhile(self, max_bytes: int) -> None:
+    def read_ahead_in_background(self, max_bytes: int) -> None:
         """Load the stores into memory in the background."""
         threading.Thread(target=self.read_ahead, args=(max_bytes,), daemon=True).start()

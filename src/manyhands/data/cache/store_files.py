@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 import psutil
 
-from manyhands.atomic import flush, whole_directory, whole_file
+from manyhands.atomic import atomic_directory, atomic_file, fsync_path
 
 Encoding = Literal["raw", "jpeg"]
 
@@ -124,7 +124,7 @@ def boot_id() -> str:
     return f"started {psutil.boot_time():.0f}"
 
 
-def prepare(folder: Path, spec: StoreSpec, capacity: int) -> None:
+def prepare_folder(folder: Path, spec: StoreSpec, capacity: int) -> None:
     """Make the folder a valid store of that capacity; its parent is locked."""
     manifest = read_manifest(folder)
     if manifest is None or not _is_sound(folder, spec, manifest):
@@ -136,8 +136,8 @@ def prepare(folder: Path, spec: StoreSpec, capacity: int) -> None:
     if manifest["boot_id"] != wanted["boot_id"]:
         _forget_written(folder)
     if capacity > manifest["capacity"]:
-        _make_room(folder, spec, capacity)
-    with whole_file(folder / MANIFEST) as scratch:
+        _allocate(folder, spec, capacity)
+    with atomic_file(folder / MANIFEST) as scratch:
         scratch.write_text(json.dumps(wanted), encoding="utf-8")
 
 
@@ -150,7 +150,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     return None
 
 
-def write_whole(file: FileIO, content: bytes | memoryview, offset: int) -> None:
+def write_all(file: FileIO, content: bytes | memoryview, offset: int) -> None:
     """Write all of the content; a full disk writes some bytes before it fails."""
     rest = memoryview(content)
     while rest:
@@ -200,7 +200,7 @@ def _file_sizes(spec: StoreSpec, capacity: int) -> dict[str, int]:
 
 def _create(folder: Path, spec: StoreSpec, capacity: int) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with whole_directory(folder) as scratch:
+    with atomic_directory(folder) as scratch:
         for name, size in _file_sizes(spec, capacity).items():
             with (scratch / name).open("wb") as file:
                 file.truncate(size)
@@ -208,7 +208,7 @@ def _create(folder: Path, spec: StoreSpec, capacity: int) -> None:
         (scratch / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
 
 
-def _make_room(folder: Path, spec: StoreSpec, capacity: int) -> None:
+def _allocate(folder: Path, spec: StoreSpec, capacity: int) -> None:
     for name, size in _file_sizes(spec, capacity).items():
         if (folder / name).stat().st_size < size:
             os.truncate(folder / name, size)
@@ -218,5 +218,5 @@ def _forget_written(folder: Path) -> None:
     states = np.fromfile(folder / STATES, np.uint8)
     states[states == WRITTEN] = ABSENT
     with FileIO(folder / STATES, "r+") as file:
-        write_whole(file, states.tobytes(), 0)
-    flush(folder / STATES)
+        write_all(file, states.tobytes(), 0)
+    fsync_path(folder / STATES)

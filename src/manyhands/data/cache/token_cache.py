@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from manyhands.data.cache.budget import CameraNeed, plan_cache
-from manyhands.data.cache.frame_cache import CacheWish, cameras_of, request_for, spec_of
-from manyhands.data.cache.locations import ram_home
-from manyhands.data.cache.store import FrameStore, KeptStores
+from manyhands.data.cache.frame_cache import CacheOptions, cameras_of, request_for, store_spec
+from manyhands.data.cache.locations import ram_folder
+from manyhands.data.cache.store import CacheStores, FrameStore
 from manyhands.data.cache.store_files import StoreSpec
 from manyhands.data.columns import ArrayColumn
 from manyhands.data.episodes import Source
-from manyhands.data.images.cameras import PictureSource
-from manyhands.data.read_options import Reading
+from manyhands.data.images.cameras import ImageSource
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import EnvironmentFault
 
 NUM_SHOWN = 8
@@ -23,7 +23,7 @@ NUM_SHOWN = 8
 
 
 @dataclass(frozen=True)
-class TokenForm:
+class TokenSpec:
     """The tokens of one frame of a camera."""
 
     identity: str
@@ -32,7 +32,7 @@ class TokenForm:
     dtype: np.dtype
 
 
-Forms = Mapping[str, TokenForm]
+Forms = Mapping[str, TokenSpec]
 """By the name that a camera is delivered under."""
 
 
@@ -64,7 +64,7 @@ class TokenCache:
         """By the dataset's own names."""
         self._in_ram = in_ram
 
-    def column(self, key: str, source: PictureSource, drops_single_axis: bool) -> ArrayColumn:
+    def column(self, key: str, source: ImageSource, drops_single_axis: bool) -> ArrayColumn:
         """A camera's column of tokens instead of images."""
         return TokenColumn(self.of_camera[key], drops_single_axis)
 
@@ -75,7 +75,7 @@ class TokenCache:
 
 
 @dataclass(frozen=True)
-class TokenCaches(KeptStores):
+class TokenCaches(CacheStores):
     """A cache for every dataset."""
 
     caches: list[TokenCache]
@@ -94,12 +94,12 @@ class TokenPlan:
     """By dataset, and by camera under the dataset's own names."""
     where: str
     """off, ram or disk."""
-    wish: CacheWish
+    wish: CacheOptions
     reason: str
 
     def opened(self) -> TokenCaches:
         """The stores of all cameras."""
-        home = ram_home() if self.where == "ram" else self.wish.home
+        home = ram_folder() if self.where == "ram" else self.wish.home
         assert home is not None and self.where != "off"
         try:
             return TokenCaches([self._opened(home, specs) for specs in self.specs])
@@ -118,7 +118,7 @@ class TokenPlan:
 
 
 def plan_token_caches(
-    sources: Sequence[tuple[Source, Reading]], forms: Forms, wish: CacheWish
+    sources: Sequence[tuple[Source, ReadOptions]], forms: Forms, wish: CacheOptions
 ) -> TokenPlan:
     """Decide whether and where the tokens of all frames are cached; a fraction is useless."""
     # Tokens are made from frames as recorded, however the frame cache encodes them.
@@ -140,14 +140,16 @@ def plan_token_caches(
     return TokenPlan(specs, plan.where, wish, plan.reason)
 
 
-def _specs(source: Source, reading: Reading, forms: Forms, wish: CacheWish) -> dict[str, StoreSpec]:
+def _specs(
+    source: Source, reading: ReadOptions, forms: Forms, wish: CacheOptions
+) -> dict[str, StoreSpec]:
     return {
-        key: _token_spec(spec_of(source, key, pictures, wish), forms[reading.delivered(key)])
+        key: _token_spec(store_spec(source, key, pictures, wish), forms[reading.delivered(key)])
         for key, pictures in cameras_of(source, reading).items()
     }
 
 
-def _token_spec(frames: StoreSpec, form: TokenForm) -> StoreSpec:
+def _token_spec(frames: StoreSpec, form: TokenSpec) -> StoreSpec:
     """The store of tokens of the frames that another store would hold."""
     told = f"{frames.key} {form.identity}"
     size = f"{'x'.join(map(str, form.shape))} tokens of {form.identity[:NUM_SHOWN]}"

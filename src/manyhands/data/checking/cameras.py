@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from manyhands.data.checking import finding as checks
-from manyhands.data.checking.file_ranges import FilePart, runs_of
-from manyhands.data.checking.finding import Finding, message_of
+from manyhands.data.checking.file_ranges import EpisodeFile, covered_ranges
+from manyhands.data.checking.finding import Finding, error_message
 from manyhands.data.checking.jobs import Report
 from manyhands.data.checking.strict_video import StrictVideo
-from manyhands.data.images.embedded import picture_bytes
-from manyhands.data.images.formats import checked, form_of
+from manyhands.data.images.embedded import image_bytes
+from manyhands.data.images.formats import checked, image_format
 from manyhands.data.images.image_files import decode_image
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
@@ -44,10 +44,10 @@ class Camera:
 
 
 @dataclass(frozen=True)
-class PictureFile:
+class ImageFile:
     """A data file, and one camera whose images it holds."""
 
-    part: FilePart
+    part: EpisodeFile
     camera: Camera
 
     def report(self) -> Report:
@@ -77,19 +77,19 @@ class PictureFile:
         try:
             values = read_row_group(self.part.place, footer, group, self.camera.key)
         except DatasetError as error:
-            return dict.fromkeys(rows, message_of(error, self.part.root))
+            return dict.fromkeys(rows, error_message(error, self.part.root))
         reasons = {row: self._fault(values[row - first].as_py()) for row in rows}
         return {row: reason for row, reason in reasons.items() if reason is not None}
 
     def _fault(self, value: object) -> str | None:
-        encoded, form = picture_bytes(value), form_of(self.camera.feature)
+        encoded, form = image_bytes(value), image_format(self.camera.feature)
         if encoded is None:
             return "no image"
         try:
             pixels = decode_image(encoded, form.stored_pixels, is_strict=True)
             checked(form.delivered(pixels, is_video=False), form, self.part.path)
         except (DatasetError, ValueError) as error:
-            return message_of(error, self.part.root)
+            return error_message(error, self.part.root)
         return None
 
 
@@ -100,7 +100,7 @@ _RATE_TOLERANCE = 1e-3
 class VideoFile:
     """A video file and the episodes it shows."""
 
-    part: FilePart
+    part: EpisodeFile
     camera: Camera
 
     def report(self) -> Report:
@@ -109,12 +109,12 @@ class VideoFile:
             with closing(self._opened(is_strict=True)) as video:
                 return Report([*self._oddities(video), *self._faults(video)])
         except DatasetError as error:
-            message = message_of(error, self.part.root)
+            message = error_message(error, self.part.root)
             return Report(self.part.of_file(checks.FILES, message, self.camera.key))
 
     def _opened(self, is_strict: bool) -> StrictVideo:
         camera = self.camera
-        return StrictVideo(self.part.place, camera.fps, form_of(camera.feature), is_strict)
+        return StrictVideo(self.part.place, camera.fps, image_format(camera.feature), is_strict)
 
     def _oddities(self, video: StrictVideo) -> Iterator[Finding]:
         declared = self.camera.feature.info.get("video.codec")
@@ -137,7 +137,7 @@ class VideoFile:
             # An encoder that violates its specification in every frame is not damage.
             yield self._odd("its frames violate the codec specification, but can be decoded")
             return
-        told = {number: message_of(reason, self.part.root) for number, reason in reasons.items()}
+        told = {number: error_message(reason, self.part.root) for number, reason in reasons.items()}
         yield from self.part.of_frames(checks.VIDEOS, self.camera.key, told)
 
     def _can_be_shown(self) -> bool:
@@ -146,7 +146,7 @@ class VideoFile:
 
     def _reasons(self, video: StrictVideo) -> dict[int, str]:
         """Why frames cannot be used, by their number in the file."""
-        runs = runs_of(self.part.stretches)
+        runs = covered_ranges(self.part.stretches)
         first, last = runs[0][0], runs[-1][1] - 1
         ends = [(first, first + 1), (last, last + 1)]
         if not self.camera.is_full and not _examined(video, ends):
@@ -170,7 +170,7 @@ _FILE_S = 5e-3
 class CameraFile:
     """A video, or a data file with images in it."""
 
-    part: FilePart
+    part: EpisodeFile
     camera: Camera
 
     @property
@@ -195,7 +195,7 @@ class CameraFile:
 
     def report(self) -> Report:
         """Open it and decode what must be."""
-        kind = PictureFile if self._is_data else VideoFile
+        kind = ImageFile if self._is_data else VideoFile
         return kind(self.part, self.camera).report()
 
     @property

@@ -10,8 +10,8 @@ import pyarrow as pa
 from manyhands.cores import num_cores
 from manyhands.data.checking import finding as checks
 from manyhands.data.checking.cameras import Camera, CameraFile
-from manyhands.data.checking.file_ranges import FilePart, Stretch
-from manyhands.data.checking.finding import CheckResult, Finding, Thoroughness, scope_of
+from manyhands.data.checking.file_ranges import EpisodeFile, EpisodeRange
+from manyhands.data.checking.finding import CheckResult, Finding, Thoroughness, describe_scope
 from manyhands.data.checking.jobs import CheckedFile, Report, gathered, jobs_for
 from manyhands.data.checking.rows import RowFile, RowRules
 from manyhands.data.checking.statistics import Summaries, check_constants, check_statistics
@@ -78,7 +78,7 @@ def files_to_check(source: Source, keys: Collection[str], is_full: bool) -> Iter
 
 
 def _row_files(
-    source: Source, keys: Collection[str], parts: Mapping[int, FilePart]
+    source: Source, keys: Collection[str], parts: Mapping[int, EpisodeFile]
 ) -> Iterator[RowFile]:
     info, episodes = source.meta.info, source.meta.episodes
     features = {key: each for key, each in info.features.items() if each.dtype != names.VIDEO}
@@ -90,14 +90,16 @@ def _row_files(
         yield RowFile(part, tuple((int(first), int(end)) for first, end in held), tasks, rules)
 
 
-def _parts(source: Source, files: FileColumn, starts: np.ndarray) -> dict[int, FilePart]:
+def _parts(source: Source, files: FileColumn, starts: np.ndarray) -> dict[int, EpisodeFile]:
     """The files of chosen episodes that have frames; `starts` is where each begins in its file."""
     episodes, chosen = source.meta.episodes, source.selection.episodes
     lengths = episodes.lengths
     table = np.stack([np.arange(len(episodes)), episodes.from_index, lengths, starts], axis=1)
     return {
-        file: FilePart(
-            str(source.root), files.paths[file], tuple(Stretch(*row) for row in table[own].tolist())
+        file: EpisodeFile(
+            str(source.root),
+            files.paths[file],
+            tuple(EpisodeRange(*row) for row in table[own].tolist()),
         )
         for file, own in files.members(chosen[lengths[chosen] > 0]).items()
     }
@@ -108,7 +110,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checking:
+class CheckOptions:
     """What to check, and with how many processes."""
 
     thoroughness: Thoroughness = "full"
@@ -125,12 +127,12 @@ class Checking:
         return tuple(key for key in features if self.keys is None or key in self.keys)
 
 
-def check_dataset(source: Source, checking: Checking | None = None) -> CheckResult:
+def check_dataset(source: Source, checking: CheckOptions | None = None) -> CheckResult:
     """Check the chosen episodes of a dataset whose metadata could be read."""
-    checking = checking or Checking()
+    checking = checking or CheckOptions()
     started = time.perf_counter()
     keys, is_full = checking.keys_of(source), checking.thoroughness == "full"
-    report = _examined(source, checking)
+    report = _run_checks(source, checking)
     findings = [*check_metadata(source), *report.findings, *_mixed_types(report)]
     findings += check_constants(report.summaries, source.meta.info.features)
     findings += check_statistics(source, keys, _of_all_frames(source, report.summaries))
@@ -142,13 +144,13 @@ def check_dataset(source: Source, checking: Checking | None = None) -> CheckResu
         num_frames=source.selection.num_rows,
         # Jobs of one file report the same of it.
         findings=tuple(sorted(dict.fromkeys(findings), key=_order)),
-        looked_at=scope_of(source, keys, is_full),
+        looked_at=describe_scope(source, keys, is_full),
         wall_s=time.perf_counter() - started,
         is_lasting=report.is_lasting,
     )
 
 
-def _examined(source: Source, checking: Checking) -> Report:
+def _run_checks(source: Source, checking: CheckOptions) -> Report:
     """The joint report on all files."""
     files = files_to_check(source, checking.keys_of(source), checking.thoroughness == "full")
     jobs = [*jobs_for(files)]

@@ -25,7 +25,7 @@ def bad_frames(result: CheckResult) -> dict[str, np.ndarray]:
     return {key: np.array(sorted(own), np.int64) for key, own in ranges.items()}
 
 
-def lost_episodes(result: CheckResult, source: Source) -> np.ndarray:
+def unusable_episodes(result: CheckResult, source: Source) -> np.ndarray:
     """Chosen episodes without a usable frame; a dataset can be opened only without them."""
     bounds = np.stack([source.meta.episodes.from_index, source.meta.episodes.to_index], axis=1)
     whole = {tuple(pair) for ranges in bad_frames(result).values() for pair in ranges.tolist()}
@@ -47,7 +47,7 @@ def bad_rows(result: CheckResult, dataset: Dataset) -> np.ndarray:
     return np.flatnonzero(is_bad)
 
 
-def refusal(result: CheckResult, limit: int = 5) -> str:
+def rejection(result: CheckResult, limit: int = 5) -> str:
     """The error message of a dataset with faults, with its remedy."""
     bad = _bad(result)
     episodes = counted(len(result.bad_episodes), "episode")

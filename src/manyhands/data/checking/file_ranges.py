@@ -13,7 +13,7 @@ _MAX_RANGES = 16
 """Most ranges of bad frames reported per episode; more are merged into one."""
 
 
-class Stretch(NamedTuple):
+class EpisodeRange(NamedTuple):
     """The rows of a file that belong to one episode."""
 
     episode: int
@@ -35,13 +35,13 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FilePart:
+class EpisodeFile:
     """A file of a dataset, and the chosen episodes in it."""
 
     root: str
     path: str
     """Inside the dataset folder."""
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[EpisodeRange, ...]
 
     @property
     def place(self) -> Path:
@@ -53,9 +53,9 @@ class FilePart:
         """Frames of the chosen episodes."""
         return sum(stretch.num_frames for stretch in self.stretches)
 
-    def divided(self, num_frames: float) -> "Iterator[FilePart]":
+    def divided(self, num_frames: float) -> "Iterator[EpisodeFile]":
         """Split into files of so many frames, or of one longer episode."""
-        some: list[Stretch] = []
+        some: list[EpisodeRange] = []
         for stretch in self.stretches:
             if some and sum(each.num_frames for each in some) + stretch.num_frames > num_frames:
                 yield replace(self, stretches=tuple(some))
@@ -69,7 +69,7 @@ class FilePart:
 
     def of_episode(
         self,
-        stretch: Stretch,
+        stretch: EpisodeRange,
         check: str,
         message: str,
         key: str | None = None,
@@ -101,7 +101,7 @@ def span(first: int, end: int) -> str:
     return f"frame {first}" if end == first + 1 else f"frames {first} to {end - 1}"
 
 
-def runs_of(stretches: Iterable[Stretch]) -> list[tuple[int, int]]:
+def covered_ranges(stretches: Iterable[EpisodeRange]) -> list[tuple[int, int]]:
     """The row ranges that stretches cover; adjacent ones are merged."""
     runs: list[tuple[int, int]] = []
     for stretch in sorted(stretches, key=lambda stretch: stretch.start):

@@ -141,12 +141,12 @@ def _pair(frames: list[int] | None) -> tuple[int, int] | None:
     return int(first), int(end)
 
 
-def message_of(error: Exception | str, root: str) -> str:
+def error_message(error: Exception | str, root: str) -> str:
     """An error's message on one line, with paths relative to the dataset folder."""
     return " ".join(str(error).replace(f"{root}/", "").split())
 
 
-def scope_of(source: Source, keys: Collection[str], is_full: bool) -> dict[str, str]:
+def describe_scope(source: Source, keys: Collection[str], is_full: bool) -> dict[str, str]:
     """By check, for a dataset whose metadata could be read."""
     info, meta = source.meta.info, source.meta
     features = {key: info.features[key] for key in keys}

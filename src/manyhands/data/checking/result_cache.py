@@ -8,18 +8,18 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 from manyhands.data.checking import finding as checks
-from manyhands.data.checking.check import Checking, check_dataset
+from manyhands.data.checking.check import CheckOptions, check_dataset
 from manyhands.data.checking.finding import (
     CheckResult,
     Finding,
     Thoroughness,
-    message_of,
+    error_message,
     parse_result,
 )
 from manyhands.data.episodes import Source, select_episodes
-from manyhands.data.locks import stamp_of
+from manyhands.data.locks import read_stamp
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
@@ -27,11 +27,11 @@ CHECKS_FOLDER = "checks"
 _FORMAT = 1
 
 
-def check_once(source: Source, home: Path, checking: Checking | None = None) -> CheckResult:
+def check_once(source: Source, home: Path, checking: CheckOptions | None = None) -> CheckResult:
     """The cached result of a check that covers this one, else that of a new check."""
-    checking = checking or Checking()
+    checking = checking or CheckOptions()
     started = time.perf_counter()
-    state = state_of(source)
+    state = dataset_state(source)
     for name in _names(source, checking, state):
         kept = _read(home / CHECKS_FOLDER / name)
         if kept is not None:
@@ -39,13 +39,13 @@ def check_once(source: Source, home: Path, checking: Checking | None = None) -> 
             return replace(narrow, cached=True, wall_s=time.perf_counter() - started)
     result = check_dataset(source, checking)
     # What changed meanwhile belongs neither to the old nor to the new state.
-    if result.is_lasting and state == state_of(source):
+    if result.is_lasting and state == dataset_state(source):
         own = _name(state, checking.thoroughness, _episodes(source), result.keys)
-        _keep(result, home / CHECKS_FOLDER / own)
+        _write(result, home / CHECKS_FOLDER / own)
     return result
 
 
-def state_of(source: Source) -> str:
+def dataset_state(source: Source) -> str:
     """A hash that changes with any file of the dataset."""
     digest = blake2b(digest_size=16)
     digest.update(f"{source.root.resolve()}\n".encode())
@@ -63,12 +63,12 @@ def _files(source: Source) -> Iterator[Path]:
 
 def _stamp(path: Path) -> str:
     try:
-        return stamp_of(path)
+        return read_stamp(path)
     except DatasetError as error:
         return str(error)
 
 
-def _names(source: Source, checking: Checking, state: str) -> Iterator[str]:
+def _names(source: Source, checking: CheckOptions, state: str) -> Iterator[str]:
     """Cache files of results that cover this check, the widest first."""
     thoroughnesses: tuple[Thoroughness, ...] = ("full", "quick")
     all_episodes, all_keys = range(len(source.meta.episodes)), tuple(source.meta.info.features)
@@ -100,30 +100,30 @@ def _read(path: Path) -> CheckResult | None:
         return None
 
 
-def _keep(result: CheckResult, path: Path) -> None:
+def _write(result: CheckResult, path: Path) -> None:
     # If it cannot be cached, the next check takes as long as this one.
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as scratch:
+        with atomic_file(path) as scratch:
             scratch.write_text(json.dumps(result.document()), encoding="utf-8")
 
 
 def check_folder(
-    root: Path, episodes: Sequence[int] | None, home: Path, checking: Checking | None = None
+    root: Path, episodes: Sequence[int] | None, home: Path, checking: CheckOptions | None = None
 ) -> CheckResult:
     """Check the chosen episodes of the dataset in a folder; None chooses all."""
-    checking = checking or Checking()
+    checking = checking or CheckOptions()
     try:
         meta = read_dataset_meta(root)
     except DatasetError as error:
-        return _useless(root, checking, checks.METADATA, message_of(error, str(root)))
+        return _unreadable(root, checking, checks.METADATA, error_message(error, str(root)))
     if episodes is None and not meta.episodes.lengths.sum():
-        return _useless(root, checking, checks.EPISODES, "no frames")
+        return _unreadable(root, checking, checks.EPISODES, "no frames")
     source = Source(root, meta, select_episodes(meta.episodes, episodes))
     return check_once(source, home, checking)
 
 
-def _useless(root: Path, checking: Checking, check: str, message: str) -> CheckResult:
+def _unreadable(root: Path, checking: CheckOptions, check: str, message: str) -> CheckResult:
     """The result for a folder that cannot be checked."""
     return CheckResult(
         root=str(root),

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from manyhands.data.checking import finding as checks
-from manyhands.data.checking.file_ranges import FilePart, Stretch
-from manyhands.data.checking.finding import Finding, message_of
+from manyhands.data.checking.file_ranges import EpisodeFile, EpisodeRange
+from manyhands.data.checking.finding import Finding, error_message
 from manyhands.data.checking.jobs import Report
 from manyhands.data.checking.statistics import summarize
-from manyhands.data.data_files import FrameFile, check_numbering, column_names, numbers_of
+from manyhands.data.data_files import DataFile, check_numbering, column_names, numbers_of
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
@@ -38,7 +38,7 @@ class RowRules:
 class RowFile:
     """A data file, the frames it must hold, and the declared tasks of its chosen episodes."""
 
-    part: FilePart
+    part: EpisodeFile
     held: tuple[tuple[int, int], ...]
     """First frame and end of every episode in it, chosen or not."""
     tasks: tuple[tuple[str, ...], ...]
@@ -65,17 +65,17 @@ class RowFile:
     def report(self) -> Report:
         """Check every column except images."""
         frames = np.concatenate([np.arange(*pair) for pair in self.held])
-        file = FrameFile(self.part.place, frames)
+        file = DataFile(self.part.place, frames)
         try:
             present = column_names(file)
             stored = [key for key in self._plain_features() if key in present]
             table = read_columns(file.path, stored)
         except DatasetError as error:
-            return Report(self.part.of_file(checks.FILES, message_of(error, self.part.root)))
+            return Report(self.part.of_file(checks.FILES, error_message(error, self.part.root)))
         try:
             check_numbering(file, table)
         except DatasetError as error:
-            return Report(self.part.of_file(checks.NUMBERING, message_of(error, self.part.root)))
+            return Report(self.part.of_file(checks.NUMBERING, error_message(error, self.part.root)))
         return _Rows(self, table, present).report()
 
     def _plain_features(self) -> list[str]:
@@ -95,7 +95,7 @@ class _Rows:
         self._values: dict[str, np.ndarray] = {}
         for key in table.column_names:
             if self._rules.features[key].is_number:
-                self._take_over(key)
+                self._adopt(key)
 
     def report(self) -> Report:
         """Faults of the columns, and their summaries."""
@@ -116,7 +116,7 @@ class _Rows:
                 count = "several columns" if key in present else "no column"
                 yield from self._part.of_file(checks.COLUMNS, f"{count} {key}", key)
 
-    def _take_over(self, key: str) -> None:
+    def _adopt(self, key: str) -> None:
         try:
             self._values[key] = numbers_of(self._table[key], self._rules.features[key])
         except (ValueError, pa.ArrowException) as error:
@@ -149,7 +149,7 @@ class _Rows:
             seen = stored[stretch.inside].astype(np.float64)
             yield from self._timestamps_of(stretch, seen)
 
-    def _timestamps_of(self, stretch: Stretch, seen: np.ndarray) -> Iterator[Finding]:
+    def _timestamps_of(self, stretch: EpisodeRange, seen: np.ndarray) -> Iterator[Finding]:
         back = np.flatnonzero(~(np.diff(seen) > 0))
         if back.size:
             fault = f"timestamps do not increase after frame {back[0]}, at {seen[back[0]]:.6g} s"

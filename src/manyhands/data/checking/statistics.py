@@ -98,11 +98,11 @@ def _faults(
     stats: Stats, described: Mapping[str, Feature], summaries: Summaries
 ) -> Iterator[Finding]:
     if not stats:
-        yield _told("no statistics; training computes them", "warning")
+        yield _describe("no statistics; training computes them", "warning")
         return
     for key, feature in described.items():
         if not stats.get(key):
-            yield _told(f"no statistics of {key}; training computes them", "warning", key)
+            yield _describe(f"no statistics of {key}; training computes them", "warning", key)
             continue
         measures = {name: value for name, value in stats[key].items() if name != "count"}
         faults = [*_nonsense(key, feature, measures)]
@@ -133,15 +133,15 @@ def _nonsense(key: str, feature: Feature, measures: Mapping[str, np.ndarray]) ->
     """Statistics that no values can have."""
     for name, value in measures.items():
         if not np.isfinite(value).all():
-            yield _told(f"{name} of {key} is not finite", "bad", key)
+            yield _describe(f"{name} of {key} is not finite", "bad", key)
         elif not _fits(value, feature):
-            yield _told(f"{name} of {key} has shape {list(value.shape)}", "bad", key)
+            yield _describe(f"{name} of {key} has shape {list(value.shape)}", "bad", key)
         elif name == "std" and (value < 0).any():
-            yield _told(f"{name} of {key} is negative", "bad", key)
+            yield _describe(f"{name} of {key} is negative", "bad", key)
     ordered = [measures[name] for name in ("min", "mean", "max") if name in measures]
     for low, high in pairwise(ordered):
         if low.shape == high.shape and (low - high > _ROUNDING * (1 + np.abs(high))).any():
-            yield _told(f"min, mean and max of {key} are not in order", "warning", key)
+            yield _describe(f"min, mean and max of {key} are not in order", "warning", key)
 
 
 def _fits(value: np.ndarray, feature: Feature) -> bool:
@@ -165,15 +165,15 @@ def _differences(
             continue
         if name == "std" and ((told == 0) & (seen.high - seen.low > _VISIBLE_RANGE)).any():
             # Dividing by it makes the values huge.
-            yield _told(f"std of {key} is 0, but its values differ", "bad", key)
+            yield _describe(f"std of {key} is 0, but its values differ", "bad", key)
         real = {"min": seen.low, "max": seen.high, "mean": seen.mean}.get(name, told)
         largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
         allowed = _RANGE_TOLERANCE * (seen.high - seen.low) + _ROUNDING * largest
         off = np.flatnonzero(np.abs(told - real) > allowed)
         if off.size:
             pair = f"{told.flat[off[0]]:.6g}, but its values give {real.flat[off[0]]:.6g}"
-            yield _told(f"{name} of {key} is {pair}", "warning", key)
+            yield _describe(f"{name} of {key} is {pair}", "warning", key)
 
 
-def _told(message: str, severity: Severity, key: str | None = None) -> Finding:
+def _describe(message: str, severity: Severity, key: str | None = None) -> Finding:
     return Finding(checks.STATISTICS, severity, message, None, None, key)

@@ -15,8 +15,8 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
-from manyhands.data.images.formats import PictureForm, checked
-from manyhands.data.images.video import MAX_DELAY, FrameForm, open_video
+from manyhands.data.images.formats import ImageFormat, checked
+from manyhands.data.images.video import MAX_DELAY, FrameFormat, open_video
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.tables import check_is_file
 
@@ -63,7 +63,7 @@ class Examination:
 class StrictVideo:
     """One open file."""
 
-    def __init__(self, path: Path, fps: float, form: PictureForm, is_strict: bool = True) -> None:
+    def __init__(self, path: Path, fps: float, form: ImageFormat, is_strict: bool = True) -> None:
         self._path = path
         self._fps = fps
         self._form = form
@@ -195,13 +195,13 @@ class StrictVideo:
         """A reader's error for the frame; frames of one size and format are all alike."""
         kind = (frame.width, frame.height, frame.format.name)
         if kind not in self._looks:
-            self._looks[kind] = self._objection(frame)
+            self._looks[kind] = self._frame_fault(frame)
         return self._looks[kind]
 
-    def _objection(self, frame: av.VideoFrame) -> str | None:
+    def _frame_fault(self, frame: av.VideoFrame) -> str | None:
         form = self._form
         try:
-            pixels = FrameForm(form.video_pixels).of(frame, self._scaler)
+            pixels = FrameFormat(form.video_pixels).of(frame, self._scaler)
             checked(form.delivered(pixels, is_video=True), form, str(self._path))
         except DatasetError as error:
             return str(error)

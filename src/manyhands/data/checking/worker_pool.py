@@ -12,22 +12,22 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from manyhands.data.checking.jobs import Job, Report
-from manyhands.data.loading.forkserver import FORKSERVER, starting_by
+from manyhands.data.loading.forkserver import FORKSERVER, start_context
 from manyhands.errors import EnvironmentFault
 
 _START_S = 3.0
 """About how long processes take to start."""
 _POLL_S = 1.0
-_LAST_WORD_S = 20.0
+_EXIT_DELAY_S = 20.0
 """How long a crashed process may take to end, as when it writes a core file."""
 _PATIENCE_S = 120.0
-_PATIENCE = 50
+_TIMEOUT_FACTOR = 50
 """How many times longer than expected a job may take, on top of the time above."""
 
 _READY = "ready"
 
 
-class _Loss(NamedTuple):
+class _WorkerLost(NamedTuple):
     """Why a working process died."""
 
     reason: str
@@ -66,13 +66,13 @@ def _shared_out(waiting: deque[Job], workers: "list[_Worker]") -> Iterator[tuple
             if waiting and not worker.is_busy:
                 worker.give(waiting.popleft())
         for job, answer in _answers(workers):
-            parts = job.parts() if isinstance(answer, _Loss) else []
+            parts = job.parts() if isinstance(answer, _WorkerLost) else []
             waiting.extend(parts)
             if not parts:
-                yield job, job.lost(answer.reason) if isinstance(answer, _Loss) else answer
+                yield job, job.lost(answer.reason) if isinstance(answer, _WorkerLost) else answer
 
 
-def _answers(workers: "list[_Worker]") -> Iterator[tuple[Job, Report | _Loss]]:
+def _answers(workers: "list[_Worker]") -> Iterator[tuple[Job, Report | _WorkerLost]]:
     """Reports of the workers that are done, after a short wait."""
     busy = [worker for worker in workers if worker.is_busy]
     wait([worker.connection for worker in busy], _POLL_S)
@@ -104,7 +104,7 @@ class _Worker:
         with suppress(ConnectionError):
             self.connection.send(job)
 
-    def answer(self) -> tuple[Job, Report | _Loss] | None:
+    def answer(self) -> tuple[Job, Report | _WorkerLost] | None:
         """The job with its report, or with what became of the process; None while it is busy."""
         assert self._job is not None
         answer = self._received() if self.connection.poll() else self._overdue()
@@ -127,14 +127,14 @@ class _Worker:
     def _allowance_s(self, job: Job) -> float:
         """How long a job may take; starting a process may take its time, too."""
         patience_s = self._patience_s if self._is_ready else max(self._patience_s, _PATIENCE_S)
-        return patience_s + _PATIENCE * job.cost_s
+        return patience_s + _TIMEOUT_FACTOR * job.cost_s
 
-    def _overdue(self) -> _Loss | None:
+    def _overdue(self) -> _WorkerLost | None:
         if time.monotonic() < self._deadline:
             return None
         self._process.kill()
         self._replace()
-        return _Loss("the check timed out")
+        return _WorkerLost("the check timed out")
 
     def _received(self) -> Any:
         try:
@@ -148,10 +148,10 @@ class _Worker:
             )
         name = signal.Signals(-code).name
         hint = ", probably out of memory" if -code == signal.SIGKILL else ""
-        return _Loss(f"the check process died with {name}{hint}")
+        return _WorkerLost(f"the check process died with {name}{hint}")
 
     def _start(self) -> None:
-        context = starting_by(_start_method())
+        context = start_context(_start_method())
         here, there = context.Pipe()
         self._is_ready = False
         self.connection: Connection[Any, Any] = here
@@ -161,7 +161,7 @@ class _Worker:
 
     def _replace(self) -> int:
         """Start another process; returns how the old one ended."""
-        self._process.join(timeout=_LAST_WORD_S)
+        self._process.join(timeout=_EXIT_DELAY_S)
         self._process.kill()
         self._process.join()
         code = self._process.exitcode

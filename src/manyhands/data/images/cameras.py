@@ -7,15 +7,15 @@ from typing import Protocol
 import numpy as np
 
 from manyhands.data.episodes import Source
-from manyhands.data.images.embedded import StoredBytes
-from manyhands.data.images.formats import PictureForm, checked
+from manyhands.data.images.embedded import EmbeddedImageReader
+from manyhands.data.images.formats import ImageFormat, checked
 from manyhands.data.images.image_files import decode_image
-from manyhands.data.images.video import FrameForm, VideoReader
+from manyhands.data.images.video import FrameFormat, VideoReader
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.tables import check_is_file
 
 
-class PictureSource(Protocol):
+class ImageSource(Protocol):
     """The images of one camera by frame, as they are recorded."""
 
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ class PictureSource(Protocol):
 class CameraColumn:
     """A camera whose images are decoded on request."""
 
-    def __init__(self, source: PictureSource, drops_single_axis: bool) -> None:
+    def __init__(self, source: ImageSource, drops_single_axis: bool) -> None:
         self.shape = source.shape
         self.dtype = source.dtype
         self.drops_single_axis = drops_single_axis
@@ -49,7 +49,7 @@ class CameraColumn:
         decode_into(self._source, frames, out)
 
 
-def decode_into(source: PictureSource, frames: np.ndarray, out: np.ndarray) -> None:
+def decode_into(source: ImageSource, frames: np.ndarray, out: np.ndarray) -> None:
     """Write the images of an array of frames into `out`; equal frames are decoded once."""
     places = out.reshape(-1, *source.shape)
     distinct, inverse, counts = np.unique(frames, return_inverse=True, return_counts=True)
@@ -59,10 +59,10 @@ def decode_into(source: PictureSource, frames: np.ndarray, out: np.ndarray) -> N
         places[where] = picture
 
 
-class VideoPictures:
+class VideoFrames:
     """The frames of a camera's video files."""
 
-    def __init__(self, source: Source, key: str, form: PictureForm) -> None:
+    def __init__(self, source: Source, key: str, form: ImageFormat) -> None:
         info, episodes = source.meta.info, source.meta.episodes
         self.shape, self.dtype = form.shape, form.dtype
         self._form = form
@@ -76,7 +76,7 @@ class VideoPictures:
         # What to add to a frame's number in the dataset to get its number in the file.
         self._shifts = first_numbers - episodes.from_index
         self._fps = info.fps
-        self._reader = VideoReader(info.fps, FrameForm(form.video_pixels, form.size))
+        self._reader = VideoReader(info.fps, FrameFormat(form.video_pixels, form.size))
 
     def layout(self) -> bytes:
         """File and position of every episode's frames."""
@@ -95,15 +95,15 @@ class VideoPictures:
                 yield checked(self._form.delivered(pixels, is_video=True), self._form, str(path))
 
 
-class StoredPictures:
+class EmbeddedImages:
     """A camera whose images are stored in the table as PNG, JPEG or TIFF."""
 
-    def __init__(self, source: Source, key: str, form: PictureForm) -> None:
+    def __init__(self, source: Source, key: str, form: ImageFormat) -> None:
         self.shape, self.dtype = form.shape, form.dtype
         self.paths = [source.root / path for path in source.meta.episodes.data_files.paths]
         self._key = key
         self._form = form
-        self._stored = StoredBytes(source)
+        self._stored = EmbeddedImageReader(source)
 
     def layout(self) -> bytes:
         """File and position of every episode's frames."""

@@ -16,7 +16,7 @@ from manyhands.lerobot_format.dataset.tables import read_footer, read_row_group
 _MAX_HELD_BYTES = 256 * 1024**2
 
 
-class StoredBytes:
+class EmbeddedImageReader:
     """Binary columns of the data files; caches the row groups read last."""
 
     def __init__(self, source: Source) -> None:
@@ -45,7 +45,7 @@ class StoredBytes:
         group_ends = self._footer(file)[1]
         group = int(np.searchsorted(group_ends, row, side="right"))
         start = int(group_ends[group - 1]) if group else 0
-        encoded = picture_bytes(self._group(key, file, group)[row - start].as_py())
+        encoded = image_bytes(self._group(key, file, group)[row - start].as_py())
         if encoded is None:
             raise DatasetError(f"{self._paths[file]}, {key}: row {row} has no image")
         return encoded
@@ -72,7 +72,7 @@ class StoredBytes:
         return vars(self) | {"_footers": {}, "_held": OrderedDict(), "_held_bytes": 0}
 
 
-def picture_bytes(value: object) -> bytes | None:
+def image_bytes(value: object) -> bytes | None:
     """The encoded image in an entry of a table, with or without its name beside it."""
     encoded = value.get("bytes") if isinstance(value, dict) else value
     return encoded if isinstance(encoded, bytes) else None

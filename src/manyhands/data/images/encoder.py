@@ -41,7 +41,7 @@ class ClipEncoder:
         stream: Any = self._container.add_stream(codec, rate=fps, options=options | extra)
         stream.height, stream.width, stream.pix_fmt = height, width, PIXEL_FORMAT
         self._stream = stream
-        with same_scheduling(), self._faults():
+        with inherited_scheduling(), self._faults():
             stream.codec_context.open()
 
     def add(self, pixels: np.ndarray) -> None:
@@ -96,7 +96,7 @@ class ClipFile:
         if self._stream is None:
             return True
         is_alike = clip.encoding == self._encoding and clip.delay <= self._delay
-        return is_alike and clip.starts_fresh
+        return is_alike and clip.is_decodable_alone
 
     def append(self, clip: Clip) -> None:
         """Copy a clip's packets behind those already there."""
@@ -120,7 +120,7 @@ class ClipFile:
 
 
 @contextmanager
-def same_scheduling() -> Iterator[None]:
+def inherited_scheduling() -> Iterator[None]:
     """Keep the caller and the threads that the block starts in the caller's scheduling class.
 
     Run by root, the AV1 library makes itself and its caller real-time, ahead of all other programs.
@@ -148,7 +148,7 @@ def has_av1() -> bool:
     return _AV1 in av.codecs_available
 
 
-def stream_facts(fps: int, height: int, width: int) -> dict[str, Any]:
+def stream_info(fps: int, height: int, width: int) -> dict[str, Any]:
     """Entries of `meta/info.json` about a camera's videos."""
     return {
         "video.height": height,

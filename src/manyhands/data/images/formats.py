@@ -67,11 +67,11 @@ class DepthForm:
         return converted
 
 
-PictureForm = ColorForm | DepthForm
+ImageFormat = ColorForm | DepthForm
 """Conversion of a decoded image."""
 
 
-def form_of(feature: Feature, size: Size | None = None, depth_unit: str = "mm") -> PictureForm:
+def image_format(feature: Feature, size: Size | None = None, depth_unit: str = "mm") -> ImageFormat:
     """The form in which a camera's images are delivered."""
     shape = feature.channel_first_shape
     if size is not None:
@@ -87,7 +87,7 @@ def depth_factor(feature: Feature, unit: str) -> float:
     return _METERS[recorded] / _METERS[unit]
 
 
-def checked(picture: np.ndarray, form: PictureForm, where: str) -> np.ndarray:
+def checked(picture: np.ndarray, form: ImageFormat, where: str) -> np.ndarray:
     """An image as delivered, which must have the shape that was declared."""
     if picture.shape != form.shape:
         seen, declared = ("x".join(map(str, sizes)) for sizes in (picture.shape, form.shape))

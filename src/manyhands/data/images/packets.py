@@ -55,7 +55,7 @@ class Clip:
         return (context.name, context.width, context.height, context.pix_fmt, context.extradata)
 
     @cached_property
-    def starts_fresh(self) -> bool:
+    def is_decodable_alone(self) -> bool:
         """Whether a decoder takes its first frame without regard to frames before it."""
         context = self.stream.codec_context
         codec = context.codec.canonical_name

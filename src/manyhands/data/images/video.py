@@ -41,7 +41,7 @@ MAX_DELAY = 16
 
 
 @dataclass(frozen=True)
-class FrameForm:
+class FrameFormat:
     """Output format of frames: FFmpeg's pixel format, and the size."""
 
     pixels: str = "rgb24"
@@ -67,9 +67,9 @@ class FrameForm:
 class VideoReader:
     """Frames of many files; each process keeps its latest files open."""
 
-    def __init__(self, fps: float, form: FrameForm | None = None) -> None:
+    def __init__(self, fps: float, form: FrameFormat | None = None) -> None:
         self._fps = fps
-        self._form = form or FrameForm()
+        self._form = form or FrameFormat()
         self._forget()
 
     def frames(self, path: Path, numbers: np.ndarray) -> Iterator[np.ndarray]:
@@ -103,7 +103,7 @@ class VideoReader:
 class _OpenVideo:
     """One file, the position of its decoder, and the distance of its keyframes."""
 
-    def __init__(self, path: Path, fps: float, form: FrameForm) -> None:
+    def __init__(self, path: Path, fps: float, form: FrameFormat) -> None:
         self._path = path
         self._form = form
         try:

@@ -30,7 +30,7 @@ def num_loaders(asked: int | None, num_ranks: int) -> int:
     return max(0, min(MAX_AUTOMATIC_LOADERS, num_cores() // num_ranks - 1))
 
 
-def starting_by(method: str, *modules: str) -> Any:
+def start_context(method: str, *modules: str) -> Any:
     """A multiprocessing context; its fork server imports these modules as well."""
     context: Any = multiprocessing.get_context(method)
     context.set_forkserver_preload([*PRELOADED, *modules])
@@ -39,5 +39,5 @@ def starting_by(method: str, *modules: str) -> Any:
 
 def start_server() -> None:
     """Have the server import, which takes seconds, while this process does something else."""
-    starting_by(FORKSERVER)
+    start_context(FORKSERVER)
     forkserver.ensure_running()

@@ -17,19 +17,19 @@ from manyhands.parallel.collectives import even_slice
 from manyhands.types import Batch
 
 CPU = torch.device("cpu")
-RAM_SHARE = 0.25
+PREFETCH_RAM_FRACTION = 0.25
 """The fraction of the loading memory that prefetched batches may use."""
 
 
 @dataclass(frozen=True)
-class Share:
+class BatchSplit:
     """The local batch of one rank; ranks differ by one sample at most."""
 
     rank: int
     num_ranks: int
     samples_per_step: int
     """Samples of a global batch."""
-    num_parts: int = 1
+    num_micro_batches: int = 1
     """Micro-batches that every rank cuts its samples into."""
 
     @property
@@ -53,13 +53,13 @@ class Share:
         return self.samples_per_step // self.num_ranks
 
     @property
-    def most_per_part(self) -> int:
+    def micro_batch_size(self) -> int:
         """Samples of the largest micro-batch."""
-        return -(-self.most_per_rank // self.num_parts)
+        return -(-self.most_per_rank // self.num_micro_batches)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loading:
+class LoaderOptions:
     """Loader settings; they change the speed of batches, never their content."""
 
     num_workers: int | None = None
@@ -81,19 +81,19 @@ class SampleStream:
 
     source: BatchSource
     order: Order
-    share: Share
-    loading: Loading
+    split: BatchSplit
+    loading: LoaderOptions
     device: torch.device = CPU
     """Device of the batches."""
 
     def starting_at(self, position: int) -> Iterator[Batch]:
         """Batches from a position of the order, which counts samples of all ranks together."""
         num_workers = resolve_num_workers(self.loading)
-        return self._read(self._rows_from(position), self.share.samples_per_rank, num_workers)
+        return self._read(self._rows_from(position), self.split.samples_per_rank, num_workers)
 
     def rows_at(self, position: int) -> np.ndarray:
         """Rows of this rank in the global batch at a position."""
-        own = self.share.own
+        own = self.split.own
         return self.order.indices(position + own.start, position + own.stop)
 
     def batches_over(self, rows: np.ndarray, batch_size: int) -> Iterator[Batch]:
@@ -105,7 +105,7 @@ class SampleStream:
     def _rows_from(self, position: int) -> Iterator[np.ndarray]:
         while True:
             yield self.rows_at(position)
-            position += self.share.samples_per_step
+            position += self.split.samples_per_step
 
     def _read(
         self, rows: Iterator[np.ndarray], batch_size: int, num_workers: int
@@ -126,16 +126,16 @@ class SampleStream:
         return to_device(Leases(rows, slots, readers), self.device)
 
 
-def resolve_num_workers(loading: Loading) -> int:
+def resolve_num_workers(loading: LoaderOptions) -> int:
     """Loader processes per rank."""
     return num_loaders(loading.num_workers, loading.num_ranks_per_node)
 
 
-def resolve_num_slots(loading: Loading, num_workers: int, bytes_per_batch: int) -> int:
+def resolve_num_slots(loading: LoaderOptions, num_workers: int, bytes_per_batch: int) -> int:
     """Batches in memory at a time; each loader process has one to fill, however short memory is."""
     prefetch = loading.prefetch_factor
     if loading.max_ram_bytes is not None:
-        room = RAM_SHARE * loading.max_ram_bytes / max(1, bytes_per_batch * num_workers)
+        room = PREFETCH_RAM_FRACTION * loading.max_ram_bytes / max(1, bytes_per_batch * num_workers)
         prefetch = max(1, min(prefetch, int(room)))
     # Slots that are being copied to a GPU must leave one to fill.
     return max(num_workers * prefetch, MAX_COPIES + 1)

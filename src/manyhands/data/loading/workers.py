@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from manyhands.data.batches import BatchSource
-from manyhands.data.loading.forkserver import starting_by
+from manyhands.data.loading.forkserver import start_context
 from manyhands.data.loading.slots import Slots
 from manyhands.errors import EnvironmentFault, UserError
 
@@ -97,7 +97,7 @@ class Workers:
         # processes that heed no signal.
         self._end = Finalize(self, _end, (self._connections, self._processes), exitpriority=10)
         # Processes forked off a server find everything imported: they start in an instant.
-        context = starting_by(start_method, type(source).__module__)
+        context = start_context(start_method, type(source).__module__)
         for number in range(num_workers):
             here, there = context.Pipe()
             self._connections.append(here)
@@ -176,7 +176,7 @@ def _end(connections: list["Connection[Any, Any]"], processes: list[BaseProcess]
 def _serve(connection: "Connection[Any, Any]", source: BatchSource, slots: Slots) -> None:
     """Main loop of a loader process, until it is stopped or its rank is gone."""
     try:
-        _settle()
+        _set_up_process()
         for request in iter(connection.recv, None):
             connection.send(_answer(source, slots, request))
     except BaseException:
@@ -187,16 +187,16 @@ def _serve(connection: "Connection[Any, Any]", source: BatchSource, slots: Slots
         os._exit(0)
 
 
-def _settle() -> None:
+def _set_up_process() -> None:
     """Make this process live exactly as long as its rank wants it to."""
     # Signals may reach the complete job: the rank still needs batches until it has saved.
     for number in JOB_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_the_rank, daemon=True).start()
+    threading.Thread(target=_exit_with_rank, daemon=True).start()
     torch.set_num_threads(1)
 
 
-def _end_with_the_rank() -> None:
+def _exit_with_rank() -> None:
     """End this process, whatever it is reading, when its rank is gone."""
     rank = multiprocessing.parent_process()
     assert rank is not None

@@ -5,18 +5,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from manyhands.data.build_columns import picture_source
+from manyhands.data.build_columns import image_source
 from manyhands.data.episodes import Source
-from manyhands.data.images.cameras import PictureSource
+from manyhands.data.images.cameras import ImageSource
 from manyhands.data.images.encoder import ClipEncoder
 from manyhands.data.images.packets import Clip, EncodedVideo
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.data.statistics import (
+    image_stats,
     number_stats,
     number_stats_of_depth,
-    picture_stats,
     sampled_frames,
-    thinned,
+    subsampled,
 )
 from manyhands.data.writing.copy_rows import Columns
 from manyhands.errors import DatasetError
@@ -36,7 +36,7 @@ class CameraClips:
         self._key = key
         self._fps = fps
         self._feature = source.meta.info.features[key]
-        self._pictures = picture_source(source, Reading(), key)
+        self._pictures = image_source(source, ReadOptions(), key)
         self._path: Path | None = None
         self._video: EncodedVideo | None = None
 
@@ -94,7 +94,7 @@ class EpisodeStats:
         self._features = features
         found = read_episode_stats(source.root, source.meta.info, np.array(episodes))
         self._found = dict(zip(episodes, found or [], strict=found is not None))
-        self._pictures: dict[str, PictureSource] = {}
+        self._pictures: dict[str, ImageSource] = {}
 
     def of(self, episode: int, columns: Columns) -> Stats:
         """Statistics of an episode, whose columns are given as the copy holds them."""
@@ -112,14 +112,14 @@ class EpisodeStats:
     def _camera_stats(self, key: str, episode: int) -> dict[str, np.ndarray]:
         feature, episodes = self._features[key], self._source.meta.episodes
         if key not in self._pictures:
-            reading = Reading(depth_unit=feature.depth_unit or "mm")
-            self._pictures[key] = picture_source(self._source, reading, key)
+            reading = ReadOptions(depth_unit=feature.depth_unit or "mm")
+            self._pictures[key] = image_source(self._source, reading, key)
         frames = sampled_frames(int(episodes.lengths[episode])) + episodes.from_index[episode]
         pictures = [
-            thinned(picture.transpose(1, 2, 0)).copy()
+            subsampled(picture.transpose(1, 2, 0)).copy()
             for picture in self._pictures[key].pictures(frames)
         ]
-        return number_stats_of_depth(pictures) if feature.is_depth else picture_stats(pictures)
+        return number_stats_of_depth(pictures) if feature.is_depth else image_stats(pictures)
 
 
 def _holds(key: str, found: Stats, feature: Feature) -> bool:

@@ -14,18 +14,18 @@ import av
 import numpy as np
 import pyarrow as pa
 
-from manyhands.data.images.encoder import stream_facts
+from manyhands.data.images.encoder import stream_info
 from manyhands.data.writing.copy_clips import CameraClips, EpisodeStats
 from manyhands.data.writing.copy_rows import Columns, EpisodeRows
 from manyhands.data.writing.copy_sources import (
     SUBTASKS_FILE,
     CopySource,
     EpisodeChoice,
-    check_alike,
+    check_compatible,
     check_target,
-    merged_facts,
     merged_robot,
     merged_tools,
+    merged_video_info,
     open_source,
 )
 from manyhands.data.writing.dataset_folder import DatasetFolder
@@ -40,7 +40,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of episodes copied so far and of all."""
 
 
-def _tell_nobody(num_done: int, num_episodes: int) -> None:
+def _no_progress(num_done: int, num_episodes: int) -> None:
     pass
 
 
@@ -65,7 +65,7 @@ class CopySummary:
 def copy_episodes(
     choices: Sequence[EpisodeChoice],
     target: Path,
-    on_progress: Progress = _tell_nobody,
+    on_progress: Progress = _no_progress,
     allow_mixed_robots: bool = False,
     limits: SizeLimits | None = None,
 ) -> CopySummary:
@@ -74,7 +74,7 @@ def copy_episodes(
     if not choices:
         raise DatasetError("no source dataset given")
     sources = [open_source(choice) for choice in choices]
-    check_alike(sources, allow_mixed_robots)
+    check_compatible(sources, allow_mixed_robots)
     check_target(sources, target)
     with _new_folder(sources, target, limits) as folder:
         _number_tasks(sources, folder)
@@ -122,7 +122,7 @@ def _new_folder(
 
 def _merged_features(sources: Sequence[CopySource]) -> dict[str, Feature]:
     return {
-        key: replace(feature, info=merged_facts([each.features[key].info for each in sources]))
+        key: replace(feature, info=merged_video_info([each.features[key].info for each in sources]))
         for key, feature in sources[0].features.items()
     }
 
@@ -147,8 +147,10 @@ def _declare_encoded(folder: DatasetFolder, copiers: Sequence["_Copier"]) -> int
         if num_encoded:
             _, height, width = features[key].channel_first_shape
             assert isinstance(folder.info.fps, int)
-            ours = stream_facts(folder.info.fps, height, width)
-            features[key] = replace(features[key], info=merged_facts([features[key].info, ours]))
+            ours = stream_info(folder.info.fps, height, width)
+            features[key] = replace(
+                features[key], info=merged_video_info([features[key].info, ours])
+            )
     folder.info = replace(folder.info, features=features)
     return total
 

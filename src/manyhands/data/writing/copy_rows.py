@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from manyhands.data.episodes import Source
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.data_files import nested_array, picture_array
+from manyhands.lerobot_format.dataset.data_files import image_array, nested_array
 from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.lerobot_format.dataset.tables import read_footer, read_row_groups
 
@@ -132,4 +132,4 @@ def _pictures(column: pa.Array) -> pa.Array:
     if files.null_count:
         raise ValueError("it has frames without an image")
     paths = pc.struct_field(column, "path").cast(pa.string()) if "path" in parts else None
-    return picture_array(files.cast(pa.binary()), paths)
+    return image_array(files.cast(pa.binary()), paths)

@@ -84,7 +84,7 @@ def open_source(choice: EpisodeChoice) -> CopySource:
     )
 
 
-def check_alike(sources: Sequence[CopySource], allow_mixed_robots: bool) -> None:
+def check_compatible(sources: Sequence[CopySource], allow_mixed_robots: bool) -> None:
     """Reject datasets that cannot be merged, with all differences."""
     first = sources[0]
     for other in sources[1:]:
@@ -115,7 +115,7 @@ def merged_robot(sources: Sequence[CopySource]) -> str | None:
     return robots.pop() if len(robots) == 1 else None
 
 
-def merged_facts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def merged_video_info(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Facts about a camera's videos: null where they disagree; audio is dropped."""
     keys = dict.fromkeys(key for part in parts for key in part if not key.startswith("audio."))
     facts = {key: _agreed([part.get(key) for part in parts]) for key in keys}
@@ -177,7 +177,7 @@ def _declared(root: Path, features: dict[str, Feature]) -> dict[str, Feature]:
 
 def _with_facts(feature: Feature) -> Feature:
     """A feature with its depth metadata in one form, so that datasets can be compared."""
-    facts = merged_facts([feature.info])
+    facts = merged_video_info([feature.info])
     if feature.is_camera and feature.is_depth:
         facts.pop("video.is_depth_map", None)
         facts["is_depth_map"] = True

@@ -9,7 +9,7 @@ from pathlib import Path
 import av
 import pyarrow as pa
 
-from manyhands.atomic import flush
+from manyhands.atomic import fsync_path
 from manyhands.data.images.packets import Clip
 from manyhands.data.statistics import aggregate_stats
 from manyhands.data.writing.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
@@ -99,9 +99,9 @@ class DatasetFolder:
         write_episodes(self._scratch, records, labels)
         write_info(self._scratch, self._final_info())
         for path in self._scratch.rglob("*"):
-            flush(path)
+            fsync_path(path)
         self._scratch.rename(self.root)
-        flush(self.root.parent)
+        fsync_path(self.root.parent)
         self.is_open = False
 
     def discard(self) -> None:

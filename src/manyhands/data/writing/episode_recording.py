@@ -8,7 +8,7 @@ import numpy as np
 from manyhands.data.images.encoder import ClipEncoder
 from manyhands.data.images.image_files import encode_png
 from manyhands.data.images.packets import Clip
-from manyhands.data.statistics import number_stats, picture_stats, sampled_frames, thinned
+from manyhands.data.statistics import image_stats, number_stats, sampled_frames, subsampled
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
@@ -43,7 +43,7 @@ class EpisodeRecording:
         for key, value in checked.items():
             feature = self._features[key]
             if feature.is_camera:
-                self._thinned[key].append(thinned(value).copy())
+                self._thinned[key].append(subsampled(value).copy())
             if feature.dtype == names.VIDEO:
                 self._clips[key].add(value)
             else:
@@ -65,7 +65,7 @@ class EpisodeRecording:
         """Statistics of all cameras and of every numeric column."""
         chosen = sampled_frames(len(self))
         cameras = {
-            key: picture_stats([pictures[number] for number in chosen])
+            key: image_stats([pictures[number] for number in chosen])
             for key, pictures in self._thinned.items()
         }
         numbers = {

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from manyhands.data.images.encoder import stream_facts
+from manyhands.data.images.encoder import stream_info
 from manyhands.data.writing.dataset_folder import DatasetFolder
 from manyhands.data.writing.episode_recording import EpisodeRecording
 from manyhands.data.writing.output_files import SizeLimits
@@ -143,4 +143,4 @@ def _checked_feature(key: str, feature: Feature, fps: int) -> Feature:
             f"camera {key} of {height}x{width}x{channels} cannot be a video, which needs "
             f"three channels and even sizes. Set its dtype to {names.IMAGE}"
         )
-    return replace(feature, info=stream_facts(fps, height, width))
+    return replace(feature, info=stream_info(fps, height, width))

@@ -50,7 +50,7 @@ def nested_array(flat: pa.Array, shape: tuple[int, ...]) -> pa.Array:
     return flat
 
 
-def picture_array(files: pa.Array, paths: pa.Array | None = None) -> pa.Array:
+def image_array(files: pa.Array, paths: pa.Array | None = None) -> pa.Array:
     """Pictures from the bytes of their files, numbered unless they have names."""
     if paths is None:
         paths = pa.array([f"frame-{number:06d}.png" for number in range(len(files))], pa.string())
@@ -59,7 +59,7 @@ def picture_array(files: pa.Array, paths: pa.Array | None = None) -> pa.Array:
 
 def _array(values: Any, feature: Feature) -> pa.Array:
     if feature.dtype == names.IMAGE:
-        return picture_array(pa.array(values, pa.binary()))
+        return image_array(pa.array(values, pa.binary()))
     if feature.dtype == names.STRING:
         return pa.array(values, pa.string())
     return nested_array(pa.array(np.ascontiguousarray(values).reshape(-1)), feature.shape)

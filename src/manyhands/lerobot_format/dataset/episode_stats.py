@@ -16,9 +16,9 @@ from manyhands.lerobot_format.dataset.episodes import STATS_PREFIX, episode_file
 from manyhands.lerobot_format.dataset.info import DatasetInfo
 from manyhands.lerobot_format.dataset.statistics import parse_stats
 from manyhands.lerobot_format.dataset.tables import (
-    faults_of,
     is_there,
     leaf_type,
+    naming_file,
     read_columns,
     read_footer,
     read_json_lines,
@@ -58,7 +58,7 @@ def _from_lines(
     for number, stats in version2.stats_lines(root):
         if wanted is not None and number not in wanted:
             continue
-        with faults_of(path):
+        with naming_file(path):
             if number in found:
                 raise ValueError(f"episode {number} appears twice")
             found[number] = parse_stats(stats, info.features)
@@ -80,7 +80,7 @@ def _from_tables(
         if not columns:
             return None
         table = read_columns(file, columns).take(pa.array(places, pa.int64()))
-        with faults_of(file):
+        with naming_file(file):
             _check_types(table)
             for place, row in zip(places, table.to_pylist(), strict=True):
                 found[numbers[place]] = parse_stats(_document(row), info.features)
@@ -89,7 +89,7 @@ def _from_tables(
 
 def _numbers(file: Path) -> list[int]:
     table = read_columns(file, [names.EPISODE_INDEX])
-    with faults_of(file):
+    with naming_file(file):
         numbers: list[int] = whole_numbers(table, names.EPISODE_INDEX).tolist()
     return numbers
 
@@ -128,7 +128,7 @@ def read_episode_labels(root: Path, info: DatasetInfo, episodes: Sequence[int]) 
     else:
         path = root / names.EPISODES_FOLDER
         tables = [_from_table(file) for file in episode_files(root)]
-    with faults_of(path):
+    with naming_file(path):
         table = joined_labels(tables)
         places = pc.index_in(pa.array(episodes, pa.int64()), table[names.EPISODE_INDEX])
         return table.take(places)

@@ -21,9 +21,9 @@ from manyhands.lerobot_format.dataset.episode_table import (
 from manyhands.lerobot_format.dataset.info import DatasetInfo
 from manyhands.lerobot_format.dataset.tables import (
     counted_order,
-    faults_of,
     is_text,
     leaf_type,
+    naming_file,
     read_columns,
     real_numbers,
     unreadable,
@@ -65,7 +65,7 @@ class EpisodeRecord:
 def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
     """The episodes of a dataset of version 3, checked to number its frames without gaps."""
     columns, tasks = _read_all(episode_files(root), info)
-    with faults_of(root / names.EPISODES_FOLDER):
+    with naming_file(root / names.EPISODES_FOLDER):
         order = counted_order(columns[names.EPISODE_INDEX], "episodes")
         columns = {name: values[order] for name, values in columns.items()}
         _check_lengths(columns)
@@ -118,7 +118,7 @@ def _read_all(
     tasks: list[list[str]] = []
     for file in files:
         table = read_columns(file, [*whole, *starts, _TASKS])
-        with faults_of(file):
+        with naming_file(file):
             part = {name: whole_numbers(table, name) for name in whole}
             parts.append(part | {name: real_numbers(table, name) for name in starts})
             tasks += _task_lists(table[_TASKS])

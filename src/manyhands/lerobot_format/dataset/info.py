@@ -15,7 +15,7 @@ from manyhands.lerobot_format.dataset.features import Feature as Feature
 from manyhands.lerobot_format.dataset.features import feature_document
 from manyhands.lerobot_format.dataset.features import parse_features as parse_features
 from manyhands.lerobot_format.dataset.tables import (
-    faults_of,
+    naming_file,
     read_json_object,
     whole_number,
     write_json_object,
@@ -26,7 +26,7 @@ _WIDTH = re.compile(r"(0?\d{1,2})?d?")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
-def filled(template: object, values: Mapping[str, int | str]) -> str:
+def fill_template(template: object, values: Mapping[str, int | str]) -> str:
     """The path a template names; a ValueError says why it names none inside the folder."""
     if not isinstance(template, str) or len(template) > _MAX_CHARACTERS:
         raise _unfillable(template, f"it must be a string of at most {_MAX_CHARACTERS} characters")
@@ -35,7 +35,7 @@ def filled(template: object, values: Mapping[str, int | str]) -> str:
         path = template.format(**values)
     except ValueError as error:
         raise _unfillable(template, str(error)) from None
-    if _leads_out(path):
+    if _escapes(path):
         raise ValueError(f"the path {path!r} leads out of the dataset folder")
     return path
 
@@ -52,7 +52,7 @@ def _check_fields(template: str, known: frozenset[str]) -> None:
             raise ValueError(f"{{{name}}} has an unsupported format")
 
 
-def _leads_out(path: str) -> bool:
+def _escapes(path: str) -> bool:
     # Both separators and drives count, so that a folder is as safe on any system.
     parts = re.split(r"[/\\]", path)
     has_root = not parts[0] or _DRIVE.match(path) is not None
@@ -116,7 +116,7 @@ class DatasetInfo:
     def _filled(self, template: str, *numbers: int, **others: str) -> str:
         fields = zip(_FILE_FIELDS[self.major_version], numbers, strict=True)
         try:
-            return filled(template, {**dict(fields), **others})
+            return fill_template(template, {**dict(fields), **others})
         except ValueError as error:
             raise DatasetError(f"{names.INFO_FILE}: {error}; correct it") from None
 
@@ -125,7 +125,7 @@ def read_info(root: Path) -> DatasetInfo:
     """The description of the dataset in a folder, of version 2.0, 2.1 or 3."""
     path = root / names.INFO_FILE
     document = read_json_object(path)
-    with faults_of(path):
+    with naming_file(path):
         return _parse_info(document)
 
 
@@ -152,7 +152,7 @@ def _parse_info(document: dict[str, Any]) -> DatasetInfo:
         features=features,
         **_counters(document),
         **_paths(document, major),
-        **_remarks(document),
+        **_extras(document),
     )
 
 
@@ -183,14 +183,14 @@ def _counters(document: dict[str, Any]) -> dict[str, Any]:
 def _paths(document: dict[str, Any], major: int) -> dict[str, Any]:
     fields = dict.fromkeys(_FILE_FIELDS[major], 0)
     data_path = document.get("data_path", names.V2_DATA_PATH if major == 2 else names.DATA_PATH)
-    filled(data_path, fields)
+    fill_template(data_path, fields)
     video_path = document.get("video_path", names.V2_VIDEO_PATH if major == 2 else names.VIDEO_PATH)
     if video_path is not None:
-        filled(video_path, {**fields, "video_key": "camera"})
+        fill_template(video_path, {**fields, "video_key": "camera"})
     return {"data_path": data_path, "video_path": video_path}
 
 
-def _remarks(document: dict[str, Any]) -> dict[str, Any]:
+def _extras(document: dict[str, Any]) -> dict[str, Any]:
     """What is only kept."""
     robot_type, splits = document.get("robot_type"), document.get("splits")
     if robot_type is not None and not isinstance(robot_type, str):

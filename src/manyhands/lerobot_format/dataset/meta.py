@@ -13,8 +13,8 @@ from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.lerobot_format.dataset.info import DatasetInfo, read_info
 from manyhands.lerobot_format.dataset.statistics import parse_stats
 from manyhands.lerobot_format.dataset.tables import (
-    faults_of,
     is_there,
+    naming_file,
     read_json_object,
     write_json_object,
 )
@@ -57,7 +57,7 @@ def read_stats(root: Path, features: Mapping[str, Feature] | None = None) -> Sta
     if not is_there(path):
         return {}
     document = read_json_object(path)
-    with faults_of(path):
+    with naming_file(path):
         return parse_stats(document, features or {})
 
 
@@ -72,7 +72,7 @@ def write_stats(root: Path, stats: Stats) -> None:
 
 def _check_tasks(root: Path, tasks: list[str], info: DatasetInfo) -> None:
     path = root / (names.TASK_LINES_FILE if info.major_version == 2 else names.TASKS_FILE)
-    with faults_of(path):
+    with naming_file(path):
         # More tasks than counted do no harm: not every tool that adds some counts again.
         if len(tasks) < info.total_tasks:
             raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manyhands.config.policies.size_limits import memory_of_machine
+from manyhands.config.policies.size_limits import total_memory
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.files import parse_json, read_json
 
@@ -44,7 +44,7 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
     except OSError as error:
         raise unreadable(path, error) from None
     except UnicodeDecodeError as error:
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
@@ -56,9 +56,9 @@ def _line(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         document = parse_json(line)
     except ValueError as error:
-        raise damaged(path, f"line {number}: {error}") from None
+        raise damaged_file(path, f"line {number}: {error}") from None
     if not isinstance(document, dict):
-        raise damaged(path, f"line {number} must be a JSON object, not {document!r:.60}")
+        raise damaged_file(path, f"line {number} must be a JSON object, not {document!r:.60}")
     return document
 
 
@@ -75,13 +75,13 @@ def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
         footer = pq.read_metadata(path)
         present = footer.schema.to_arrow_schema().names
     except _FAULTS as error:
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
     absent = [name for name in columns if name not in present]
     if absent:
         raise DatasetError(f"{path} has no column {', '.join(absent)}")
     repeated = [name for name in columns if present.count(name) > 1]
     if repeated:
-        raise damaged(path, f"duplicate columns {', '.join(repeated)}")
+        raise damaged_file(path, f"duplicate columns {', '.join(repeated)}")
     return footer
 
 
@@ -104,9 +104,9 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
             # Asked for `a`, the library reads `a.b` too.
             table = file.read(columns=list(columns)).select(columns)
-        _check_whole(table, footer.num_rows)
+        _check_complete(table, footer.num_rows)
     except _FAULTS as error:
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
     return table
 
 
@@ -122,9 +122,9 @@ def read_row_groups(
     try:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
             table = file.read_row_groups(list(groups), columns=list(columns))
-        _check_whole(table, sum(footer.row_group(group).num_rows for group in groups))
+        _check_complete(table, sum(footer.row_group(group).num_rows for group in groups))
     except _FAULTS as error:
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
     return table
 
 
@@ -133,11 +133,11 @@ def _check_memory(path: Path, footer: pq.FileMetaData, columns: Collection[str])
     # Rows tell the least number of values. Column chunks tell it exactly, but looking at those of
     # a damaged footer makes pyarrow abort the process.
     num_values = footer.num_rows * len(columns)
-    if num_values * _LEAST_BYTES > memory_of_machine():
-        raise damaged(path, f"it declares {num_values} values, which do not fit in memory")
+    if num_values * _LEAST_BYTES > total_memory():
+        raise damaged_file(path, f"it declares {num_values} values, which do not fit in memory")
 
 
-def _check_whole(table: pa.Table, num_rows: int) -> None:
+def _check_complete(table: pa.Table, num_rows: int) -> None:
     """Refuse what a damaged page makes of a table."""
     table.validate(full=True)
     if table.num_rows != num_rows:
@@ -167,7 +167,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 @contextmanager
-def faults_of(path: Path) -> Iterator[None]:
+def naming_file(path: Path) -> Iterator[None]:
     """Tell a ValueError of the block as a fault of a file."""
     try:
         yield
@@ -183,7 +183,7 @@ def unreadable(path: Path, error: OSError) -> DatasetError:
     return DatasetError(f"{path} cannot be read: {reason}; copy or download the dataset again")
 
 
-def damaged(path: Path, error: Exception | str) -> DatasetError:
+def damaged_file(path: Path, error: Exception | str) -> DatasetError:
     """What to tell about a file that is cut short or overwritten."""
     reason = " ".join(str(error).split())
     return DatasetError(f"{path} is damaged: {reason}; copy or download the dataset again")

@@ -11,8 +11,8 @@ import pyarrow as pa
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.tables import (
     counted_order,
-    faults_of,
     is_text,
+    naming_file,
     read_columns,
     read_footer,
     whole_numbers,
@@ -29,7 +29,7 @@ def read_tasks(root: Path) -> list[str]:
     present = read_footer(path).schema.to_arrow_schema().names
     text = next((name for name in _TEXT_COLUMNS if name in present), names.TASK)
     table = read_columns(path, [names.TASK_INDEX, text])
-    with faults_of(path):
+    with naming_file(path):
         if not is_text(table[text].type):
             raise ValueError(f"column {text} must contain strings, not {table[text].type}")
         return tasks_in_order(whole_numbers(table, names.TASK_INDEX), table[text].to_pylist())

@@ -19,8 +19,8 @@ from manyhands.lerobot_format.dataset.info import DatasetInfo
 from manyhands.lerobot_format.dataset.statistics import aggregate_stats, parse_stats
 from manyhands.lerobot_format.dataset.tables import (
     counted_order,
-    faults_of,
     json_lines,
+    naming_file,
     read_json_lines,
     whole_number,
 )
@@ -35,7 +35,7 @@ def read_tasks(root: Path) -> list[str]:
     """Task texts in the order of their numbers."""
     path = root / names.TASK_LINES_FILE
     lines = read_json_lines(path)
-    with faults_of(path):
+    with naming_file(path):
         numbers = [_count(line, names.TASK_INDEX) for line in lines]
         return tasks_in_order(numbers, [line.get(names.TASK) for line in lines])
 
@@ -44,7 +44,7 @@ def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
     """The episodes of the dataset in a folder; each has files of its own."""
     path = root / names.EPISODE_LINES_FILE
     lines = read_json_lines(path)
-    with faults_of(path):
+    with naming_file(path):
         numbers = [_count(line, names.EPISODE_INDEX) for line in lines]
         order = counted_order(numbers, "episodes")
         lengths = np.array([_length(lines[place]) for place in order], dtype=np.int64)
@@ -58,7 +58,7 @@ def stats_lines(root: Path) -> Iterator[tuple[int, dict[str, dict[str, Any]]]]:
     """The number of each episode and its statistics as they are stored, line by line."""
     path = root / names.EPISODE_STATS_LINES_FILE
     for line in json_lines(path):
-        with faults_of(path):
+        with naming_file(path):
             number = _count(line, names.EPISODE_INDEX)
             stats: Any = line.get("stats")
             if not _is_object(stats) or not all(map(_is_object, stats.values())):
@@ -71,7 +71,7 @@ def read_stats(root: Path, info: DatasetInfo) -> Stats:
     lines = stats_lines(root)
     numbers: list[int] = []
     parts: list[Stats] = []
-    with faults_of(root / names.EPISODE_STATS_LINES_FILE):
+    with naming_file(root / names.EPISODE_STATS_LINES_FILE):
         while block := list(islice(lines, _BLOCK_LINES)):
             numbers += [number for number, _ in block]
             parts.append(aggregate_stats([stats for _, stats in block]))

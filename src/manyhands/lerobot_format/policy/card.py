@@ -97,8 +97,8 @@ def _training_rows(
     yield "pretrained weights", _origin(config)
     yield "parameters", _count(model.get("num_parameters"))
     yield "optimizer steps", _count(config.steps)
-    yield "samples per step", _batch_told(batch)
-    yield "optimizer", _optimizer_told(config, batch)
+    yield "samples per step", _batch_line(batch)
+    yield "optimizer", _optimizer_line(config, batch)
     yield "precision", facts.get("precision")
     yield "seed", config.seed
     yield "final loss", _last(rows, "loss")
@@ -123,13 +123,13 @@ def _origin(config: TrainConfig) -> str | None:
     return path.name if path.is_absolute() else str(path)
 
 
-def _optimizer_told(config: TrainConfig, batch: Facts) -> str | None:
+def _optimizer_line(config: TrainConfig, batch: Facts) -> str | None:
     if config.optimizer is None:
         return None
     return f"{config.optimizer.type}, lr {config.optimizer.lr * batch.get('lr_factor', 1):g}"
 
 
-def _batch_told(batch: Facts) -> str | None:
+def _batch_line(batch: Facts) -> str | None:
     if "effective" not in batch:
         return None
     parts = (batch["per_process"], batch["processes"], batch["accumulation"])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.lerobot_train_config import without_wishes
+from manyhands.config.lerobot_train_config import without_publishing
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.policies.size_limits import size_faults
@@ -90,7 +90,7 @@ def read_config(folder: Path) -> PolicyConfig:
     for key in ("input_features", "output_features"):
         document[key] = document.get(key) or {}
     try:
-        config: PolicyConfig = decode(POLICY_TYPES[kind], without_wishes(document))
+        config: PolicyConfig = decode(POLICY_TYPES[kind], without_publishing(document))
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from None
     faults = size_faults(config)
@@ -101,7 +101,7 @@ def read_config(folder: Path) -> PolicyConfig:
 
 def write_config(folder: Path, config: PolicyConfig) -> None:
     """Write a configuration with LeRobot's keys in LeRobot's order."""
-    write_json(folder / CONFIG_FILE, encode(config.self_contained(), stored=True), indent=4)
+    write_json(folder / CONFIG_FILE, encode(config.without_downloads(), stored=True), indent=4)
 
 
 def read_processors(folder: Path) -> Processors:
@@ -141,15 +141,15 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
 @torch.no_grad()
 def load_weights(network: nn.Module, folder: Path) -> None:
     """Copy a folder's weights into a network that has the same names and shapes, and no others."""
-    weights = read_fitting_weights(network, folder)
+    weights = read_matching_weights(network, folder)
     for name, held in saved_tensors(network).items():
         held.copy_(weights[name])
 
 
-def read_fitting_weights(network: nn.Module, folder: Path) -> dict[str, Tensor]:
+def read_matching_weights(network: nn.Module, folder: Path) -> dict[str, Tensor]:
     """The weights in a folder, of the names and shapes that a network has, and no others."""
     weights = read_weights(folder)
-    faults = misfits(weights, saved_tensors(network))
+    faults = mismatches(weights, saved_tensors(network))
     if faults:
         raise CheckpointError(
             f"{weights_file(folder)} does not fit {folder / CONFIG_FILE}:\n{faults}"
@@ -157,7 +157,7 @@ def read_fitting_weights(network: nn.Module, folder: Path) -> dict[str, Tensor]:
     return weights
 
 
-def misfits(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
+def mismatches(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
     """How tensors differ in names and shapes from those that are wanted; empty where they fit."""
     shared = [name for name in wanted if name in found]
     faults = [

@@ -20,7 +20,7 @@ from torch import Tensor
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.policies.features import NormalizationMode, PolicyFeature
 from manyhands.errors import CheckpointError
-from manyhands.lerobot_format.policy.processors import Processors, Scaling
+from manyhands.lerobot_format.policy.processors import NormalizerStep, Processors
 from manyhands.types import Stats
 
 INPUTS, TARGETS, OUTPUTS = "normalize_inputs.", "normalize_targets.", "unnormalize_outputs."
@@ -51,14 +51,14 @@ def lifted_processors(
     modes: Modes = getattr(config, "normalization_mapping", {})
     actions = config.output_features
     try:
-        seen = _lifted(config.input_features, modes, inputs)
-        before = seen | _lifted(actions, modes, targets or outputs)
-        after = seen | _lifted(actions, modes, outputs or targets)
+        seen = _extracted(config.input_features, modes, inputs)
+        before = seen | _extracted(actions, modes, targets or outputs)
+        after = seen | _extracted(actions, modes, outputs or targets)
     except ValueError as error:
         raise CheckpointError(f"{folder}: {error}. Download or train it again") from None
     return Processors(
-        inputs=Scaling(config.input_features | actions, modes, before),
-        outputs=Scaling(actions, modes, after),
+        inputs=NormalizerStep(config.input_features | actions, modes, before),
+        outputs=NormalizerStep(actions, modes, after),
     )
 
 
@@ -71,7 +71,7 @@ def _buffers(weights: Mapping[str, Tensor], place: str) -> Buffers:
     return buffers
 
 
-def _lifted(features: Mapping[str, PolicyFeature], modes: Modes, buffers: Buffers) -> Stats:
+def _extracted(features: Mapping[str, PolicyFeature], modes: Modes, buffers: Buffers) -> Stats:
     """The statistics of every feature that is scaled; ValueError tells why there are none."""
     buffer_of = {name: f"buffer_{name.replace('.', '_')}" for name in features}
     strangers = sorted(buffers.keys() - set(buffer_of.values()))

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.config.schema.decoding import encode
-from manyhands.config.schema.json_values import decode, nearest
+from manyhands.config.schema.json_values import closest_match, decode
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import read_json, read_tensors, write_json, write_tensors
 from manyhands.types import Stats
@@ -47,7 +47,7 @@ Step = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Scaling:
+class NormalizerStep:
     """One (un)normalizer step: which features it touches, how, and with which statistics."""
 
     features: dict[str, PolicyFeature]
@@ -59,7 +59,7 @@ class Scaling:
 
 
 @dataclass(frozen=True)
-class Tokenizing:
+class TokenizerStep:
     """One tokenizer step: how tasks become tokens."""
 
     tokenizer_name: str
@@ -79,11 +79,11 @@ class Tokenizing:
 class Processors:
     """Everything around a network that the processor files record."""
 
-    inputs: Scaling
-    outputs: Scaling
+    inputs: NormalizerStep
+    outputs: NormalizerStep
     rename_map: dict[str, str] = field(default_factory=dict)
     """Observation keys as they arrive, and as the policy calls them."""
-    tokenizing: Tokenizing | None = None
+    tokenizing: TokenizerStep | None = None
     """How tasks are read, by policies that do."""
 
 
@@ -128,7 +128,7 @@ def _step(registry_name: str, settings: Step) -> Step:
     return {"registry_name": registry_name, "config": settings}
 
 
-def _language_steps(tokenizing: Tokenizing | None) -> list[Step]:
+def _language_steps(tokenizing: TokenizerStep | None) -> list[Step]:
     if tokenizing is None:
         return []
     keys = ("max_length", "task_key", "padding_side", "padding", "truncation", "tokenizer_name")
@@ -136,7 +136,7 @@ def _language_steps(tokenizing: Tokenizing | None) -> list[Step]:
     return [_step(_NEW_LINE, {}), step] if tokenizing.ends_lines else [step]
 
 
-def _scaling_settings(scaling: Scaling) -> Step:
+def _scaling_settings(scaling: NormalizerStep) -> Step:
     settings = {
         "eps": scaling.eps,
         "features": encode(scaling.features),
@@ -147,7 +147,7 @@ def _scaling_settings(scaling: Scaling) -> Step:
     return settings
 
 
-def _shaped_for_images(scaling: Scaling) -> Stats:
+def _shaped_for_images(scaling: NormalizerStep) -> Stats:
     """Statistics as LeRobot's normalizer holds them: those of images stand on the channel axis."""
     stats = dict(scaling.stats)
     for name, feature in scaling.features.items():
@@ -186,11 +186,13 @@ def _read_steps(path: Path, known: tuple[str, ...]) -> dict[str, Step]:
     for step in steps:
         name = _name_of(step)
         if name not in known:
-            raise CheckpointError(f"{path}: unknown processor step {name}{nearest(name, known)}")
+            raise CheckpointError(
+                f"{path}: unknown processor step {name}{closest_match(name, known)}"
+            )
         if name in by_name:
             raise CheckpointError(f"{path}: step {name} appears twice. Remove one")
         by_name[name] = step
-    _refuse_casts(by_name.get(_DEVICE, {}), path)
+    _reject_casts(by_name.get(_DEVICE, {}), path)
     return by_name
 
 
@@ -207,7 +209,7 @@ def _name_of(step: Step) -> str:
     return _OLD_STEPS.get(name, _CLASSES.get(name, name))
 
 
-def _refuse_casts(step: Step, path: Path) -> None:
+def _reject_casts(step: Step, path: Path) -> None:
     dtype = step.get("config", {}).get("float_dtype")
     if dtype not in (None, "float32", "float"):
         raise CheckpointError(
@@ -215,7 +217,7 @@ def _refuse_casts(step: Step, path: Path) -> None:
         )
 
 
-def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> Scaling:
+def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> NormalizerStep:
     step = steps.get(name)
     if step is None:
         raise CheckpointError(f"{path}: step {name} is missing")
@@ -229,7 +231,7 @@ def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> Scaling:
     for key in ("features", "norm_map"):
         if key not in settings:
             raise CheckpointError(f"{path}: step {name} has no {key}")
-    return Scaling(
+    return NormalizerStep(
         features=settings["features"],
         norm_map=settings["norm_map"],
         stats=_read_stats(path, step.get("state_file"), settings["features"]),
@@ -238,7 +240,7 @@ def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> Scaling:
     )
 
 
-def _read_tokenizing(path: Path, steps: dict[str, Step]) -> Tokenizing | None:
+def _read_tokenizing(path: Path, steps: dict[str, Step]) -> TokenizerStep | None:
     step = steps.get(_TOKENIZER)
     if step is None:
         return None
@@ -253,7 +255,7 @@ def _read_tokenizing(path: Path, steps: dict[str, Step]) -> Tokenizing | None:
     if name is not None and Path(name).name != name:
         raise CheckpointError(f"{path}: the tokenizer {name} must be inside the folder")
     folder = None if name is None else path.parent / name
-    return Tokenizing(**settings, ends_lines=_NEW_LINE in steps, folder=folder)
+    return TokenizerStep(**settings, ends_lines=_NEW_LINE in steps, folder=folder)
 
 
 def _settings(step: Step, hints: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -261,7 +263,7 @@ def _settings(step: Step, hints: Mapping[str, Any], path: Path) -> dict[str, Any
     for key, raw in step.get("config", {}).items():
         if key not in hints:
             where = f"{path}: {_name_of(step)}"
-            raise CheckpointError(f"{where}: unknown key {key}{nearest(key, hints)}")
+            raise CheckpointError(f"{where}: unknown key {key}{closest_match(key, hints)}")
         try:
             settings[key] = decode(hints[key], raw, key)
         except ValueError as error:

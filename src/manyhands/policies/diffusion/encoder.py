@@ -78,7 +78,7 @@ def seen_size(config: DiffusionConfig, image_shape: tuple[int, ...]) -> tuple[in
     return config.crop_shape or config.resize_shape or image_shape[1:]
 
 
-def crop_room(config: DiffusionConfig, image_shape: tuple[int, ...]) -> tuple[int, int]:
+def crop_margin(config: DiffusionConfig, image_shape: tuple[int, ...]) -> tuple[int, int]:
     """How far down and to the right a crop can be moved."""
     height, width = config.resize_shape or image_shape[1:]
     seen_height, seen_width = seen_size(config, image_shape)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from manyhands.config.policies.base import visual_features
 from manyhands.config.policies.diffusion import DiffusionConfig
-from manyhands.policies.diffusion.encoder import ImageEncoder, crop_room
+from manyhands.policies.diffusion.encoder import ImageEncoder, crop_margin
 from manyhands.policies.diffusion.model import DiffusionModel
 from manyhands.policies.diffusion.sampler import Sampler, alpha_bars
 from manyhands.policies.diffusion.unet import ResidualBlock, UNet
@@ -117,6 +117,6 @@ def _crop_rooms(config: DiffusionConfig) -> list[tuple[int, int]]:
     cameras = visual_features(config)
     if not cameras or not config.crop_is_random:
         return []
-    room = crop_room(config, config.input_features[cameras[0]].shape)
+    room = crop_margin(config, config.input_features[cameras[0]].shape)
     num_encoders = len(cameras) if config.use_separate_rgb_encoder_per_camera else 1
     return [room] * num_encoders if any(room) else []

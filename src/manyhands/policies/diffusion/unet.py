@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyhands.config.policies.diffusion import FINAL_GROUPS, DiffusionConfig
-from manyhands.policies.activation_checkpointing import recomputed
+from manyhands.policies.activation_checkpointing import checkpointed
 from manyhands.policies.diffusion.sampler import Denoise
 
 _LONGEST_WAVE = 10000.0
@@ -131,7 +131,7 @@ class UNet(nn.Module):
 
         def run(block: nn.Module, hidden: Tensor) -> Tensor:
             output: Tensor = (
-                recomputed(block, hidden, condition)
+                checkpointed(block, hidden, condition)
                 if self._recompute
                 else block(hidden, condition)
             )

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_LONGEST_WAVE = 10_000.0
+_MAX_PERIOD = 10_000.0
 _UNSEEN = -30_000.0
 """Added to masked logits: a weight of zero, and no infinity that could become NaN."""
 _ALIGNMENT = 8
@@ -41,11 +41,11 @@ class Rotation(NamedTuple):
         return torch.cat(turned, dim=-1).to(heads.dtype)
 
 
-def rotation_of(positions: Tensor, head_dim: int) -> Rotation:
+def rotary_embedding(positions: Tensor, head_dim: int) -> Rotation:
     """The rotation of tokens at positions (samples, tokens)."""
     half = head_dim // 2
     exponents = torch.arange(half, dtype=torch.float32, device=positions.device) * (2 / head_dim)
-    angles = positions[..., None].float() / _LONGEST_WAVE**exponents
+    angles = positions[..., None].float() / _MAX_PERIOD**exponents
     return Rotation(angles.cos()[:, None], angles.sin()[:, None])
 
 
@@ -59,7 +59,7 @@ class Attention(Protocol):
         """The attention output of each query, heads joined."""
 
 
-class StepwiseAttention:
+class EagerAttention:
     """Eager attention, in LeRobot's order of operations.
 
     Products and softmax are never in less than single precision; where weights are of less,
@@ -131,7 +131,7 @@ def rms_norm(hidden: Tensor, norm: RmsNorm) -> Tensor:
     return norm.weight * scaled.to(hidden.dtype)
 
 
-def kind_of(weight: Tensor) -> torch.dtype:
+def weight_dtype(weight: Tensor) -> torch.dtype:
     """The dtype in which products with a weight are computed."""
     device = weight.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
@@ -139,5 +139,5 @@ def kind_of(weight: Tensor) -> torch.dtype:
 
 def applied(projection: nn.Linear, tokens: Tensor) -> Tensor:
     """Apply a linear layer to tokens, in the dtype of its products."""
-    output: Tensor = projection(tokens.to(kind_of(projection.weight)))
+    output: Tensor = projection(tokens.to(weight_dtype(projection.weight)))
     return output

@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError
-from manyhands.policies.activation_checkpointing import recomputed
+from manyhands.policies.activation_checkpointing import checkpointed
 from manyhands.policies.smolvla.attention import (
     Attention,
+    EagerAttention,
     FusedAttention,
     Heads,
-    StepwiseAttention,
-    kind_of,
     rms_norm,
-    rotation_of,
+    rotary_embedding,
+    weight_dtype,
 )
 from manyhands.policies.smolvla.images import encoded, patch_places
-from manyhands.policies.smolvla.layers import ExpertLayer, Sight, TextLayer, VisionLayer
+from manyhands.policies.smolvla.layers import AttentionContext, ExpertLayer, TextLayer, VisionLayer
 from manyhands.policies.smolvla.vlm import (
     build_expert,
     build_vlm,
@@ -46,7 +46,7 @@ class Prefix(NamedTuple):
     """(samples, tokens and state), False for padding."""
 
 
-class Memory(NamedTuple):
+class PrefixCache(NamedTuple):
     """Keys and values of a prefix for the expert."""
 
     seen: list[Heads]
@@ -70,15 +70,15 @@ class VlmWithExpert(nn.Module):
         self.width: int = text.hidden_size
         self.expert_width: int = self.lm_expert.config.hidden_size
         self._head_dim: int = text.head_dim
-        self._readers = readers_of(config, text.num_hidden_layers)
+        self._readers = vlm_layers(config, text.num_hidden_layers)
         num_shared = text.num_attention_heads // text.num_key_value_heads
         self._attention: Attention = (
-            StepwiseAttention() if config.exact else FusedAttention(num_shared)
+            EagerAttention() if config.exact else FusedAttention(num_shared)
         )
         self._take_layers()
         self._freeze()
         if not config.exact:
-            keep_precise_what_learns(self)
+            keep_trained_in_float32(self)
         places = patch_places(self._vision, config.resize_imgs_with_padding[0])
         self.register_buffer("patch_places", places, persistent=False)
 
@@ -133,11 +133,11 @@ class VlmWithExpert(nn.Module):
         tokens: Tensor = self._text.embed_tokens(words)
         return tokens
 
-    def read(self, prefix: Prefix) -> Memory:
+    def read(self, prefix: Prefix) -> PrefixCache:
         """Compute keys and values of a prefix for the expert."""
         read = self._read_at_once if self._config.exact else self._read_apart
         seen, is_valid = read(prefix)
-        return Memory([seen[reader] for reader in self._readers], is_valid)
+        return PrefixCache([seen[reader] for reader in self._readers], is_valid)
 
     def _read_apart(self, prefix: Prefix) -> tuple[list[Heads], Tensor]:
         """First the tokens without the state, then the state: only it needs gradients."""
@@ -174,7 +174,7 @@ class VlmWithExpert(nn.Module):
             seen.append(heads)
         return seen
 
-    def act(self, tokens: Tensor, memory: Memory) -> Tensor:
+    def act(self, tokens: Tensor, memory: PrefixCache) -> Tensor:
         """Run the expert on action tokens (samples, steps, width) with causal attention."""
         num_steps, layers = tokens.shape[1], self.lm_expert.layers
         steps = torch.arange(num_steps, device=tokens.device)
@@ -191,23 +191,23 @@ class VlmWithExpert(nn.Module):
     def _run(self, layer: nn.Module, *inputs: Any) -> Any:
         """Run a layer, with activation checkpointing if configured."""
         is_recomputed = self._config.gradient_checkpointing and torch.is_grad_enabled()
-        return recomputed(layer, *inputs) if is_recomputed else layer(*inputs)
+        return checkpointed(layer, *inputs) if is_recomputed else layer(*inputs)
 
-    def _sight(self, layer: Any, positions: Tensor, visible: Tensor) -> Sight:
+    def _sight(self, layer: Any, positions: Tensor, visible: Tensor) -> AttentionContext:
         """Rotations and masks of a stack of layers for tokens at positions (samples, tokens)."""
-        kind = kind_of(layer.self_attn.q_proj.weight)
+        kind = weight_dtype(layer.self_attn.q_proj.weight)
         mask = self._attention.mask(visible, kind)
-        return Sight(rotation_of(positions, self._head_dim), mask)
+        return AttentionContext(rotary_embedding(positions, self._head_dim), mask)
 
 
-def keep_precise_what_learns(network: nn.Module) -> None:
+def keep_trained_in_float32(network: nn.Module) -> None:
     """Keep trained weights in float32: rounding must not lose small updates."""
     for weight in network.parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
 
 
-def readers_of(config: SmolVLAConfig, num_layers: int) -> list[int]:
+def vlm_layers(config: SmolVLAConfig, num_layers: int) -> list[int]:
     """The layers of the vision-language model that the expert's layers attend to."""
     num_experts = config.num_expert_layers if config.num_expert_layers > 0 else num_layers
     flag = f"--policy.num_expert_layers={num_experts}"

@@ -9,14 +9,14 @@ from torch import Tensor
 from manyhands.config.policies.base import visual_features
 from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import UserError
-from manyhands.policies.smolvla.attention import kind_of
+from manyhands.policies.smolvla.attention import weight_dtype
 from manyhands.types import Batch
 
 PADDING_MASK = "_padding_mask"
 """Suffix of the key that marks the samples with an image of a camera."""
 
 
-class Pictures(NamedTuple):
+class CameraImages(NamedTuple):
     """Images of all cameras."""
 
     pixels: Tensor
@@ -25,7 +25,7 @@ class Pictures(NamedTuple):
     """(cameras, samples), whether there is an image."""
 
 
-def pictures_of(observation: Batch, config: SmolVLAConfig) -> Pictures:
+def camera_images(observation: Batch, config: SmolVLAConfig) -> CameraImages:
     """The images of the present cameras, and empty ones for missing cameras."""
     cameras = visual_features(config)
     present = [name for name in cameras if name in observation]
@@ -39,19 +39,19 @@ def pictures_of(observation: Batch, config: SmolVLAConfig) -> Pictures:
         empty = torch.full_like(pixels[:1], -1).expand(num_empty, *pixels.shape[1:])
         pixels = torch.cat([pixels, empty])
         are_there = F.pad(are_there, (0, 0, 0, num_empty))
-    return Pictures(pixels, are_there)
+    return CameraImages(pixels, are_there)
 
 
 def _all_fitted(shown: list[Tensor], size: tuple[int, int]) -> Tensor:
     """Images of all cameras; those of one size are resized together."""
     is_alike = len({each.shape for each in shown}) == 1
     if not is_alike:
-        return torch.stack([fitted(each, size) for each in shown])
-    pixels = fitted(torch.cat(shown), size)
+        return torch.stack([resize_with_padding(each, size) for each in shown])
+    pixels = resize_with_padding(torch.cat(shown), size)
     return pixels.view(len(shown), -1, *pixels.shape[1:])
 
 
-def fitted(images: Tensor, size: tuple[int, int]) -> Tensor:
+def resize_with_padding(images: Tensor, size: tuple[int, int]) -> Tensor:
     """Images from 0 to 1 in the lower right of a width and height, from -1 to 1; the rest is -1."""
     width, height = size
     if images.shape[-2:] == (height, width):
@@ -90,7 +90,7 @@ def patch_places(vision: Any, image_size: int) -> Tensor:
 def encoded(vision: Any, pixels: Tensor, places: Tensor) -> Tensor:
     """Features (images, patches, values) of images from -1 to 1 of one size."""
     weight = vision.embeddings.patch_embedding.weight
-    kind = kind_of(weight)
+    kind = weight_dtype(weight)
     # Weights that have the type already do without autocast, which would widen every norm.
     with torch.autocast(pixels.device.type, kind, enabled=kind != weight.dtype):
         hidden = _patches(vision.embeddings, pixels.to(kind), places)

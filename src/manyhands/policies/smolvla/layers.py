@@ -16,13 +16,13 @@ from manyhands.policies.smolvla.attention import (
     Rotation,
     applied,
     join_heads,
-    kind_of,
     rms_norm,
     split_heads,
+    weight_dtype,
 )
 
 
-class Sight(NamedTuple):
+class AttentionContext(NamedTuple):
     """Positions and attention mask of tokens."""
 
     rotation: Rotation
@@ -43,14 +43,14 @@ class VisionLayer(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """New patches (images, patches, values)."""
         attn = self.self_attn
-        normed = self.layer_norm1(hidden).to(kind_of(attn.q_proj.weight))
+        normed = self.layer_norm1(hidden).to(weight_dtype(attn.q_proj.weight))
         queries, keys, values = (
             split_heads(projection(normed), attn.head_dim)
             for projection in (attn.q_proj, attn.k_proj, attn.v_proj)
         )
         mixed = join_heads(F.scaled_dot_product_attention(queries, keys, values))
         hidden = hidden + attn.out_proj(mixed)
-        changed: Tensor = self.mlp(self.layer_norm2(hidden).to(kind_of(self.mlp.fc1.weight)))
+        changed: Tensor = self.mlp(self.layer_norm2(hidden).to(weight_dtype(self.mlp.fc1.weight)))
         return hidden + changed
 
 
@@ -59,12 +59,12 @@ class TextLayer(nn.Module):
 
     def __init__(self, layer: Any, attention: Attention, is_last: bool) -> None:
         super().__init__()
-        _take_parts(self, layer)
+        _adopt_submodules(self, layer)
         self._attention = attention
         self._is_last = is_last
 
     def forward(
-        self, hidden: Tensor, sight: Sight, before: Heads | None = None
+        self, hidden: Tensor, sight: AttentionContext, before: Heads | None = None
     ) -> tuple[Tensor, Heads]:
         """New tokens, and keys and values of them and of those before them."""
         normed = _normed(self, hidden)
@@ -82,11 +82,11 @@ class ExpertLayer(nn.Module):
 
     def __init__(self, layer: Any, attention: Attention, is_joint: bool) -> None:
         super().__init__()
-        _take_parts(self, layer)
+        _adopt_submodules(self, layer)
         self._attention = attention
         self.is_joint = is_joint
 
-    def forward(self, tokens: Tensor, seen: Heads, sight: Sight) -> Tensor:
+    def forward(self, tokens: Tensor, seen: Heads, sight: AttentionContext) -> Tensor:
         """New action tokens, given keys and values of the vision-language model."""
         normed = _normed(self, tokens)
         if self.is_joint:
@@ -97,7 +97,7 @@ class ExpertLayer(nn.Module):
         return _finished(self, tokens, mixed)
 
 
-def _take_parts(layer: Any, given: Any) -> None:
+def _adopt_submodules(layer: Any, given: Any) -> None:
     layer.self_attn = given.self_attn
     layer.mlp = given.mlp
     layer.input_layernorm = given.input_layernorm
@@ -105,7 +105,7 @@ def _take_parts(layer: Any, given: Any) -> None:
 
 
 def _normed(layer: Any, hidden: Tensor) -> Tensor:
-    return rms_norm(hidden, layer.input_layernorm).to(kind_of(layer.self_attn.q_proj.weight))
+    return rms_norm(hidden, layer.input_layernorm).to(weight_dtype(layer.self_attn.q_proj.weight))
 
 
 def _queries(layer: Any, normed: Tensor, rotation: Rotation) -> Tensor:
@@ -140,5 +140,5 @@ def _finished(layer: Any, hidden: Tensor, mixed: Tensor) -> Tensor:
     # In the dtype of the layer's products from here on, whatever the input was.
     hidden = (added + hidden).to(added.dtype)
     normed = rms_norm(hidden, layer.post_attention_layernorm)
-    changed: Tensor = layer.mlp(normed.to(kind_of(layer.mlp.gate_proj.weight)))
+    changed: Tensor = layer.mlp(normed.to(weight_dtype(layer.mlp.gate_proj.weight)))
     return (changed + hidden).to(changed.dtype)

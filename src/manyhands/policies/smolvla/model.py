@@ -15,8 +15,8 @@ from manyhands.config.policies.smolvla import STATE, SmolVLAConfig
 from manyhands.lerobot_format.names import LANGUAGE_MASK, LANGUAGE_TOKENS
 from manyhands.policies.frozen_encoder import restored
 from manyhands.policies.smolvla.aloha import adapted_state
-from manyhands.policies.smolvla.decoder import Memory, Prefix, VlmWithExpert
-from manyhands.policies.smolvla.images import PADDING_MASK, pictures_of
+from manyhands.policies.smolvla.decoder import Prefix, PrefixCache, VlmWithExpert
+from manyhands.policies.smolvla.images import PADDING_MASK, camera_images
 from manyhands.policies.smolvla.vlm import image_marks
 from manyhands.types import VISION_TOKENS, Batch
 
@@ -40,14 +40,14 @@ class SmolVLAModel(nn.Module):
         marks = image_marks(config) if config.add_image_special_tokens else (0, 0)
         self.register_buffer("image_marks", torch.tensor(marks), persistent=False)
 
-    def memory(self, observation: Batch) -> Memory:
+    def memory(self, observation: Batch) -> PrefixCache:
         """Compute the expert's memory of an observation."""
         return self.vlm_with_expert.read(self.prefix(observation))
 
-    def velocity(self, noisy: Tensor, time: Tensor, memory: Memory) -> Tensor:
+    def velocity(self, noisy: Tensor, time: Tensor, memory: PrefixCache) -> Tensor:
         """Predict the velocity of noisy actions (samples, steps, action) at times (samples,)."""
         actions = self.action_in_proj(noisy)
-        code = time_code(time, actions.shape[-1], self._config).to(actions.dtype)
+        code = time_embedding(time, actions.shape[-1], self._config).to(actions.dtype)
         both = torch.cat([actions, code[:, None].expand_as(actions)], dim=-1)
         tokens = self.action_time_mlp_out(F.silu(self.action_time_mlp_in(both)))
         decoded = self.vlm_with_expert.act(tokens, memory)
@@ -68,7 +68,7 @@ class SmolVLAModel(nn.Module):
     def _state(self, observation: Batch) -> Tensor:
         state: Tensor = observation[STATE]
         state = adapted_state(state) if self._config.adapt_to_pi_aloha else state
-        return filled_up(state, self._config.max_state_dim)
+        return pad_vector(state, self._config.max_state_dim)
 
     def _image_tokens(self, observation: Batch) -> tuple[Tensor, Tensor]:
         """Tokens of all cameras, one after the other, and whether each token has an image."""
@@ -84,7 +84,7 @@ class SmolVLAModel(nn.Module):
     def _camera_tokens(self, observation: Batch) -> tuple[Tensor, Tensor]:
         """Tokens by camera and sample, and whether there is an image, by camera and sample."""
         if not any(name + VISION_TOKENS in observation for name in visual_features(self._config)):
-            pixels, are_there = pictures_of(observation, self._config)
+            pixels, are_there = camera_images(observation, self._config)
             tokens = self.vlm_with_expert.image_tokens(pixels.flatten(0, 1))
             return tokens.view(*are_there.shape, *tokens.shape[1:]), are_there
         return self._given_tokens(observation)
@@ -109,7 +109,7 @@ class SmolVLAModel(nn.Module):
     def vision_tokens(self, images: Tensor) -> Tensor:
         """Tokens (images, tokens, width) of images of one camera."""
         camera = next(iter(visual_features(self._config)))
-        pictures = pictures_of({camera: images}, self._config)
+        pictures = camera_images({camera: images}, self._config)
         return self.vlm_with_expert.image_tokens(pictures.pixels[0])
 
     def vision_parameters(self) -> dict[str, Tensor]:
@@ -123,12 +123,12 @@ class SmolVLAModel(nn.Module):
         }
 
 
-def filled_up(values: Tensor, size: int) -> Tensor:
+def pad_vector(values: Tensor, size: int) -> Tensor:
     """Vectors padded with zeros."""
     return F.pad(values, (0, size - values.shape[-1]))
 
 
-def time_code(time: Tensor, size: int, config: SmolVLAConfig) -> Tensor:
+def time_embedding(time: Tensor, size: int, config: SmolVLAConfig) -> Tensor:
     """Times (samples,) as sines of many periods, then cosines."""
     # Short periods turn often between 0 and 1: single precision would resolve times less well.
     kind = torch.float32 if time.device.type == "mps" else torch.float64

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from manyhands.config.policies.smolvla import STATE, SmolVLAConfig
 from manyhands.policies.smolvla.aloha import adapted_action, restored_action
 from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLayer
-from manyhands.policies.smolvla.model import SmolVLAModel, filled_up
+from manyhands.policies.smolvla.model import SmolVLAModel, pad_vector
 from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 
 _TIME_SHAPE = 1.5
@@ -40,7 +40,7 @@ class SmolVLANetwork(nn.Module):
         """Squared error of the predicted velocity."""
         action, noise, time = batch["action"], draws["noise"], draws["time"]
         action = adapted_action(action) if self._config.adapt_to_pi_aloha else action
-        action = filled_up(action, self._config.max_action_dim)
+        action = pad_vector(action, self._config.max_action_dim)
         share = time[:, None, None]
         noisy = share * noise + (1 - share) * action
         velocity = self.model.velocity(noisy, time, self.model.memory(batch))

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import CheckpointError, ConfigError, UserError, WeightsUnavailable
 from manyhands.lerobot_format.files import read_json, read_tensors
-from manyhands.lerobot_format.policy.folder import misfits
-from manyhands.policies.hub_models import SETTINGS, WEIGHTS, extra_module, published_folder
+from manyhands.lerobot_format.policy.folder import mismatches
+from manyhands.policies.hub_models import SETTINGS, WEIGHTS, extra_module, model_folder
 
 _TEXT = {
     "model_type": "llama",
@@ -68,7 +68,7 @@ _MLP_MULTIPLE = 256
 def vlm_folder(config: SmolVLAConfig, needs_weights: bool = False) -> Path:
     """The folder of a policy's vision-language model."""
     patterns = (*SETTINGS, WEIGHTS) if needs_weights else SETTINGS
-    return published_folder(config.vlm_model_name, FLAG, patterns)
+    return model_folder(config.vlm_model_name, FLAG, patterns)
 
 
 def read_vlm_config(config: SmolVLAConfig) -> Any:
@@ -189,7 +189,7 @@ def load_vlm(vlm: nn.Module, config: SmolVLAConfig) -> None:
     """Load a vision-language model's pretrained weights."""
     own = vlm.state_dict()
     found = read_vlm_weights(own, config)
-    faults = misfits(found, own)
+    faults = mismatches(found, own)
     if faults:
         raise CheckpointError(
             f"{FLAG}={config.vlm_model_name} does not match its config:\n{faults}"

@@ -8,7 +8,7 @@ from manyhands.policies.smolvla.network import SmolVLANetwork
 from manyhands.policies.smolvla.vlm import load_vlm
 
 
-def start_vlm(network: nn.Module, config: SmolVLAConfig) -> None:
+def init_vlm(network: nn.Module, config: SmolVLAConfig) -> None:
     """Load its pretrained weights if configured, unless a complete policy is loaded next."""
     if config.random_vlm or config.pretrained_path is not None:
         return

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from manyhands.parallel.collectives import stack_over_ranks, sum_over_ranks
+from manyhands.parallel.collectives import all_gather_rows, all_reduce_sum
 
 EPS = 1e-5
 MOMENTUM = 0.1
@@ -67,7 +67,7 @@ def _global_moments(image: Tensor, running_mean: Tensor, running_var: Tensor) ->
     num_channels = image.shape[1]
     mean, scale = _own_moments(image, running_mean.dtype)
     count = mean.new_full((1,), max(image.numel() // num_channels, _NOTHING))
-    rows = stack_over_ranks(torch.cat([count, mean, scale]))
+    rows = all_gather_rows(torch.cat([count, mean, scale]))
     every, means, scales = torch.split(rows, [1, num_channels, num_channels], dim=1)
     counts = every.flatten()
     if image.is_cuda:
@@ -103,7 +103,7 @@ def _gradients(
     outer = gradient.to(mean.dtype)
     normal = F.batch_norm(image.to(mean.dtype), mean, scale**-2 - EPS, eps=EPS)
     sums = torch.stack([outer.sum(_ALL_BUT_CHANNELS), (outer * normal).sum(_ALL_BUT_CHANNELS)])
-    by_mean, by_var = (sum_over_ranks(sums) / counts.sum())[:, :, None, None]
+    by_mean, by_var = (all_reduce_sum(sums) / counts.sum())[:, :, None, None]
     inner = (weight * scale)[:, None, None] * (outer - by_mean - normal * by_var)
     return inner.to(image.dtype), sums[1], sums[0]
 
@@ -120,7 +120,7 @@ def _gradients_by_kernels(
     *local, of_weight, of_bias = torch.batch_norm_backward_reduce(
         gradient, image, mean, scale, weight, True, True, True
     )
-    outer, outer_by_deviation = sum_over_ranks(torch.stack(local))
+    outer, outer_by_deviation = all_reduce_sum(torch.stack(local))
     inner = torch.batch_norm_backward_elemt(
         gradient, image, mean, scale, weight, outer, outer_by_deviation, counts.to(torch.int32)
     )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from manyhands.errors import CheckpointError, UserError, WeightsUnavailable
 from manyhands.lerobot_format.files import read_tensors
-from manyhands.lerobot_format.policy.folder import misfits
+from manyhands.lerobot_format.policy.folder import mismatches
 from manyhands.policies.vision.resnet import TORCHVISION, ResNet
 
 _PUBLISHER = "https://download.pytorch.org/models"
@@ -75,7 +75,7 @@ def _fill(backbone: ResNet, weights: Weights, source: str) -> None:
         for key, value in weights.items()
         if key in wanted or not (key.startswith(_CLASSIFIER) or key.endswith(_COUNTER))
     }
-    faults = misfits(found, wanted)
+    faults = mismatches(found, wanted)
     if faults:
         raise UserError(f"{source} does not match --policy.vision_backbone:\n{faults}")
     backbone.load_state_dict({key: found[name] for key, name in published_names.items()})

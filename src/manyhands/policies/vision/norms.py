@@ -76,7 +76,7 @@ def group_norm(num_channels: int) -> nn.GroupNorm:
 
 
 @contextmanager
-def repeating(module: nn.Module) -> Iterator[None]:
+def recomputing(module: nn.Module) -> Iterator[None]:
     """Run passes that repeat earlier ones: batch norms do not count their batch again."""
     norms = [part for part in module.modules() if isinstance(part, BatchNorm)]
     for norm in norms:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyhands.policies.activation_checkpointing import recomputed
+from manyhands.policies.activation_checkpointing import checkpointed
 from manyhands.policies.vision.norms import FrozenBatchNorm, NormMaker
 
 # GPUs pad three channels to eight and compute with the padding. Seen as cells of 2x2 pixels, the
@@ -150,7 +150,7 @@ class ResNet(nn.Module):
         hidden = F.relu(convolve(images, conv, norm), inplace=True)
         hidden = max_pool(hidden)
         for block in (block for stage in stages for block in stage.children()):
-            hidden = recomputed(block, hidden) if self._recompute else block(hidden)
+            hidden = checkpointed(block, hidden) if self._recompute else block(hidden)
         return hidden
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from statistics import median
 
 from manyhands.observe.console import Metrics
-from manyhands.observe.run_log import Journal, SilentJournal
+from manyhands.observe.run_log import NullRunLog, RunLog
 
 WINDOW = 50
 """Recent losses that a new one is compared with."""
@@ -18,23 +18,23 @@ TO_DEVIATION = 1.4826
 """Factor from the median absolute deviation to the standard deviation of a normal."""
 
 
-class Remarks:
+class LossSpikes:
     """Checks metrics as they are logged."""
 
-    def __init__(self, journal: Journal | SilentJournal) -> None:
-        self._journal = journal
+    def __init__(self, run_log: RunLog | NullRunLog) -> None:
+        self._run_log = run_log
         self._losses: deque[float] = deque(maxlen=WINDOW)
 
     def on(self, step: int, measures: Metrics) -> Metrics:
         """Marks to log with the metrics of a step."""
         for name, value in measures.items():
             if name.startswith("held_out") and not math.isfinite(value):
-                self._journal.say(f"WARNING: {name} is {value} after step {step}")
+                self._run_log.log_line(f"WARNING: {name} is {value} after step {step}")
         loss, usual = measures["loss"], list(self._losses)
         self._losses.append(loss)
         if not is_spike(loss, usual):
             return {}
-        self._journal.say(
+        self._run_log.log_line(
             f"WARNING: loss spike at step {step}: {loss:.4g}; median of the last {len(usual)} "
             f"losses: {median(usual):.4g}"
         )

@@ -12,54 +12,55 @@ import torch
 
 from manyhands.checkpoint.snapshot import Position
 from manyhands.errors import Diverged
-from manyhands.observe.run_log import INCIDENTS, Journal, SilentJournal
+from manyhands.observe.run_log import NONFINITE_FILE, NullRunLog, RunLog
 from manyhands.parallel.world import World
-from manyhands.training.health.nonfinite_samples import Evidence, Investigation, told_of
+from manyhands.training.health.nonfinite_samples import SampleInspector, StepSamples, describe
 from manyhands.training.step.learner import Learner
-from manyhands.training.step.train_step import Measures
+from manyhands.training.step.train_step import StepMetrics
 
 MAX_IN_A_ROW = 100
 """Consecutive non-finite steps that --on_nonfinite=skip tolerates."""
 MAX_RETURNS = 3
 """How often --on_nonfinite=rollback returns to the same checkpoint."""
 ADVICE = (
-    f"The last checkpoint is intact; {INCIDENTS} in the run directory lists the samples. Fix their "
+    f"The last checkpoint is intact; {NONFINITE_FILE} in the run directory lists the samples. Fix "
+    "their "
     "values, exclude them with --dataset.exclude_episodes, or skip them with --on_nonfinite=skip. "
     "If the data is fine, try a smaller --optimizer.lr"
 )
 
 
-class Noted(NamedTuple):
+class PendingStep(NamedTuple):
     """A step that was not checked yet."""
 
     before: Position
-    result: Measures
+    result: StepMetrics
 
 
-class Guard:
+class NonFiniteGuard:
     """Checks steps for NaN and Inf, identically on every rank."""
 
     def __init__(
         self,
         answer: str,
         world: World,
-        investigation: Investigation,
-        journal: Journal | SilentJournal,
+        investigation: SampleInspector,
+        run_log: RunLog | NullRunLog,
     ) -> None:
         self._answer = answer
         self._world = world
         self._investigation = investigation
-        self._journal = journal
-        self._noted: list[Noted] = []
+        self._run_log = run_log
+        self._noted: list[PendingStep] = []
         self._num_skipped = 0
         self._num_in_a_row = 0
         self._returns: Counter[int] = Counter()
 
-    def note(self, before: Position, result: Measures) -> None:
+    def note(self, before: Position, result: StepMetrics) -> None:
         """Add a step to those to check."""
-        self._noted.append(Noted(before, result))
+        self._noted.append(PendingStep(before, result))
 
-    def must_return(self, learner: Learner, saving: bool) -> bool:
+    def must_roll_back(self, learner: Learner, saving: bool) -> bool:
         """Collective. Check the steps so far, and the weights before they are saved.
 
         Returns whether to roll back to the last checkpoint; raises Diverged if training must end.
@@ -72,7 +73,7 @@ class Guard:
             raise Diverged(f"training diverged: {told[-1]}\n{ADVICE}")
         return bool(told) and self._answer == "rollback"
 
-    def note_return(self, step: int) -> None:
+    def record_rollback(self, step: int) -> None:
         """Count a rollback to a checkpoint; ends the run after too many."""
         self._returns[step] += 1
         if self._returns[step] > MAX_RETURNS:
@@ -87,7 +88,7 @@ class Guard:
         num_skipped, self._num_skipped = self._num_skipped, 0
         return {"num_skipped": num_skipped}
 
-    def _bad_ones(self) -> list[Noted]:
+    def _bad_ones(self) -> list[PendingStep]:
         """Collective. Steps since the last check that are non-finite on any rank."""
         noted, self._noted = self._noted, []
         if not noted:
@@ -101,26 +102,26 @@ class Guard:
 
     def _is_finite(self, learner: Learner) -> bool:
         """Collective."""
-        largest = self._world.sum(learner.largest_weight().to(self._world.device))
+        largest = self._world.sum(learner.max_abs_weight().to(self._world.device))
         return math.isfinite(largest.item())
 
-    def _explained(self, bad: Noted) -> str:
+    def _explained(self, bad: PendingStep) -> str:
         """Collective. Log and record a non-finite step with its samples."""
         loss = sum(self._world.gather(bad.result.terms["loss"].item()))
         norm = bad.result.grad_norm.item()
         evidence = self._investigation.of_update(bad.before.samples)
         step = bad.before.step + 1
         facts = {"loss": _number(loss), "grad_norm": _number(norm), **_facts_of(evidence)}
-        self._journal.record_incident(step, facts | {"position": bad.before.samples})
+        self._run_log.record_incident(step, facts | {"position": bad.before.samples})
         told = (
             f"step {step}: NaN or Inf (loss {loss:.4g}, gradient norm {norm:.4g}), weights "
-            f"unchanged; {told_of(evidence)}"
+            f"unchanged; {describe(evidence)}"
         )
-        self._journal.say(f"WARNING: {told}")
+        self._run_log.log_line(f"WARNING: {told}")
         return told
 
 
-def _facts_of(evidence: Evidence) -> dict[str, Any]:
+def _facts_of(evidence: StepSamples) -> dict[str, Any]:
     """The non-finite samples, or all rows where every sample is finite."""
     samples = [
         {name: value for name, value in each._asdict().items() if value is not None}

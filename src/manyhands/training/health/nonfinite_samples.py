@@ -22,7 +22,7 @@ Windows = Mapping[str, Sequence[int]]
 """Frame offsets of the features that a policy reads or predicts."""
 
 
-class Culprit(NamedTuple):
+class NonFiniteValue(NamedTuple):
     """A non-finite value."""
 
     row: int
@@ -42,15 +42,15 @@ class Culprit(NamedTuple):
         )
 
 
-class Evidence(NamedTuple):
+class StepSamples(NamedTuple):
     """The samples of a step and their non-finite values."""
 
     rows: list[int]
     """Dataset rows of the global batch."""
-    culprits: list[Culprit]
+    culprits: list[NonFiniteValue]
 
 
-class Investigation:
+class SampleInspector:
     """Reads the samples of past steps again."""
 
     def __init__(self, stream: SampleStream, windows: Windows, world: World) -> None:
@@ -58,18 +58,18 @@ class Investigation:
         self._windows = windows
         self._world = world
 
-    def of_update(self, position: int) -> Evidence:
+    def of_update(self, position: int) -> StepSamples:
         """Collective. The evidence on the step whose samples start at a position."""
         batch = read_batch(self._stream.source, self._stream.rows_at(position))
         rows = batch[names.INDEX].flatten().tolist()
-        parts = self._world.gather(Evidence(rows, culprits_in(batch, self._windows)))
-        return Evidence(
+        parts = self._world.gather(StepSamples(rows, nonfinite_values(batch, self._windows)))
+        return StepSamples(
             [row for part in parts for row in part.rows],
             [culprit for part in parts for culprit in part.culprits],
         )
 
 
-def culprits_in(batch: Batch, windows: Windows) -> list[Culprit]:
+def nonfinite_values(batch: Batch, windows: Windows) -> list[NonFiniteValue]:
     """Non-finite values of a batch, in the order of its samples."""
     found = []
     for feature, offsets in windows.items():
@@ -89,16 +89,16 @@ def is_finite(values: Tensor, num_frames: int) -> Tensor:
     return values.float().isfinite().reshape(len(values), num_frames, -1).all(dim=-1)
 
 
-def _culprit(batch: Batch, sample: int, feature: str, offset: int) -> Culprit:
+def _culprit(batch: Batch, sample: int, feature: str, offset: int) -> NonFiniteValue:
     row, episode, frame = (
         int(batch[key].flatten()[sample])
         for key in (names.INDEX, names.EPISODE_INDEX, names.FRAME_INDEX)
     )
     dataset = int(batch[DATASET_INDEX][sample]) if DATASET_INDEX in batch else None
-    return Culprit(row, episode, frame + offset, feature, dataset)
+    return NonFiniteValue(row, episode, frame + offset, feature, dataset)
 
 
-def told_of(evidence: Evidence) -> str:
+def describe(evidence: StepSamples) -> str:
     """A short summary of the non-finite values."""
     culprits = evidence.culprits
     if not culprits:

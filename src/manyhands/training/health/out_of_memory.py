@@ -7,7 +7,7 @@ import psutil
 import torch
 
 from manyhands import units
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.errors import UserError
 from manyhands.parallel.world import World
 
@@ -22,7 +22,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 @contextmanager
-def told_if_full(share: Share, world: World) -> Iterator[None]:
+def explaining_oom(split: BatchSplit, world: World) -> Iterator[None]:
     """Turn out-of-memory errors into a usage error with remedies."""
     try:
         yield
@@ -30,16 +30,16 @@ def told_if_full(share: Share, world: World) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         told = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(shortage(share, world, told)) from error
+        raise UserError(oom_message(split, world, told)) from error
 
 
-def shortage(share: Share, world: World, told: str) -> str:
+def oom_message(split: BatchSplit, world: World, told: str) -> str:
     """The error message: memory of a step, and remedies, most effective first."""
-    smaller = -(-share.most_per_part // 2)
+    smaller = -(-split.micro_batch_size // 2)
     remedies = {
-        f"--batch_size={smaller} --global_batch_size={share.samples_per_step} (smaller "
-        "micro-batches, same effective batch)": share.most_per_part > 1,
-        "--find_batch_size=true (finds a size that fits)": share.most_per_part > 1,
+        f"--batch_size={smaller} --global_batch_size={split.samples_per_step} (smaller "
+        "micro-batches, same effective batch)": split.micro_batch_size > 1,
+        "--find_batch_size=true (finds a size that fits)": split.micro_batch_size > 1,
         "--accelerator.mixed_precision=bf16": world.precision == "no",
         "--parallelism.dp_shard=-1 (shards weights and optimizer state)": (
             world.size > 1 and not world.strategy.is_sharded
@@ -54,15 +54,16 @@ def shortage(share: Share, world: World, told: str) -> str:
     return "\n".join(
         [
             f"out of memory in a training step on {world.device}: {told}",
-            f"micro-batches per process and step: {share.num_parts} of {share.most_per_part} "
-            f"samples; precision: {world.precision}; {memory_told(world.device)}",
+            f"micro-batches per process and step: {split.num_micro_batches} of "
+            f"{split.micro_batch_size} "
+            f"samples; precision: {world.precision}; {memory_line(world.device)}",
             "Remedies, most effective first:",
             *helpful,
         ]
     )
 
 
-def memory_told(device: torch.device) -> str:
+def memory_line(device: torch.device) -> str:
     """Memory of a device and its use, in words."""
     if device.type != "cuda":
         memory = psutil.virtual_memory()

@@ -11,41 +11,41 @@ from manyhands.checkpoint.snapshot import Position
 from manyhands.checkpoint.store import CheckpointStore, resumed_position
 from manyhands.config.policies.base import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
-from manyhands.data.loading.stream import SampleStream, Share
+from manyhands.data.loading.stream import BatchSplit, SampleStream
 from manyhands.errors import WeightsUnavailable
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
-from manyhands.observe.run_log import Journal, SilentJournal
-from manyhands.parallel.cuda import waking
-from manyhands.parallel.engine import engine_of
+from manyhands.observe.run_log import NullRunLog, RunLog
+from manyhands.parallel.cuda import warming_up
+from manyhands.parallel.engine import build_engine
 from manyhands.parallel.world import World
-from manyhands.policies.adapters import adapt, new_settings, refuse_statistics
+from manyhands.policies.adapters import adapt, new_settings, reject_batch_statistics
 from manyhands.policies.build import build_policy
 from manyhands.policies.load import find_policy, load_pretrained, prepare_adapters, saved_stats
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
-from manyhands.training.health.loss_spikes import Remarks
-from manyhands.training.health.nonfinite_guard import Guard
-from manyhands.training.health.nonfinite_samples import Investigation
-from manyhands.training.health.out_of_memory import told_if_full
-from manyhands.training.loop import secure_return
-from manyhands.training.metrics import Meter
-from manyhands.training.periods import Due, StopPoll
+from manyhands.training.health.loss_spikes import LossSpikes
+from manyhands.training.health.nonfinite_guard import NonFiniteGuard
+from manyhands.training.health.nonfinite_samples import SampleInspector
+from manyhands.training.health.out_of_memory import explaining_oom
+from manyhands.training.loop import ensure_checkpoint
+from manyhands.training.metrics import MetricsWindow
+from manyhands.training.periods import Periods, StopPoll
 from manyhands.training.run import Run
-from manyhands.training.setup.banner import banner_of, batch_norm_notes, facts_of
-from manyhands.training.setup.batch import settled, share_of
-from manyhands.training.setup.batch_size_search import fitting_share
+from manyhands.training.setup.banner import batch_norm_notes, format_banner, run_facts
+from manyhands.training.setup.batch import resolve_steps, split_batch
+from manyhands.training.setup.batch_size_search import find_batch_size
 from manyhands.training.setup.data import (
     TrainingData,
-    loading_of,
-    max_ram_of,
+    data_ram_limit,
+    loader_options,
     open_training_data,
     scaling_stats,
     windows_of,
 )
 from manyhands.training.setup.vision_tokens import with_vision_tokens
 from manyhands.training.step.ema import LIVE
-from manyhands.training.step.learner import Learner, seed_host
+from manyhands.training.step.learner import Learner, seed_host_rng
 from manyhands.training.validation import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
 from manyhands.types import Stats
 
@@ -56,21 +56,22 @@ JUDGE_EVERY = {"cpu": 1, "cuda": 10}
 
 def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     """Collective. Build everything a run needs, restored to its position."""
-    data, config = open_training_data(config, world.once)
-    share = share_of(config, world.rank, world.size)
+    data, config = open_training_data(config, world.on_main)
+    split = split_batch(config, world.rank, world.size)
     position, num_samples = resumed_position(config), data.order.num_samples
-    config = settled(config, position, num_samples, share.samples_per_step)
-    loading = loading_of(config, world.num_local_ranks, world.device.type == "cuda")
-    stream = SampleStream(data.source, data.order, share, loading, world.device)
-    learner, notes = fitting_learner(config, data.stats, world, stream)
+    config = resolve_steps(config, position, num_samples, split.samples_per_step)
+    loading = loader_options(config, world.num_local_ranks, world.device.type == "cuda")
+    stream = SampleStream(data.source, data.order, split, loading, world.device)
+    learner, notes = build_fitting_learner(config, data.stats, world, stream)
     learner.policy.check_language()
     checkpoints = CheckpointStore(run_dir, config, world)
     start, resuming = checkpoints.restore(learner)
     data = with_vision_tokens(data, learner.policy, config, world)
     stream = replace(stream, source=data.source)
-    clock, due = Clock(world.watch.begin), Due.from_config(config, JUDGE_EVERY[world.device.type])
-    held_out = held_out_of(config, data, learner.policy, world)
-    journal = journal_of(config, run_dir, start, world)
+    clock = Clock(world.watch.begin)
+    periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
+    held_out = build_held_out(config, data, learner.policy, world)
+    run_log = build_run_log(config, run_dir, start, world)
     run = Run(
         config=config,
         run_dir=run_dir,
@@ -79,96 +80,106 @@ def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
         learner=learner,
         stream=stream,
         frames=data.kept,
-        validator=validator_of(held_out, learner, due, clock),
+        validator=build_validator(held_out, learner, periods, clock),
         checkpoints=checkpoints,
-        journal=journal,
-        audit=audit_of(config, run_dir, start, world),
+        run_log=run_log,
+        audit=build_audit(config, run_dir, start, world),
         clock=clock,
-        meter=Meter(world, clock, share.samples_per_step, due, start.step),
-        guard=guard_of(config, stream, world, journal),
-        remarks=Remarks(journal),
-        due=due,
+        metrics_window=MetricsWindow(world, clock, split.samples_per_step, periods, start.step),
+        guard=build_guard(config, stream, world, run_log),
+        loss_spikes=LossSpikes(run_log),
+        periods=periods,
         stop_poll=StopPoll(world),
     )
-    world.once_per_machine(lambda: data.kept.read_ahead_meanwhile(max_ram_of(config)))
-    journal.introduce(facts_of(run, data), banner_of(run, data) + notes + data.notes + resuming)
-    secure_return(run)
+    begin(run, data, notes + data.notes + resuming)
     return run
 
 
-def fitting_learner(
+def begin(run: Run, data: TrainingData, notes: list[str]) -> None:
+    """Collective. Read cached frames ahead, log the banner, save what a rollback needs."""
+    max_ram = data_ram_limit(run.config)
+    run.world.on_each_machine(lambda: data.kept.read_ahead_in_background(max_ram))
+    run.run_log.log_start(run_facts(run, data), format_banner(run, data) + notes)
+    ensure_checkpoint(run)
+
+
+def build_fitting_learner(
     config: TrainConfig, stats: Stats, world: World, stream: SampleStream
 ) -> tuple[Learner, list[str]]:
     """Collective. Build a learner for the batches of a stream; return it with notes to log."""
-    share, tried = stream.share, list[str]()
+    split, tried = stream.split, list[str]()
     if config.find_batch_size:
         batches = stream.starting_at(resumed_position(config).samples)
-        make = partial(learner_of, config, stats, world)
-        share, tried = fitting_share(share, lambda smaller: make(smaller)[0], batches, world)
-    learner, notes = learner_of(config, stats, world, share)
-    return learner, notes + tried + batch_norm_notes(learner.policy.network, share)
+        make = partial(build_learner, config, stats, world)
+        split, tried = find_batch_size(split, lambda smaller: make(smaller)[0], batches, world)
+    learner, notes = build_learner(config, stats, world, split)
+    return learner, notes + tried + batch_norm_notes(learner.policy.network, split)
 
 
-def learner_of(
-    config: TrainConfig, stats: Stats, world: World, share: Share
+def build_learner(
+    config: TrainConfig, stats: Stats, world: World, split: BatchSplit
 ) -> tuple[Learner, list[str]]:
     """Build the learner; return it with warnings to log."""
-    with told_if_full(share, world):
+    with explaining_oom(split, world):
         # Until DDP is built: nothing else may use a GPU while ranks communicate.
-        with waking(world.device):
-            policy, notes = make_policy(config, stats, world.device)
-        return learner_with(policy, config, world, share), notes
+        with warming_up(world.device):
+            policy, notes = build_initial_policy(config, stats, world.device)
+        return make_learner(policy, config, world, split), notes
 
 
-def learner_with(policy: Policy, config: TrainConfig, world: World, share: Share) -> Learner:
+def make_learner(policy: Policy, config: TrainConfig, world: World, split: BatchSplit) -> Learner:
     """Collective. Build a learner that trains a policy with the strategy of the run."""
-    engine = engine_of(world, share.num_parts, config.accelerator.ddp)
-    return Learner(policy, config, engine, world, share)
+    engine = build_engine(world, split.num_micro_batches, config.accelerator.ddp)
+    return Learner(policy, config, engine, world, split)
 
 
-def guard_of(
-    config: TrainConfig, stream: SampleStream, world: World, journal: Journal | SilentJournal
-) -> Guard:
+def build_guard(
+    config: TrainConfig, stream: SampleStream, world: World, run_log: RunLog | NullRunLog
+) -> NonFiniteGuard:
     """Build a guard that knows the frames and features of a sample."""
     assert config.policy is not None
     windows = {key: [0] for key in config.policy.recorded_features} | windows_of(config.policy)
-    return Guard(config.on_nonfinite, world, Investigation(stream, windows, world), journal)
+    return NonFiniteGuard(
+        config.on_nonfinite, world, SampleInspector(stream, windows, world), run_log
+    )
 
 
-def journal_of(
+def build_run_log(
     config: TrainConfig, run_dir: Path, start: Position, world: World
-) -> Journal | SilentJournal:
+) -> RunLog | NullRunLog:
     """A journal on the main rank, a no-op journal on all others."""
-    return Journal(run_dir, config.num_steps, start.step) if world.is_main else SilentJournal()
+    return RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
 
 
-def audit_of(config: TrainConfig, run_dir: Path, start: Position, world: World) -> Audit | NoAudit:
+def build_audit(
+    config: TrainConfig, run_dir: Path, start: Position, world: World
+) -> Audit | NoAudit:
     """A record of every sample, if enabled."""
     return Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
 
 
-def held_out_of(
+def build_held_out(
     config: TrainConfig, data: TrainingData, policy: Policy, world: World
 ) -> HeldOut | None:
     """The held-out samples, if there are any."""
     if data.held_out is None:
         return None
-    share = Share(world.rank, world.size, CHUNK * world.size)
-    loading = loading_of(config, world.num_local_ranks)
-    stream = SampleStream(data.held_out, data.order, share, loading, world.device)
+    split = BatchSplit(world.rank, world.size, CHUNK * world.size)
+    loading = loader_options(config, world.num_local_ranks)
+    stream = SampleStream(data.held_out, data.order, split, loading, world.device)
     rows = held_out_rows(data.held_out, config.max_eval_samples)
     return HeldOut(stream, rows, policy, world, config.seed)
 
 
-def validator_of(
-    held_out: HeldOut | None, learner: Learner, due: Due, clock: Clock
+def build_validator(
+    held_out: HeldOut | None, learner: Learner, periods: Periods, clock: Clock
 ) -> Validator | NoValidator:
     """Build the validator, for live weights and EMA weights as configured."""
     weights = learner.ema.weights if learner.config.ema.use_for_eval else LIVE
-    return NoValidator() if held_out is None else Validator(held_out, weights, due, clock)
+    return NoValidator() if held_out is None else Validator(held_out, weights, periods, clock)
 
 
-def make_policy(
+def build_initial_policy(
     config: TrainConfig, stats: Stats, device: torch.device
 ) -> tuple[Policy, list[str]]:
     """Build the policy on a device, identical on every rank; return it with notes to log."""
@@ -177,25 +188,25 @@ def make_policy(
     stats, dtype = scaling_stats(config, stats), DTYPES[config.dtype]
     seed = derive_seed(config.seed, "weights")
     torch.manual_seed(seed)
-    seed_host(seed)
+    seed_host_rng(seed)
     if config.resumes:
         # A resumed run keeps its statistics, even if its dataset has grown.
         saved = saved_stats(str(config.resume))
-        policy = build_policy(policy_config.self_contained(), saved, config.rename_map)
+        policy = build_policy(policy_config.without_downloads(), saved, config.rename_map)
         prepare_adapters(policy, find_policy(str(config.resume)))
-        return trainable(policy).to(device, dtype), []
+        return check_trainable(policy).to(device, dtype), []
     policy, notes = fresh_policy(policy_config, stats, config.rename_map)
     if policy_config.pretrained_path is not None:
         load_pretrained(policy, policy_config)
     if config.peft is not None:
         adapt(policy, new_settings(config.peft, policy_config))
-    return trainable(policy).to(device, dtype), notes
+    return check_trainable(policy).to(device, dtype), notes
 
 
-def trainable(policy: Policy) -> Policy:
+def check_trainable(policy: Policy) -> Policy:
     """The policy, if a checkpoint can store all that training changes."""
     if policy.adapters is not None:
-        refuse_statistics(policy.network)
+        reject_batch_statistics(policy.network)
     return policy
 
 
@@ -209,4 +220,4 @@ def fresh_policy(
         if getattr(config, "pretrained_backbone_weights", None) != DEFAULT_BACKBONE_WEIGHTS:
             raise
         note = f"WARNING: image encoder uses random weights: {error}"
-        return build_policy(config.self_contained(), stats, rename_map), [note]
+        return build_policy(config.without_downloads(), stats, rename_map), [note]

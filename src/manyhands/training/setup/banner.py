@@ -7,18 +7,18 @@ import torch
 from torch import nn
 
 from manyhands import units
-from manyhands.config.resolve import job_name_of
+from manyhands.config.resolve import choose_job_name
 from manyhands.config.resume_changes import changes_since
 from manyhands.config.schema.decoding import encode
-from manyhands.config.schema.suggestions import longer_warmup, push_notes
+from manyhands.config.schema.suggestions import hub_note, longer_warmup
 from manyhands.config.train import BUDGETS, TrainConfig
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.data.order import MixedOrder
 from manyhands.observe.machine import hardware, software_versions
 from manyhands.parallel.world import World
 from manyhands.training.run import Run
 from manyhands.training.setup.batch import lr_factor
-from manyhands.training.setup.data import TrainingData, parts_of
+from manyhands.training.setup.data import TrainingData, datasets_of
 
 SMALL_BATCH = 256
 """Effective batch below which learning rates often need no scaling."""
@@ -32,42 +32,46 @@ STEP_MODES = {
 """How steps run, in words."""
 
 
-def banner_of(run: Run, data: TrainingData) -> list[str]:
+def format_banner(run: Run, data: TrainingData) -> list[str]:
     """The first lines of the log."""
-    share, world, config = run.learner.share, run.world, run.config
+    split, world, config = run.learner.split, run.world, run.config
     total, trained = num_parameters(run)
     resumed = [f"Resuming from step {run.start.step}"] if run.start.step else []
     return [
-        f"Run: {job_name_of(config)} in {run.run_dir}",
+        f"Run: {choose_job_name(config)} in {run.run_dir}",
         *resumed,
         f"Distributed environment: {world.kind}",
         f"Strategy: {world.strategy}",
         f"Number of processes: {world.size}",
         f"Number of GPUs: {world.num_gpus}",
-        f"Effective batch: {batch_told(share)}",
+        f"Effective batch: {batch_told(split)}",
         *datasets_told(data),
-        f"Steps: {budget_told(config, share, data.order.num_samples)}",
+        f"Steps: {budget_told(config, split, data.order.num_samples)}",
         f"Parameters: {units.count(total)}, {units.count(trained)} trainable",
-        f"Precision: {precision_in_use(world, run.learner.policy.dtype)}{unasked(config, world)}",
+        f"Precision: {precision_in_use(world, run.learner.policy.dtype)}"
+        f"{precision_hint(config, world)}",
         f"Step mode: {STEP_MODES[run.learner.mode]}",
-        *rates_told(config, share),
-        *push_notes(config),
-        *(f"  rank {seat.rank} -> {seat.host} {seat.device} ({seat.name})" for seat in world.seats),
+        *rates_told(config, split),
+        *hub_note(config),
+        *(
+            f"  rank {placement.rank} -> {placement.host} {placement.device} ({placement.name})"
+            for placement in world.placements
+        ),
     ]
 
 
-def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
+def run_facts(run: Run, data: TrainingData) -> dict[str, Any]:
     """The facts about a run in `run.json`."""
-    share, world, config = run.learner.share, run.world, run.config
+    split, world, config = run.learner.split, run.world, run.config
     total, trained = num_parameters(run)
     return {
-        "job_name": job_name_of(config),
+        "job_name": choose_job_name(config),
         "resumed_at": run.start.step,
         "changes": changes_since(Path(str(config.resume)), config) if config.resumes else {},
         "versions": software_versions(),
         "hardware": hardware(),
         "dataset": {
-            "root": ", ".join(str(part.root) for part in parts_of(data.source)),
+            "root": ", ".join(str(part.root) for part in datasets_of(data.source)),
             "fingerprint": data.source.fingerprint,
             "num_episodes": data.source.num_episodes,
             "num_frames": data.source.num_frames,
@@ -79,31 +83,31 @@ def facts_of(run: Run, data: TrainingData) -> dict[str, Any]:
             "num_parameters": total,
             "num_trainable": trained,
         },
-        "batch": batch_facts(config, share, data.order.num_samples),
-        "budget": budget_facts(config, share, data.order.num_samples),
+        "batch": batch_facts(config, split, data.order.num_samples),
+        "budget": budget_facts(config, split, data.order.num_samples),
         "precision": precision_in_use(world, run.learner.policy.dtype),
         "strategy": world.strategy.kind.value,
-        "ranks": [vars(seat) for seat in world.seats],
+        "ranks": [vars(placement) for placement in world.placements],
         "config": encode(config),
     }
 
 
-def batch_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str, Any]:
+def batch_facts(config: TrainConfig, split: BatchSplit, num_samples: int) -> dict[str, Any]:
     """The batch of a step; `per_process` is the largest micro-batch."""
     return {
-        "per_process": share.most_per_part,
-        "processes": share.num_ranks,
-        "accumulation": share.num_parts,
-        "effective": share.samples_per_step,
-        "steps_per_epoch": num_samples / share.samples_per_step,
-        "is_even": is_even(share),
-        "lr_factor": lr_factor(config.scaling, share.samples_per_step),
+        "per_process": split.micro_batch_size,
+        "processes": split.num_ranks,
+        "accumulation": split.num_micro_batches,
+        "effective": split.samples_per_step,
+        "steps_per_epoch": num_samples / split.samples_per_step,
+        "is_even": is_even(split),
+        "lr_factor": lr_factor(config.scaling, split.samples_per_step),
     }
 
 
-def budget_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[str, Any]:
+def budget_facts(config: TrainConfig, split: BatchSplit, num_samples: int) -> dict[str, Any]:
     """The length of a run in all units, and the unit that was set."""
-    total = config.num_steps * share.samples_per_step
+    total = config.num_steps * split.samples_per_step
     return {
         "asked": next(name for name in reversed(BUDGETS) if getattr(config, name) is not None),
         "steps": config.num_steps,
@@ -112,51 +116,53 @@ def budget_facts(config: TrainConfig, share: Share, num_samples: int) -> dict[st
     }
 
 
-def is_even(share: Share) -> bool:
+def is_even(split: BatchSplit) -> bool:
     """Whether every micro-batch of every rank has the same number of samples."""
-    return share.most_per_part * share.num_ranks * share.num_parts == share.samples_per_step
+    return (
+        split.micro_batch_size * split.num_ranks * split.num_micro_batches == split.samples_per_step
+    )
 
 
-def batch_told(share: Share) -> str:
+def batch_told(split: BatchSplit) -> str:
     """How the effective batch is split over ranks and micro-batches."""
-    effective = f"{share.samples_per_step} samples per step"
-    if is_even(share):
+    effective = f"{split.samples_per_step} samples per step"
+    if is_even(split):
         return (
-            f"{share.most_per_part} per process x {share.num_ranks} processes x "
-            f"{share.num_parts} accumulation = {effective}"
+            f"{split.micro_batch_size} per process x {split.num_ranks} processes x "
+            f"{split.num_micro_batches} accumulation = {effective}"
         )
-    least, most = share.least_per_rank, share.most_per_rank
+    least, most = split.least_per_rank, split.most_per_rank
     per_rank = f"{least}" if least == most else f"{least} or {most}"
-    parts = f"{share.num_parts} micro-batches of at most {share.most_per_part}"
-    cut = "" if share.num_parts == 1 else f", in {parts}"
-    return f"{effective} = {per_rank} per process over {share.num_ranks} processes{cut}"
+    parts = f"{split.num_micro_batches} micro-batches of at most {split.micro_batch_size}"
+    cut = "" if split.num_micro_batches == 1 else f", in {parts}"
+    return f"{effective} = {per_rank} per process over {split.num_ranks} processes{cut}"
 
 
-def budget_told(config: TrainConfig, share: Share, num_samples: int) -> str:
+def budget_told(config: TrainConfig, split: BatchSplit, num_samples: int) -> str:
     """The length of a run in words."""
-    facts = budget_facts(config, share, num_samples)
+    facts = budget_facts(config, split, num_samples)
     name = facts["asked"]
     asked = "" if name == "steps" else f" (--{name}={getattr(config, name)})"
     return (
         f"{facts['steps']:,} steps{asked} = {facts['samples']:,} samples = "
         f"{facts['epochs']:.2f} epochs; "
-        f"{num_samples / share.samples_per_step:,.1f} steps per epoch"
+        f"{num_samples / split.samples_per_step:,.1f} steps per epoch"
     )
 
 
-def rates_told(config: TrainConfig, share: Share) -> list[str]:
+def rates_told(config: TrainConfig, split: BatchSplit) -> list[str]:
     """How learning rates scale with the effective batch, with a note on small batches."""
     scaling = config.scaling
     if scaling.lr == "none":
         return ["Learning rate and steps: not scaled with the number of processes"]
     assert config.optimizer is not None
-    factor = lr_factor(scaling, share.samples_per_step)
+    factor = lr_factor(scaling, split.samples_per_step)
     lines = [
         f"Learning rate: {config.optimizer.lr:g} for a batch of {scaling.base_batch_size}, "
-        f"{scaling.lr} scaling to {share.samples_per_step}: x {factor:.4g} = "
+        f"{scaling.lr} scaling to {split.samples_per_step}: x {factor:.4g} = "
         f"{factor * config.optimizer.lr:g}; steps: not scaled"
     ]
-    if factor > 1 and share.samples_per_step < SMALL_BATCH:
+    if factor > 1 and split.samples_per_step < SMALL_BATCH:
         lines.append(
             f"NOTE: effective batches below {SMALL_BATCH} may not need a higher learning rate. If "
             "training is unstable, try --scaling.lr=none or warm up longer: "
@@ -165,15 +171,15 @@ def rates_told(config: TrainConfig, share: Share) -> list[str]:
     return lines
 
 
-def batch_norm_notes(network: nn.Module, share: Share) -> list[str]:
+def batch_norm_notes(network: nn.Module, split: BatchSplit) -> list[str]:
     """Note that batch norm does not see micro-batches as one batch."""
     trains_norm = any(name.endswith("num_batches_tracked") for name in network.state_dict())
-    if share.num_parts == 1 or not trains_norm:
+    if split.num_micro_batches == 1 or not trains_norm:
         return []
-    num_seen = -(-share.samples_per_step // share.num_parts)
+    num_seen = -(-split.samples_per_step // split.num_micro_batches)
     return [
         f"NOTE: batch norm sees each micro-batch of {num_seen} samples alone; results differ from "
-        f"one batch of {share.samples_per_step}"
+        f"one batch of {split.samples_per_step}"
     ]
 
 
@@ -182,12 +188,12 @@ def datasets_told(data: TrainingData) -> list[str]:
     lines = [
         f"Dataset: {part.num_episodes} episodes, {part.num_frames:,} frames, {part.fps:g} fps"
         f" in {part.root}"
-        for part in parts_of(data.source)
+        for part in datasets_of(data.source)
     ]
     if isinstance(data.order, MixedOrder):
         shares = data.order.counts / data.order.counts.sum()
         lines = [
-            f"{line}: {share:.1%} of samples" for line, share in zip(lines, shares, strict=True)
+            f"{line}: {split:.1%} of samples" for line, split in zip(lines, shares, strict=True)
         ]
     if data.held_out is not None:
         held = data.held_out
@@ -202,7 +208,7 @@ def num_parameters(run: Run) -> tuple[int, int]:
     return sum(each.numel() for each in parameters), sum(each.numel() for each in trained)
 
 
-def unasked(config: TrainConfig, world: World) -> str:
+def precision_hint(config: TrainConfig, world: World) -> str:
     """How to override the default precision, if it is in use."""
     asked = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
     if asked or world.precision == "no":

@@ -11,20 +11,22 @@ from fractions import Fraction
 
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.train import ScalingConfig, TrainConfig
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.errors import EnvironmentFault
-from manyhands.parallel.world import accumulation_of
+from manyhands.parallel.world import resolve_accumulation
 
 
-def share_of(config: TrainConfig, rank: int, num_ranks: int) -> Share:
+def split_batch(config: TrainConfig, rank: int, num_ranks: int) -> BatchSplit:
     """The local batch of a rank, from --global_batch_size or from --batch_size per rank."""
-    num_parts = accumulation_of(config)
+    num_micro_batches = resolve_accumulation(config)
     if config.global_batch_size is None:
         assert config.batch_size is not None
-        return Share(rank, num_ranks, config.batch_size * num_ranks * num_parts, num_parts)
-    if num_parts > 1:
+        return BatchSplit(
+            rank, num_ranks, config.batch_size * num_ranks * num_micro_batches, num_micro_batches
+        )
+    if num_micro_batches > 1:
         raise EnvironmentFault(
-            f"the launcher asks for {num_parts} micro-batches per step, but "
+            f"the launcher asks for {num_micro_batches} micro-batches per step, but "
             f"--global_batch_size={config.global_batch_size} and --batch_size determine them. "
             "Remove gradient_accumulation_steps from the launcher's flags or its config file"
         )
@@ -33,19 +35,19 @@ def share_of(config: TrainConfig, rank: int, num_ranks: int) -> Share:
             f"--global_batch_size={config.global_batch_size} leaves some of the {num_ranks} "
             "processes without a sample. Raise it, or start fewer processes"
         )
-    whole = Share(rank, num_ranks, config.global_batch_size)
+    whole = BatchSplit(rank, num_ranks, config.global_batch_size)
     most = config.batch_size or whole.most_per_rank
-    share = replace(whole, num_parts=-(-whole.most_per_rank // most))
-    if share.least_per_rank < share.num_parts:
+    split = replace(whole, num_micro_batches=-(-whole.most_per_rank // most))
+    if split.least_per_rank < split.num_micro_batches:
         raise EnvironmentFault(
-            f"--batch_size={most} splits {share.most_per_rank} samples of one process and "
-            f"{share.least_per_rank} of another into different numbers of micro-batches. Raise "
+            f"--batch_size={most} splits {split.most_per_rank} samples of one process and "
+            f"{split.least_per_rank} of another into different numbers of micro-batches. Raise "
             f"it to 2, or --global_batch_size to a multiple of {num_ranks} processes"
         )
-    return share
+    return split
 
 
-def settled(
+def resolve_steps(
     config: TrainConfig, start: Position, num_samples: int, samples_per_step: int
 ) -> TrainConfig:
     """The config with the number of steps of its budget, including samples drawn so far.

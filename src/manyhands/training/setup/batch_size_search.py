@@ -7,53 +7,57 @@ communication, so that a failing rank does not block the others.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.errors import UserError
-from manyhands.parallel.collectives import apart
+from manyhands.parallel.collectives import without_communication
 from manyhands.parallel.world import World
-from manyhands.training.health.out_of_memory import is_out_of_memory, shortage
+from manyhands.training.health.out_of_memory import is_out_of_memory, oom_message
 from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
 
 NUM_TRIED = 2
 """Steps of a trial: optimizer state is allocated from the second one on."""
 
-MakeLearner = Callable[[Share], Learner]
+MakeLearner = Callable[[BatchSplit], Learner]
 
 
-def fitting_share(
-    share: Share, make_learner: MakeLearner, batches: Iterator[Batch], world: World
-) -> tuple[Share, list[str]]:
+def find_batch_size(
+    split: BatchSplit, make_learner: MakeLearner, batches: Iterator[Batch], world: World
+) -> tuple[BatchSplit, list[str]]:
     """Collective. Split the local batch into micro-batches that fit; return it with notes to log.
 
     The effective batch stays the same; each trial halves the micro-batch.
     """
     batch, failed = next(batches), list[str]()
-    while world.any(not fits(make_learner, share, batch, world)):
-        failed.append(str(share.most_per_part))
-        share = halved(share, world)
+    while world.any(not step_fits(make_learner, split, batch, world)):
+        failed.append(str(split.micro_batch_size))
+        split = halved(split, world)
     told = f" ({', '.join(failed)} did not)" if failed else ""
-    return share, [f"Batch size search: micro-batches of {share.most_per_part} samples fit{told}"]
+    return split, [
+        f"Batch size search: micro-batches of {split.micro_batch_size} samples fit{told}"
+    ]
 
 
-def halved(share: Share, world: World) -> Share:
+def halved(split: BatchSplit, world: World) -> BatchSplit:
     """The same local batch with half the micro-batch; no rank is left without samples."""
-    if share.num_parts == share.least_per_rank:
-        raise UserError(shortage(share, world, "--find_batch_size found no batch size that fits"))
-    size = -(-share.most_per_part // 2)
-    num_parts = min(-(-share.most_per_rank // size), share.least_per_rank)
-    return replace(share, num_parts=num_parts)
+    if split.num_micro_batches == split.least_per_rank:
+        raise UserError(
+            oom_message(split, world, "--find_batch_size found no batch size that fits")
+        )
+    size = -(-split.micro_batch_size // 2)
+    num_micro_batches = min(-(-split.most_per_rank // size), split.least_per_rank)
+    return replace(split, num_micro_batches=num_micro_batches)
 
 
-def fits(make_learner: MakeLearner, share: Share, batch: Batch, world: World) -> bool:
+def step_fits(make_learner: MakeLearner, split: BatchSplit, batch: Batch, world: World) -> bool:
     """Whether steps fit into the memory of this rank."""
-    with apart():
-        outcome = _tried(make_learner(share), batch)
-    world.let_go()
+    with without_communication():
+        outcome = _try_steps(make_learner(split), batch)
+    world.free_memory()
     return outcome
 
 
-def _tried(learner: Learner, batch: Batch) -> bool:
+def _try_steps(learner: Learner, batch: Batch) -> bool:
     try:
         for step in range(NUM_TRIED):
             learner.update(batch, step)

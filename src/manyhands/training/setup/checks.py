@@ -8,18 +8,18 @@ import numpy as np
 
 from manyhands.config.train import DatasetConfig
 from manyhands.cores import num_cores
-from manyhands.data.checking.check import Checking
-from manyhands.data.checking.exclusions import bad_rows, lost_episodes, refusal
+from manyhands.data.checking.check import CheckOptions
+from manyhands.data.checking.exclusions import bad_rows, rejection, unusable_episodes
 from manyhands.data.checking.finding import CheckResult, Thoroughness
 from manyhands.data.checking.result_cache import check_once
 from manyhands.data.dataset import Dataset
 from manyhands.data.episodes import Source
 from manyhands.data.location import shared_home
 from manyhands.data.order import SampleOrder
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 from manyhands.observe.console import progress_bar
-from manyhands.training.setup.dataset_selection import Part
+from manyhands.training.setup.dataset_selection import TrainDataset
 
 PIXELS_PER_S = 15e6
 """Approximate decoding speed of a core, to estimate the time of a full check."""
@@ -32,7 +32,7 @@ MAX_WARNINGS = 3
 class Checked:
     """A dataset of a run, without its unusable episodes."""
 
-    part: Part
+    part: TrainDataset
     result: CheckResult | None
     """None if checks are off."""
 
@@ -41,7 +41,7 @@ class Checked:
         return None if self.result is None else bad_rows(self.result, dataset)
 
 
-def checked(part: Part, reading: Reading, config: DatasetConfig) -> Checked:
+def check_dataset(part: TrainDataset, reading: ReadOptions, config: DatasetConfig) -> Checked:
     """Check the features that a run reads, and handle bad samples as configured."""
     if config.check == "off":
         return Checked(part, None)
@@ -52,18 +52,18 @@ def checked(part: Part, reading: Reading, config: DatasetConfig) -> Checked:
     if result.is_usable:
         return Checked(part, result)
     if config.on_bad == "fail":
-        raise DatasetError(refusal(result))
-    lost = lost_episodes(result, part.source)
+        raise DatasetError(rejection(result))
+    lost = unusable_episodes(result, part.source)
     training, held_out = (np.setdiff1d(each, lost) for each in (part.training, part.held_out))
     if training.size == 0:
-        raise DatasetError(refusal(result))
+        raise DatasetError(rejection(result))
     return Checked(replace(part, training=training, held_out=held_out), result)
 
 
-def checking_of(source: Source, reading: Reading, config: DatasetConfig) -> Checking:
+def checking_of(source: Source, reading: ReadOptions, config: DatasetConfig) -> CheckOptions:
     """The scope of the check: features to read, and thoroughness."""
     keys = [key for key in source.meta.info.features if key not in reading.skip]
-    return Checking(thoroughness=thoroughness_of(source, keys, config.check), keys=keys)
+    return CheckOptions(thoroughness=thoroughness_of(source, keys, config.check), keys=keys)
 
 
 def thoroughness_of(source: Source, keys: Sequence[str], asked: str) -> Thoroughness:
@@ -85,11 +85,11 @@ def check_budget(
         if share > config.max_bad and each.result is not None:
             raise DatasetError(
                 f"{order.num_bad} samples ({share:.1%} of {each.part.root}) would be excluded, "
-                f"more than --dataset.max_bad={config.max_bad}:\n{refusal(each.result)}"
+                f"more than --dataset.max_bad={config.max_bad}:\n{rejection(each.result)}"
             )
 
 
-def left_out(found: Sequence[Checked]) -> list[str]:
+def exclusions(found: Sequence[Checked]) -> list[str]:
     """All faults that exclude samples."""
     results = [each.result for each in found if each.result is not None]
     return [
@@ -100,7 +100,7 @@ def left_out(found: Sequence[Checked]) -> list[str]:
     ]
 
 
-def notes_of(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list[str]:
+def check_notes(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list[str]:
     """Notes to log: excluded samples, warnings, and datasets that were not checked."""
     notes = []
     for each, order in zip(found, orders, strict=True):

@@ -9,22 +9,33 @@ import numpy as np
 from manyhands.config.policies.base import PolicyConfig, visual_features
 from manyhands.config.policies.features import FeatureType
 from manyhands.config.train import TrainConfig
-from manyhands.data.cache.frame_cache import CacheWish, FrameCaches, plan_frame_caches, wish_from
+from manyhands.data.cache.frame_cache import (
+    CacheOptions,
+    FrameCaches,
+    cache_options,
+    plan_frame_caches,
+)
 from manyhands.data.cache.locations import available_ram
-from manyhands.data.cache.store import KeptStores
+from manyhands.data.cache.store import CacheStores
 from manyhands.data.cache.token_cache import TokenCaches
 from manyhands.data.dataset import Dataset, open_dataset
-from manyhands.data.loading.stream import RAM_SHARE, Loading
+from manyhands.data.loading.stream import PREFETCH_RAM_FRACTION, LoaderOptions
 from manyhands.data.mixture import Mixture
 from manyhands.data.order import MixedOrder, SampleOrder
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.data.statistics import aggregate_stats, complete_stats
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.observe.console import progress_bar
 from manyhands.rng import derive_seed
-from manyhands.training.setup.checks import Checked, check_budget, checked, left_out, notes_of
-from manyhands.training.setup.dataset_selection import Part, find_parts
+from manyhands.training.setup.checks import (
+    Checked,
+    check_budget,
+    check_dataset,
+    check_notes,
+    exclusions,
+)
+from manyhands.training.setup.dataset_selection import TrainDataset, find_datasets
 from manyhands.training.setup.features import unread_cameras, with_features
 from manyhands.types import Stats
 from manyhands.units import parse_bytes
@@ -33,23 +44,23 @@ DEFAULT_RAM_SHARE = 0.5
 """Default fraction of the available memory that data may use."""
 
 
-def loading_of(
+def loader_options(
     config: TrainConfig, num_ranks_per_node: int = 1, pin_memory: bool = False
-) -> Loading:
+) -> LoaderOptions:
     """Prefetch settings of one rank, for training or for the held-out loss."""
     # Loader processes of training keep their batches while those of the held-out loss run.
     num_streams = 2 if config.eval_steps > 0 else 1
-    return Loading(
+    return LoaderOptions(
         num_workers=config.num_workers,
         prefetch_factor=config.prefetch_factor,
         multiprocessing_context=config.dataloader_multiprocessing_context,
         pin_memory=pin_memory,
         num_ranks_per_node=num_ranks_per_node,
-        max_ram_bytes=max_ram_of(config) // (num_ranks_per_node * num_streams),
+        max_ram_bytes=data_ram_limit(config) // (num_ranks_per_node * num_streams),
     )
 
 
-def max_ram_of(config: TrainConfig) -> int:
+def data_ram_limit(config: TrainConfig) -> int:
     """Bytes of this machine's memory that data may use."""
     if config.max_ram is not None:
         return parse_bytes(config.max_ram)
@@ -61,7 +72,7 @@ T = TypeVar("T")
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
-class Once(Protocol):
+class OnMain(Protocol):
     """Runs work in one process and broadcasts the result."""
 
     def __call__(self, work: Callable[[], T]) -> T: ...
@@ -89,38 +100,41 @@ class TrainingData:
     """Caches that replace images; None if images are read."""
 
     @property
-    def kept(self) -> KeptStores:
+    def kept(self) -> CacheStores:
         """The camera caches of this machine."""
         return self.caches if self.tokens is None else self.tokens
 
 
-def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, TrainConfig]:
+def open_training_data(config: TrainConfig, once: OnMain) -> tuple[TrainingData, TrainConfig]:
     """Open the data of a run; return it with the config completed by the policy's features."""
     assert config.policy is not None
-    parts = find_parts(config.dataset)
+    parts = find_datasets(config.dataset)
     check_rename_map(config.rename_map, parts)
-    reading = reading_of(config)
+    reading = read_options(config)
     features = reading.delivered_features(parts[0].meta.info.features)
     policy = with_features(config.policy, features)
     readings = [part_reading(part, policy, reading) for part in parts]
     found = once(
         lambda: [
-            checked(part, own, config.dataset) for part, own in zip(parts, readings, strict=True)
+            check_dataset(part, own, config.dataset)
+            for part, own in zip(parts, readings, strict=True)
         ]
     )
-    opened, caches = open_parts([each.part for each in found], readings, policy, wish_of(config))
+    opened, caches = open_datasets(
+        [each.part for each in found], readings, policy, run_cache_options(config)
+    )
     orders = orders_of(found, opened, policy, config.seed)
     check_budget(found, orders, config.dataset)
     held_out = [each.held_out for each in opened if each.held_out is not None]
     data = TrainingData(
-        source=joined([each.training for each in opened], policy),
+        source=as_one_source([each.training for each in opened], policy),
         order=mixed(orders, opened, config.seed),
-        held_out=joined(held_out, policy) if held_out else None,
+        held_out=as_one_source(held_out, policy) if held_out else None,
         stats=once(lambda: stats_of(opened)),
         caches=caches,
-        left_out=left_out(found),
+        left_out=exclusions(found),
         notes=[
-            *notes_of(found, orders),
+            *check_notes(found, orders),
             *cache_notes(policy, caches),
             *unread_cameras(policy, features),
         ],
@@ -129,17 +143,20 @@ def open_training_data(config: TrainConfig, once: Once) -> tuple[TrainingData, T
 
 
 @dataclass(frozen=True)
-class OpenedPart:
+class OpenedDataset:
     """One opened dataset of a run."""
 
-    part: Part
+    part: TrainDataset
     training: Dataset
     held_out: Dataset | None
 
 
-def open_parts(
-    parts: Sequence[Part], readings: Sequence[Reading], policy: PolicyConfig, wish: CacheWish
-) -> tuple[list[OpenedPart], FrameCaches]:
+def open_datasets(
+    parts: Sequence[TrainDataset],
+    readings: Sequence[ReadOptions],
+    policy: PolicyConfig,
+    wish: CacheOptions,
+) -> tuple[list[OpenedDataset], FrameCaches]:
     """Open all datasets with the windows of a policy and their frame caches."""
     sources = [(part.source, own) for part, own in zip(parts, readings, strict=True)]
     caches = plan_frame_caches(sources, wish)
@@ -154,7 +171,7 @@ def open_parts(
             for episodes in (part.training, part.held_out)
         )
         assert training is not None
-        opened.append(OpenedPart(part, training, held_out))
+        opened.append(OpenedDataset(part, training, held_out))
     return opened, caches
 
 
@@ -163,9 +180,9 @@ def cache_notes(policy: PolicyConfig, caches: FrameCaches) -> list[str]:
     return [f"Frame cache: {caches.reason}"] if visual_features(policy) else []
 
 
-def reading_of(config: TrainConfig) -> Reading:
+def read_options(config: TrainConfig) -> ReadOptions:
     """How the datasets of a run are read."""
-    return Reading(
+    return ReadOptions(
         rename_map=config.rename_map,
         image_size=config.dataset.image_size,
         depth_unit=config.dataset.depth_output_unit,
@@ -173,7 +190,7 @@ def reading_of(config: TrainConfig) -> Reading:
     )
 
 
-def check_rename_map(rename_map: Mapping[str, str], parts: Sequence[Part]) -> None:
+def check_rename_map(rename_map: Mapping[str, str], parts: Sequence[TrainDataset]) -> None:
     """Reject names that no dataset has."""
     known = dict.fromkeys(key for part in parts for key in part.meta.info.features)
     unknown = [key for key in rename_map if key not in known]
@@ -184,7 +201,7 @@ def check_rename_map(rename_map: Mapping[str, str], parts: Sequence[Part]) -> No
         )
 
 
-def part_reading(part: Part, policy: PolicyConfig, reading: Reading) -> Reading:
+def part_reading(part: TrainDataset, policy: PolicyConfig, reading: ReadOptions) -> ReadOptions:
     """How one dataset is read for a policy: skips observations it does not use."""
     wanted, features = policy.input_features | policy.output_features, part.meta.info.features
     unread = [
@@ -197,9 +214,9 @@ def part_reading(part: Part, policy: PolicyConfig, reading: Reading) -> Reading:
     return replace(reading, skip=unread, rename_map=known)
 
 
-def wish_of(config: TrainConfig) -> CacheWish:
+def run_cache_options(config: TrainConfig) -> CacheOptions:
     """Cache settings of a run; prefetched batches need memory too."""
-    return wish_from(config.cache, int(max_ram_of(config) * (1 - RAM_SHARE)))
+    return cache_options(config.cache, int(data_ram_limit(config) * (1 - PREFETCH_RAM_FRACTION)))
 
 
 def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
@@ -210,20 +227,20 @@ def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
     return windows
 
 
-def joined(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixture:
+def as_one_source(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixture:
     """A single dataset, or a mixture of several."""
     if len(datasets) == 1:
         return datasets[0]
     return Mixture(datasets, [*policy.recorded_features, *policy.output_features])
 
 
-def parts_of(source: Dataset | Mixture) -> list[Dataset]:
+def datasets_of(source: Dataset | Mixture) -> list[Dataset]:
     """The datasets of a source."""
     return source.parts if isinstance(source, Mixture) else [source]
 
 
 def orders_of(
-    found: Sequence[Checked], opened: Sequence[OpenedPart], policy: PolicyConfig, seed: int
+    found: Sequence[Checked], opened: Sequence[OpenedDataset], policy: PolicyConfig, seed: int
 ) -> list[SampleOrder]:
     """The sample order of each dataset, without bad samples."""
     seeds = (
@@ -241,7 +258,7 @@ def orders_of(
 
 
 def mixed(
-    orders: Sequence[SampleOrder], opened: Sequence[OpenedPart], seed: int
+    orders: Sequence[SampleOrder], opened: Sequence[OpenedDataset], seed: int
 ) -> SampleOrder | MixedOrder:
     """The order of all samples; several datasets are mixed by weight."""
     if len(orders) == 1:
@@ -250,10 +267,13 @@ def mixed(
     return MixedOrder(orders, [each.part.weight for each in opened], first_rows, seed)
 
 
-def stats_of(opened: Sequence[OpenedPart]) -> Stats:
+def stats_of(opened: Sequence[OpenedDataset]) -> Stats:
     """Statistics of all datasets together, without held-out episodes."""
     with progress_bar("computing statistics") as on_progress:
-        each = [complete_stats(one.training, not one.part.is_whole, on_progress) for one in opened]
+        each = [
+            complete_stats(one.training, not one.part.uses_all_episodes, on_progress)
+            for one in opened
+        ]
     return each[0] if len(each) == 1 else aggregate_stats(each)
 
 

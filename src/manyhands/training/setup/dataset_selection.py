@@ -13,7 +13,7 @@ from manyhands.lerobot_format.dataset.meta import DatasetMeta, read_dataset_meta
 
 
 @dataclass(frozen=True)
-class Part:
+class TrainDataset:
     """One dataset of a run."""
 
     root: Path
@@ -31,12 +31,12 @@ class Part:
         return Source(self.root, self.meta, select_episodes(self.meta.episodes, chosen))
 
     @property
-    def is_whole(self) -> bool:
+    def uses_all_episodes(self) -> bool:
         """Whether the run trains on every selected episode."""
         return self.held_out.size == 0
 
 
-def find_parts(config: DatasetConfig) -> list[Part]:
+def find_datasets(config: DatasetConfig) -> list[TrainDataset]:
     """The datasets of a run, each with its episodes."""
     if config.mix is None:
         root = locate_dataset(config.repo_id, config.root, config.revision)
@@ -53,13 +53,13 @@ def _located(name: str) -> Path:
     return locate_dataset(None, folder) if folder.exists() else locate_dataset(name)
 
 
-def _part(root: Path, weight: float, config: DatasetConfig) -> Part:
+def _part(root: Path, weight: float, config: DatasetConfig) -> TrainDataset:
     meta = read_dataset_meta(root)
     chosen = _chosen(meta, config)
     if config.eval_split == 0:
-        return Part(root, meta, weight, chosen, np.empty(0, np.int64))
+        return TrainDataset(root, meta, weight, chosen, np.empty(0, np.int64))
     first_tasks = [(meta.episodes.tasks[episode] or [""])[0] for episode in chosen]
-    return Part(root, meta, weight, *split_episodes(first_tasks, chosen, config.eval_split))
+    return TrainDataset(root, meta, weight, *split_episodes(first_tasks, chosen, config.eval_split))
 
 
 def _chosen(meta: DatasetMeta, config: DatasetConfig) -> np.ndarray:

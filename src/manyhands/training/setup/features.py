@@ -49,8 +49,8 @@ def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> Poli
 def _wanted(policy: PolicyConfig, offered: Features) -> Features:
     """The inputs of a policy; a pretrained one may lack some cameras."""
     asked = policy.recorded_features
-    lacking = [name for name in asked if name not in offered and policy.may_lack(name)]
-    has_one = any(name in offered and policy.may_lack(name) for name in asked)
+    lacking = [name for name in asked if name not in offered and policy.is_optional_input(name)]
+    has_one = any(name in offered and policy.is_optional_input(name) for name in asked)
     # A camera under another name is probably the missing one.
     strangers = [
         name
@@ -67,12 +67,12 @@ def _in_sizes_of(wanted: Features, offered: Features, policy: PolicyConfig) -> F
     if policy.pretrained_path is None:
         return wanted
     return {
-        name: offered[name] if _takes(policy, feature, offered.get(name)) else feature
+        name: offered[name] if _accepts_size(policy, feature, offered.get(name)) else feature
         for name, feature in wanted.items()
     }
 
 
-def _takes(policy: PolicyConfig, wanted: PolicyFeature, found: PolicyFeature | None) -> bool:
+def _accepts_size(policy: PolicyConfig, wanted: PolicyFeature, found: PolicyFeature | None) -> bool:
     """Whether the weights of a policy accept another size of a feature."""
     if policy.takes_any_image_size and _is_other_size(wanted, found):
         return True
@@ -97,21 +97,21 @@ def _source(policy: PolicyConfig, flag: str) -> str:
 def _misfits(verb: str, wanted: Features, offered: Features, source: str) -> list[str]:
     """Features that a policy needs and a dataset lacks, or has with another shape."""
     return [
-        f"the policy {verb} {name}, {_told(feature)} ({source}); the dataset has "
-        + (f"it as {_told(offered[name])}" if name in offered else ", ".join(offered))
+        f"the policy {verb} {name}, {_describe(feature)} ({source}); the dataset has "
+        + (f"it as {_describe(offered[name])}" if name in offered else ", ".join(offered))
         for name, feature in wanted.items()
         if offered.get(name) != feature
     ]
 
 
-def _told(feature: PolicyFeature) -> str:
+def _describe(feature: PolicyFeature) -> str:
     return f"{feature.type.value} of shape {list(feature.shape)}"
 
 
 def _remedies(asked: Features, inputs: Features, policy: PolicyConfig) -> list[str]:
     """Flags that may fix a mismatch."""
     told = []
-    proposal = _stand_ins(asked, inputs)
+    proposal = _candidates(asked, inputs)
     if proposal:
         told.append(f"Try {rename_flag(proposal)}")
     sizes = {
@@ -127,7 +127,7 @@ def _remedies(asked: Features, inputs: Features, policy: PolicyConfig) -> list[s
     return told
 
 
-def _stand_ins(asked: Features, inputs: Features) -> dict[str, str]:
+def _candidates(asked: Features, inputs: Features) -> dict[str, str]:
     """Unused features of a dataset that may replace missing ones."""
     free = {name: feature for name, feature in inputs.items() if name not in asked}
     proposal: dict[str, str] = {}

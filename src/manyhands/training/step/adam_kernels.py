@@ -20,14 +20,14 @@ NUM_TENSORS = 4
 """Addresses in a table row: weight, gradient, mean, square; before them size and first program."""
 
 
-class AdamSteps:
+class FusedAdamSteps:
     """Replaces the step of an optimizer in one CUDA graph, and lives as long as the graph."""
 
     def __init__(self, optimizer: Adam) -> None:
         # Loss scalers pass overflow and scale to a fused optimizer as attributes.
         self._told: Any = optimizer
         self._groups = [
-            Group(optimizer, group)
+            KernelGroup(optimizer, group)
             for group in optimizer.param_groups
             if any(weight in optimizer.state for weight in group["params"])
         ]
@@ -40,7 +40,7 @@ class AdamSteps:
             group.step(is_bad, torch.ones_like(is_bad) if scale is None else scale)
 
 
-class Group:
+class KernelGroup:
     """The trainable weights of a group, and a table of their addresses."""
 
     def __init__(self, optimizer: Adam, group: dict[str, Any]) -> None:

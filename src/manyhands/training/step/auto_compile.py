@@ -12,13 +12,13 @@ from torch.optim import Optimizer
 
 from manyhands import units
 from manyhands.config.train import TrainConfig
-from manyhands.parallel.strategy import Kind
+from manyhands.parallel.strategy import StrategyKind
 from manyhands.parallel.world import World
 from manyhands.training.step.compiled_modules import CompiledModules
 from manyhands.training.step.executors import CapturedStep, EagerStep, Log, Step, StepWork
-from manyhands.training.step.optimizer import is_replayable
+from manyhands.training.step.optimizer import is_capturable
 from manyhands.training.step.state_backup import free_bytes
-from manyhands.training.step.train_step import Inputs, Measures
+from manyhands.training.step.train_step import StepInputs, StepMetrics
 from manyhands.training.step.trial import Trial
 from manyhands.training.step.verdict import Verdict
 
@@ -29,7 +29,7 @@ MAX_STEPS = 1000
 NUM_SETTLING = 20
 """Steps before the first check, in which a graph is captured."""
 
-Stage = Callable[[Inputs, int, float], "Stage | None"]
+Stage = Callable[[StepInputs, int, float], "Stage | None"]
 """What to check next, given inputs, the number of steps left and the seconds that each takes."""
 
 
@@ -61,7 +61,7 @@ class AutoCompile:
         """How steps run at present, or will."""
         return "auto" if self._num_steps == 0 else self._current.mode
 
-    def __call__(self, inputs: Inputs, num_left: int) -> Measures:
+    def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
         """Collective. Run a step."""
         if self._num_steps == 0:
             self._start_compiled(inputs)
@@ -95,7 +95,7 @@ class AutoCompile:
         self._since = (self._num_steps, now)
         return max(self._world.gather((now - then) / (self._num_steps - steps)))
 
-    def _start_compiled(self, inputs: Inputs) -> None:
+    def _start_compiled(self, inputs: StepInputs) -> None:
         """Collective. Begin with the compiled step where an earlier run has approved it."""
         verdicts = self._verdicts(inputs)
         if not all(verdict is not None and verdict.is_usable for verdict in verdicts):
@@ -104,11 +104,11 @@ class AutoCompile:
         if self._switch(inputs, verdicts):
             self._log("Step mode: CUDA graph of compiled modules, cached by an earlier run")
 
-    def _settle(self, inputs: Inputs, num_left: int, step_s: float) -> Stage | None:
+    def _settle(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
         """Skip the first steps, whose time includes the capture."""
         return self._begin
 
-    def _begin(self, inputs: Inputs, num_left: int, step_s: float) -> Stage | None:
+    def _begin(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
         if not self._graph.works or num_left * step_s < self._min_left_s:
             return None
         if all(verdict is not None for verdict in self._verdicts(inputs)):
@@ -124,18 +124,22 @@ class AutoCompile:
     @property
     def _makes_trial(self) -> bool:
         """Whether this rank is the first of its machine with a GPU of its kind."""
-        seats = self._world.seats
-        own = seats[self._world.rank]
-        alike = [seat.rank for seat in seats if (seat.host, seat.name) == (own.host, own.name)]
+        placements = self._world.placements
+        own = placements[self._world.rank]
+        alike = [
+            placement.rank
+            for placement in placements
+            if (placement.host, placement.name) == (own.host, own.name)
+        ]
         return self._world.rank == min(alike)
 
-    def _await(self, inputs: Inputs, num_left: int, step_s: float) -> Stage | None:
+    def _await(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
         if self._world.any(self._trial.is_running):
             return self._await
         self._graph_s = step_s
         return self._decide
 
-    def _decide(self, inputs: Inputs, num_left: int, step_s: float) -> Stage | None:
+    def _decide(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
         verdicts = self._verdicts(inputs)
         known = [each for each in verdicts if each is not None]
         unusable = [each.reason for each in known if not each.is_usable]
@@ -147,11 +151,11 @@ class AutoCompile:
         self._switch(inputs, verdicts)
         return self._settle_compiled
 
-    def _verdicts(self, inputs: Inputs) -> list[Verdict | None]:
+    def _verdicts(self, inputs: StepInputs) -> list[Verdict | None]:
         """Collective. The verdicts that the ranks' machines have."""
         return self._world.gather(self._trial.verdict(inputs))
 
-    def _switch(self, inputs: Inputs, verdicts: list[Verdict | None]) -> bool:
+    def _switch(self, inputs: StepInputs, verdicts: list[Verdict | None]) -> bool:
         """Collective. Capture the compiled step in place of the graph; whether that worked."""
         verdict = verdicts[self._world.rank]
         assert verdict is not None
@@ -180,11 +184,11 @@ class AutoCompile:
         needed, available = (units.num_bytes(each) for each in (verdict.num_bytes, free))
         return f"it needs {needed} of GPU memory, and {available} are free"
 
-    def _settle_compiled(self, inputs: Inputs, num_left: int, step_s: float) -> Stage | None:
+    def _settle_compiled(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
         """The first steps after a switch include the capture."""
         return self._confirm if self._current is self._compiled else None
 
-    def _confirm(self, inputs: Inputs, num_left: int, step_s: float) -> Stage | None:
+    def _confirm(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
         """Collective. Return to the graph if compiled steps are slower here than in their trial."""
         told = f"{step_s * 1e3:.1f} ms instead of {self._graph_s * 1e3:.1f} ms per step"
         if step_s < self._graph_s:
@@ -201,7 +205,9 @@ def build_step(config: TrainConfig, work: StepWork, optimizer: Optimizer, log: L
     mode, world = config.step.mode, work.world
     if mode == "eager" or world.device.type != "cuda":
         return EagerStep(work.compute)
-    if world.strategy.kind not in (Kind.SINGLE, Kind.DDP) or not is_replayable(optimizer):
+    if world.strategy.kind not in (StrategyKind.SINGLE, StrategyKind.DDP) or not is_capturable(
+        optimizer
+    ):
         log(
             f"Running eagerly: --step.mode={mode} needs a full copy of the weights on one GPU per "
             "process, and a fused optimizer"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from manyhands.training.step.state_backup import StateBackup, total_norm
-from manyhands.training.step.train_step import Compute, Inputs, Measures
+from manyhands.training.step.train_step import StepFunction, StepInputs, StepMetrics
 
 ROUNDING = 2.0**-9
 """Relative size of the noise: the largest rounding error of a bf16 number."""
@@ -28,7 +28,7 @@ MAX_TIMES_TOTAL_NOISE = 1.5
 """The same for all tensors together. Batch norm over few samples makes it 0.4 of their size."""
 MAX_OVERALL = 0.75
 """The largest difference that noise excuses; a gradient that is missing differs by 1."""
-MAX_SHARE = 0.05
+MAX_FRACTION = 0.05
 """Fraction of a tensor's own change that is always allowed."""
 MOMENTS = ("exp_avg", "momentum_buffer")
 """Optimizer state that is linear in the gradient."""
@@ -49,7 +49,9 @@ TOLERANCES = {"graph": Tolerance(1e-3, False), "compile": Tolerance(5e-2, True)}
 class Comparison:
     """An eager step and all that a captured one must agree with."""
 
-    def __init__(self, compute: Compute, inputs: Inputs, before: StateBackup, mode: str) -> None:
+    def __init__(
+        self, compute: StepFunction, inputs: StepInputs, before: StateBackup, mode: str
+    ) -> None:
         self._tolerance = TOLERANCES[mode]
         self._noise: dict[Any, Tensor] = {}
         seed = torch.initial_seed()
@@ -68,7 +70,7 @@ class Comparison:
                 for key, moved in self._after.distances().items():
                     self._noise[key] = torch.maximum(moved, self._noise.get(key, moved))
 
-    def fault(self, found: Measures) -> str | None:
+    def fault(self, found: StepMetrics) -> str | None:
         """What differs by more than rounding after the same step was made in another way."""
         if (self._expected.is_bad & found.is_bad).item():
             return None  # Neither changed anything.
@@ -104,7 +106,7 @@ class Comparison:
     ) -> str | None:
         for key in keys:
             noise, size = self._noise[key].item(), self._sizes[key].item()
-            allowed = MAX_TIMES_NOISE * noise + MAX_SHARE * size
+            allowed = MAX_TIMES_NOISE * noise + MAX_FRACTION * size
             if not distances[key].item() <= allowed:
                 return (
                     f"the gradient of parameter {key[0]} differs by {distances[key].item():.2g}, "

@@ -53,7 +53,7 @@ class CompiledModules:
             with (
                 inductor.patch(INDUCTOR),
                 communicating_eagerly(self._network),
-                stepping_by_kernel(self._optimizer) as read,
+                with_adam_kernel(self._optimizer) as read,
             ):
                 yield read
         finally:
@@ -76,14 +76,14 @@ def communicating_eagerly(network: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def stepping_by_kernel(optimizer: Optimizer | None) -> Iterator[object]:
+def with_adam_kernel(optimizer: Optimizer | None) -> Iterator[object]:
     """Let an optimizer step by our own kernel inside the block, where there is one for it."""
     if optimizer is None or not is_plain_adam(optimizer):
         yield None
         return
-    from manyhands.training.step.adam_kernels import AdamSteps
+    from manyhands.training.step.adam_kernels import FusedAdamSteps
 
-    steps = AdamSteps(cast(Adam, optimizer))
+    steps = FusedAdamSteps(cast(Adam, optimizer))
     vars(optimizer)["step"] = steps
     try:
         yield steps

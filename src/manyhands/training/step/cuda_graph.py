@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from manyhands.training.step.train_step import Compute, Inputs, Measures
+from manyhands.training.step.train_step import StepFunction, StepInputs, StepMetrics
 
 ABANDONED: list[torch.cuda.CUDAGraph] = []
 """Graphs whose capture failed: torch keeps asking them whether memory is theirs."""
@@ -20,7 +20,7 @@ ABANDONED: list[torch.cuda.CUDAGraph] = []
 class CudaGraph:
     """A captured step."""
 
-    def __init__(self, compute: Compute, inputs: Inputs, read: object = None) -> None:
+    def __init__(self, compute: StepFunction, inputs: StepInputs, read: object = None) -> None:
         self._inputs = inputs.mapped(torch.clone)
         self._read = read  # What kernels read besides the inputs has to live as long as the graph.
         self._graph = torch.cuda.CUDAGraph()
@@ -28,13 +28,13 @@ class CudaGraph:
             self._measures = compute(self._inputs)
 
     @torch.no_grad()
-    def __call__(self, inputs: Inputs) -> Measures:
+    def __call__(self, inputs: StepInputs) -> StepMetrics:
         """Replay the step with other inputs; the next replay does not overwrite its measures."""
         targets, sources = tensors_of(self._inputs), tensors_of(inputs)
         for target, source in zip(targets, sources, strict=True):
             target.copy_(source, non_blocking=True)
         self._graph.replay()
-        return Measures(
+        return StepMetrics(
             {name: value.clone() for name, value in self._measures.terms.items()},
             self._measures.grad_norm.clone(),
             self._measures.is_bad.clone(),
@@ -51,7 +51,7 @@ def capturing(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
             yield
     except RuntimeError:
         if not has_ended(graph):
-            abandon(graph, pool, stream)
+            abort_capture(graph, pool, stream)
         raise
 
 
@@ -64,7 +64,9 @@ def has_ended(graph: torch.cuda.CUDAGraph) -> bool:
     return True
 
 
-def abandon(graph: torch.cuda.CUDAGraph, pool: tuple[int, int], stream: torch.cuda.Stream) -> None:
+def abort_capture(
+    graph: torch.cuda.CUDAGraph, pool: tuple[int, int], stream: torch.cuda.Stream
+) -> None:
     """Do what the end of a capture would have done."""
     torch.cuda.set_stream(stream)
     torch._C._cuda_endAllocateToPool(stream.device_index, pool)
@@ -74,11 +76,11 @@ def abandon(graph: torch.cuda.CUDAGraph, pool: tuple[int, int], stream: torch.cu
         torch.zeros((), device=stream.device)
 
 
-def signature_of(inputs: Inputs) -> tuple[Any, ...]:
+def input_signature(inputs: StepInputs) -> tuple[Any, ...]:
     """What all inputs of one graph have in common."""
     return tuple((each.shape, each.dtype) for each in tensors_of(inputs))
 
 
-def tensors_of(inputs: Inputs) -> list[Tensor]:
+def tensors_of(inputs: StepInputs) -> list[Tensor]:
     """All tensors of the inputs, in the order of their names."""
     return [group[name] for group in inputs.groups for name in sorted(group)]

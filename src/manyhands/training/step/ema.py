@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.config.sections.optim import EmaConfig
-from manyhands.parallel.sharded_tensors import held_part
+from manyhands.parallel.sharded_tensors import local_tensor
 
 Weights = Mapping[str, Callable[[], AbstractContextManager[None]]]
 """Context managers that swap weights into a network, by the suffix of their names."""
@@ -31,26 +31,26 @@ class Ema:
         self._trained = [weight for weight in network.parameters() if weight.requires_grad]
         self._average = [weight.detach().clone() for weight in self._held()]
         # On the device, so that graph replays read it.
-        self._share = torch.zeros_like(self._average[0][:1].flatten()[0])
+        self._split = torch.zeros_like(self._average[0][:1].flatten()[0])
 
     @torch.no_grad()
     def _held(self) -> list[Tensor]:
         """The weights, or the shards of this rank."""
-        return [held_part(each) for each in self._trained]
+        return [local_tensor(each) for each in self._trained]
 
     @property
     def weights(self) -> Weights:
         """The live weights and the averaged weights."""
-        return {**LIVE, "_ema": self.swapped_in}
+        return {**LIVE, "_ema": self.applied}
 
     def prepare(self, step: int) -> None:
         """Set the decay of the next step, counted from one."""
-        self._share.fill_(1 - decay_at(self._config, step))
+        self._split.fill_(1 - decay_at(self._config, step))
 
     @torch.no_grad()
     def follow(self, is_sound: Tensor) -> None:
         """Update the average after a step, if the step was finite."""
-        share = self._share * is_sound.to(self._share.device, self._share.dtype)
+        share = self._split * is_sound.to(self._split.device, self._split.dtype)
         # As a difference, so that the average of constant weights stays exact.
         changes = torch._foreach_sub(self._held(), self._average)
         torch._foreach_mul_(changes, share)
@@ -67,7 +67,7 @@ class Ema:
         torch._foreach_copy_(self._average, self._held())
 
     @contextmanager
-    def swapped_in(self) -> Iterator[None]:
+    def applied(self) -> Iterator[None]:
         """Swap the average into the network; weights loaded inside become the average."""
         self._exchange()
         try:
@@ -100,7 +100,7 @@ class NoEma:
         """Do nothing."""
 
 
-def ema_of(config: EmaConfig, network: nn.Module) -> Ema | NoEma:
+def build_ema(config: EmaConfig, network: nn.Module) -> Ema | NoEma:
     """Build the EMA of a config."""
     return Ema(config, network) if config.enable else NoEma()
 

@@ -13,16 +13,16 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 
-from manyhands.data.loading.stream import Share
-from manyhands.parallel.collectives import apart
-from manyhands.parallel.cuda import aside
+from manyhands.data.loading.stream import BatchSplit
+from manyhands.parallel.collectives import without_communication
+from manyhands.parallel.cuda import on_side_stream
 from manyhands.parallel.world import World
 from manyhands.policies.policy import Policy
 from manyhands.training.step.comparison import Comparison
 from manyhands.training.step.compiled_modules import CompiledModules
-from manyhands.training.step.cuda_graph import CudaGraph, signature_of
+from manyhands.training.step.cuda_graph import CudaGraph, input_signature
 from manyhands.training.step.state_backup import StateBackup, Tensors
-from manyhands.training.step.train_step import Compute, Inputs, Measures
+from manyhands.training.step.train_step import StepFunction, StepInputs, StepMetrics
 
 MAX_GRAPHS = 4
 """Shapes of batches that are captured; others run eagerly."""
@@ -38,11 +38,11 @@ Log = Callable[[str], None]
 class StepWork:
     """What a step computes, and on whose behalf."""
 
-    compute: Compute
+    compute: StepFunction
     changed: Callable[[], Tensors]
     """Every tensor that a step changes."""
     policy: Policy
-    share: Share
+    split: BatchSplit
     world: World
 
 
@@ -53,7 +53,7 @@ class Step(Protocol):
     def mode(self) -> str:
         """How steps run at present."""
 
-    def __call__(self, inputs: Inputs, num_left: int) -> Measures:
+    def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
         """Collective. Run a step, after which so many are left."""
 
     def release(self) -> None:
@@ -68,10 +68,10 @@ class EagerStep:
 
     mode = "eager"
 
-    def __init__(self, compute: Compute) -> None:
+    def __init__(self, compute: StepFunction) -> None:
         self._compute = compute
 
-    def __call__(self, inputs: Inputs, num_left: int) -> Measures:
+    def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
         """Run a step."""
         return self._compute(inputs)
 
@@ -103,10 +103,10 @@ class CapturedStep:
         self._modules = modules
         self._graphs: dict[tuple[object, ...], CudaGraph | None] = {}
 
-    def __call__(self, inputs: Inputs, num_left: int) -> Measures:
+    def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
         """Collective. Run a step by its graph, which is captured first."""
         self.capture(inputs)
-        graph = self._graphs[signature_of(inputs)]
+        graph = self._graphs[input_signature(inputs)]
         return self.work.compute(inputs) if graph is None else graph(inputs)
 
     @property
@@ -128,17 +128,17 @@ class CapturedStep:
     def close(self) -> None:
         """Nothing works in the background."""
 
-    def capture(self, inputs: Inputs) -> bool:
+    def capture(self, inputs: StepInputs) -> bool:
         """Collective. Capture a step for inputs like these, if that was not done; whether it works.
 
         Weights, optimizer and random numbers are as before.
         """
-        signature = signature_of(inputs)
+        signature = input_signature(inputs)
         if signature not in self._graphs:
             self._graphs[signature] = self._captured(inputs)
         return self._graphs[signature] is not None
 
-    def _captured(self, inputs: Inputs) -> CudaGraph | None:
+    def _captured(self, inputs: StepInputs) -> CudaGraph | None:
         """Collective. A graph on every rank, or on none."""
         if len(self._graphs) >= MAX_GRAPHS:
             return None
@@ -155,7 +155,7 @@ class CapturedStep:
         torch.manual_seed(seed)
         return graph
 
-    def _compared(self, inputs: Inputs, seed: int, before: StateBackup) -> CudaGraph:
+    def _compared(self, inputs: StepInputs, seed: int, before: StateBackup) -> CudaGraph:
         """Collective. A graph that agrees with an eager step."""
         compute = self.work.compute
         self._warm_up(inputs)
@@ -181,14 +181,14 @@ class CapturedStep:
     def _kernels(self) -> AbstractContextManager[object]:
         return nullcontext() if self._modules is None else self._modules.compiled()
 
-    def _warm_up(self, inputs: Inputs) -> None:
+    def _warm_up(self, inputs: StepInputs) -> None:
         """Collective. Let libraries choose kernels and the compiler make them."""
         compute, world = self.work.compute, self.work.world
         if world.size > 1:
             # Compiling may fail, and memory run out, while no other rank waits.
-            with self._alone(), aside(world.device), apart():
+            with self._alone(), on_side_stream(world.device), without_communication():
                 compute(inputs)
-        with self._shared(), aside(world.device):
+        with self._shared(), on_side_stream(world.device):
             for _ in range(NUM_WARM_UP_DDP if dist.is_initialized() else NUM_WARM_UP):
                 compute(inputs)
 

@@ -14,7 +14,7 @@ COMPILED = "compiled"
 
 
 @contextmanager
-def chosen_kernels(deterministic: bool) -> Iterator[None]:
+def kernel_settings(deterministic: bool) -> Iterator[None]:
     """Select fast or deterministic kernels; restore the settings at the end."""
     # Before anything else: the first optimizer fixes the folder of compiled kernels.
     keep_compiled(shared_home() / COMPILED)

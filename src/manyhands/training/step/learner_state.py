@@ -15,16 +15,16 @@ from torch.optim import Optimizer
 
 from manyhands.checkpoint.shards import Shards
 from manyhands.config.run_dir import PRETRAINED
-from manyhands.lerobot_format.checkpoint import flat_state, nested_state, state_place
-from manyhands.lerobot_format.policy.folder import read_fitting_weights, saved_tensors
-from manyhands.parallel.host_buffers import HostCopies
-from manyhands.parallel.sharded_tensors import Part, fill, gathered, own_parts
+from manyhands.lerobot_format.checkpoint import flat_state, nested_state, parameter_index
+from manyhands.lerobot_format.policy.folder import read_matching_weights, saved_tensors
+from manyhands.parallel.host_buffers import HostBuffers
+from manyhands.parallel.sharded_tensors import TensorShard, fill, gathered, local_shards
 from manyhands.parallel.world import World
 from manyhands.training.step.ema import Ema, NoEma
 from manyhands.training.step.optimizer import portable_groups, restore_state
 
 
-class Memory:
+class LearnerState:
     """The weights of a network, their EMA, and the optimizer state."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Memory:
         self._ema = ema
         self._is_main = world.is_main
         self._strategy = world.strategy
-        self._copies: defaultdict[Hashable, HostCopies] = defaultdict(HostCopies)
+        self._copies: defaultdict[Hashable, HostBuffers] = defaultdict(HostBuffers)
 
     def policies(self) -> dict[str, dict[str, Tensor] | None]:
         """Collective. Copies of full weights by target folder; None where only shards are saved.
@@ -45,7 +45,7 @@ class Memory:
         found: dict[str, dict[str, Tensor] | None] = {}
         for ending, weights in self._ema.weights.items():
             found[PRETRAINED + ending] = None
-            if self._strategy.saves_whole:
+            if self._strategy.saves_full:
                 with weights():
                     found[PRETRAINED + ending] = self._gathered(
                         PRETRAINED + ending, saved_tensors(self._network)
@@ -61,17 +61,17 @@ class Memory:
         state = {index: self._gathered(index, values) for index, values in saved.items()}
         return {"state": state, "param_groups": groups}
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, TensorShard]:
         """Copies of the shards of this rank; empty if the main rank saves full tensors."""
         if not self._strategy.saves_shards:
             return {}
-        parts: dict[str, Part] = {}
+        parts: dict[str, TensorShard] = {}
         for ending, weights in self._ema.weights.items():
             with weights():
                 named = named_in(PRETRAINED + ending, self._network)
-                parts |= own_parts(named, self._is_main, self._copies["shards"])
+                parts |= local_shards(named, self._is_main, self._copies["shards"])
         remembered = flat_state(self._optimizer.state_dict()["state"])
-        return parts | own_parts(remembered, self._is_main, self._copies["shards"])
+        return parts | local_shards(remembered, self._is_main, self._copies["shards"])
 
     def _gathered(self, group: Hashable, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return gathered(values, self._is_main, self._copies[group])
@@ -88,24 +88,24 @@ class Memory:
 
     def _load_weights(self, folder: Path, shards: Shards | None) -> None:
         if shards is None:
-            fill(saved_tensors(self._network), read_fitting_weights(self._network, folder))
+            fill(saved_tensors(self._network), read_matching_weights(self._network, folder))
         else:
             shards.read_into(named_in(folder.name, self._network))
 
     def load_optimizer(self, saved: dict[str, Any], shards: Shards | None) -> None:
         """Load optimizer state; hyper-parameters stay as they are."""
         if shards is not None:
-            targets = self._room_for(shards)
+            targets = self._empty_state(shards)
             shards.read_into(targets)
             saved = saved | {"state": nested_state(targets, shards.folder)}
         restore_state(self._optimizer, saved)
 
-    def _room_for(self, shards: Shards) -> dict[str, Tensor]:
+    def _empty_state(self, shards: Shards) -> dict[str, Tensor]:
         """Empty tensors for the optimizer state in shards, sharded like the weights."""
         weights = [weight for group in self._optimizer.param_groups for weight in group["params"]]
         room = {}
         for key, shape in shards.shapes.items():
-            place = state_place(key)
+            place = parameter_index(key)
             if place is None:
                 continue
             fits = place < len(weights) and weights[place].shape == shape

@@ -20,7 +20,7 @@ Factor = Callable[[int], float]
 """Multiple of the learning rate at a step, counted from zero."""
 
 
-class Schedule:
+class LrSchedule:
     """Learning rates as a function of the step alone, so that resuming needs no history."""
 
     def __init__(self, optimizer: Optimizer, factor: Factor, scale: float = 1.0) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, optim
 from manyhands.config.sections.optim import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
 from manyhands.errors import CheckpointError, ConfigError
 from manyhands.parallel.optimizer_step import weights_of
-from manyhands.parallel.sharded_tensors import as_held, is_shard
+from manyhands.parallel.sharded_tensors import is_shard, shard_like
 
 FUSED_DEVICES = {"cpu", "cuda"}
 """Devices with fused optimizers, which also skip steps with an overflow."""
@@ -24,11 +24,11 @@ def build_optimizer(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -
     settings.pop("grad_clip_norm")
     match config:
         case AdamWConfig():
-            return replayable(optim.AdamW(groups, **settings))
+            return make_capturable(optim.AdamW(groups, **settings))
         case AdamConfig():
-            return replayable(optim.Adam(groups, **settings))
+            return make_capturable(optim.Adam(groups, **settings))
         case SgdConfig():
-            return replayable(with_momentum(optim.SGD(groups, **settings)))
+            return make_capturable(with_momentum(optim.SGD(groups, **settings)))
     raise ConfigError([f"--optimizer.type={config.type} is not implemented"])
 
 
@@ -40,7 +40,7 @@ def can_fuse(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -> bool:
     return all(each.device.type in FUSED_DEVICES and each.is_floating_point() for each in weights)
 
 
-def is_replayable(optimizer: optim.Optimizer) -> bool:
+def is_capturable(optimizer: optim.Optimizer) -> bool:
     """Whether a CUDA graph can replay the steps of the optimizer."""
     is_fused = all(group["fused"] for group in optimizer.param_groups)
     weights = weights_of(optimizer)
@@ -51,15 +51,15 @@ def is_plain_adam(optimizer: optim.Optimizer) -> bool:
     """Whether it is plain Adam on float32 weights of one GPU."""
     return (
         isinstance(optimizer, optim.Adam)
-        and is_replayable(optimizer)
+        and is_capturable(optimizer)
         and not any(group["amsgrad"] or group["maximize"] for group in optimizer.param_groups)
         and all(weight.dtype == torch.float32 for weight in weights_of(optimizer))
     )
 
 
-def replayable(optimizer: optim.Optimizer) -> optim.Optimizer:
+def make_capturable(optimizer: optim.Optimizer) -> optim.Optimizer:
     """The optimizer with learning rates on the GPU, where graph replays read them."""
-    for group in optimizer.param_groups if is_replayable(optimizer) else ():
+    for group in optimizer.param_groups if is_capturable(optimizer) else ():
         group["lr"] = torch.tensor(group["lr"], device=weights_of(optimizer)[0].device)
         group |= {"capturable": True} if "capturable" in group else {}
     return optimizer
@@ -90,16 +90,16 @@ def restore_state(optimizer: optim.Optimizer, saved: dict[str, Any]) -> None:
     check_fits(optimizer, saved)
     weights = weights_of(optimizer)
     state = {
-        index: {name: as_held(value, weights[index]) for name, value in values.items()}
+        index: {name: shard_like(value, weights[index]) for name, value in values.items()}
         for index, values in saved["state"].items()
     }
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
     for weight, values in optimizer.state.items():
-        values.update({name: laid_out_as(weight, value) for name, value in values.items()})
+        values.update({name: match_memory_format(weight, value) for name, value in values.items()})
 
 
-def laid_out_as(weight: Tensor, value: Any) -> Any:
+def match_memory_format(weight: Tensor, value: Any) -> Any:
     """Optimizer state of a weight in the memory layout of the weight.
 
     Files store one layout only, and fused kernels need both in the same layout.

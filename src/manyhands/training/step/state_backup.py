@@ -107,7 +107,7 @@ class Buffers:
         self._kept = [_joined(group) for group in self._groups()]
 
     @torch.no_grad()
-    def put_back_unless(self, is_sound: Tensor) -> None:
+    def restore_unless(self, is_sound: Tensor) -> None:
         """Restore the saved values, unless the step was finite."""
         for group, kept in zip(self._groups(), self._kept, strict=True):
             chosen = torch.where(is_sound.to(kept.device), _joined(group), kept)

@@ -8,7 +8,7 @@ from torch import Tensor
 TensorsByName = dict[str, Tensor]
 
 
-class Inputs(NamedTuple):
+class StepInputs(NamedTuple):
     """All that differs between two steps, except learning rates and seeds."""
 
     batch: TensorsByName
@@ -16,9 +16,9 @@ class Inputs(NamedTuple):
     keys: TensorsByName
     """Key of every stream of random draws."""
 
-    def mapped(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
         """The inputs with every tensor changed."""
-        return Inputs(
+        return StepInputs(
             *({name: change(value) for name, value in group.items()} for group in self.groups)
         )
 
@@ -28,7 +28,7 @@ class Inputs(NamedTuple):
         return self.batch, self.keys
 
 
-class Measures(NamedTuple):
+class StepMetrics(NamedTuple):
     """The measures of a step, still on the device."""
 
     terms: TensorsByName
@@ -38,5 +38,5 @@ class Measures(NamedTuple):
     """Whether loss or gradients are non-finite on this rank; the step then changed nothing."""
 
 
-Compute = Callable[[Inputs], Measures]
+StepFunction = Callable[[StepInputs], StepMetrics]
 """Runs a step."""

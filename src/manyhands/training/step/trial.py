@@ -21,15 +21,15 @@ from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
 from manyhands.cores import num_cores
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.launch.background import start_in_background
 from manyhands.launch.environment import compiled_kernels_dir
 from manyhands.lerobot_format.policy.folder import BASE, REVISION, Settings
 from manyhands.lerobot_format.policy.processors import Processors
-from manyhands.training.step.cuda_graph import signature_of
+from manyhands.training.step.cuda_graph import input_signature
 from manyhands.training.step.executors import StepWork
-from manyhands.training.step.train_step import Inputs
-from manyhands.training.step.verdict import Verdict, Verdicts, key_of
+from manyhands.training.step.train_step import StepInputs
+from manyhands.training.step.verdict import Verdict, Verdicts, trial_key
 
 PROGRAM = "manyhands.training.step.trial_process"
 COMPILER = "torch._inductor.compile_fx"
@@ -52,8 +52,8 @@ class TrialRequest:
     policy: PolicyConfig
     processors: Processors
     adapters: Settings | None
-    share: Share
-    inputs: Inputs
+    split: BatchSplit
+    inputs: StepInputs
     max_bytes: int
     """GPU memory that the trial may use."""
     verdicts: Verdicts
@@ -80,9 +80,9 @@ class Trial:
         """The verdicts of this machine."""
         return Verdicts(compiled_kernels_dir())
 
-    def verdict(self, inputs: Inputs) -> Verdict | None:
+    def verdict(self, inputs: StepInputs) -> Verdict | None:
         """The verdict on steps with such inputs, if there is one."""
-        self._key = self._key or key_of(facts_of(self._config, self._work, inputs))
+        self._key = self._key or trial_key(kernel_facts(self._config, self._work, inputs))
         return self._failure or self.verdicts.read(self._key)
 
     @property
@@ -90,7 +90,7 @@ class Trial:
         """Whether a trial is under way in this process."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, inputs: Inputs) -> str | None:
+    def start(self, inputs: StepInputs) -> str | None:
         """Start a trial; why that is impossible, if it is."""
         device = self._work.world.device
         peak = torch.cuda.max_memory_reserved(device)
@@ -123,14 +123,14 @@ class Trial:
         if self._thread is not None:
             self._thread.join()
 
-    def _request(self, inputs: Inputs, max_bytes: int) -> TrialRequest:
+    def _request(self, inputs: StepInputs, max_bytes: int) -> TrialRequest:
         work = self._work
         return TrialRequest(
             config=trial_config(self._config, work.world.precision),
-            policy=replace(work.policy.config.self_contained(), pretrained_path=None),
+            policy=replace(work.policy.config.without_downloads(), pretrained_path=None),
             processors=work.policy.processors,
             adapters=work.policy.adapters,
-            share=work.share,
+            split=work.split,
             inputs=inputs,
             max_bytes=max_bytes,
             verdicts=self.verdicts,
@@ -158,7 +158,7 @@ class Trial:
         if self._is_closed or verdict is not None:
             return
         last = last_line(log)
-        reason = f"its trial {how_it_ended(code)}: {last}; see {log}"
+        reason = f"its trial {exit_reason(code)}: {last}; see {log}"
         seconds = time.monotonic() - began
         self._failure = Verdict(is_faster=False, reason=reason, trial_s=seconds)
         if OUT_OF_MEMORY not in last:
@@ -181,10 +181,10 @@ def trial_config(config: TrainConfig, precision: str) -> TrainConfig:
     return replace(config, policy=policy, accelerator=accelerator, parallelism=ParallelismConfig())
 
 
-def facts_of(config: TrainConfig, work: StepWork, inputs: Inputs) -> dict[str, Any]:
+def kernel_facts(config: TrainConfig, work: StepWork, inputs: StepInputs) -> dict[str, Any]:
     """What the kernels of a step depend on."""
     assert config.optimizer is not None
-    policy, optimizer = asdict(work.policy.config.self_contained()), asdict(config.optimizer)
+    policy, optimizer = asdict(work.policy.config.without_downloads()), asdict(config.optimizer)
     del optimizer["lr"]  # Kernels read it from the device.
     names = [sorted(group) for group in inputs.groups]
     adapters = work.policy.adapters or {}
@@ -194,18 +194,18 @@ def facts_of(config: TrainConfig, work: StepWork, inputs: Inputs) -> dict[str, A
         "adapters": {
             name: value for name, value in adapters.items() if name not in FORGOTTEN_OF_ADAPTERS
         },
-        "inputs": [names, [str(each) for each in signature_of(inputs)]],
-        "micro_batches": work.share.num_parts,
-        "ranks": work.share.num_ranks,
+        "inputs": [names, [str(each) for each in input_signature(inputs)]],
+        "micro_batches": work.split.num_micro_batches,
+        "ranks": work.split.num_ranks,
         "precision": [work.world.precision, config.dtype],
         "optimizer": [type(config.optimizer).__name__, optimizer],
         "ema": config.ema.enable,
         "augmentation": str(config.dataset.image_transforms),
-        "gpu": work.world.seats[work.world.rank].name,
+        "gpu": work.world.placements[work.world.rank].name,
     }
 
 
-def how_it_ended(code: int) -> str:
+def exit_reason(code: int) -> str:
     """How a process ended, by its exit code."""
     return f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
 

@@ -17,7 +17,7 @@ from math import inf
 from statistics import median
 from typing import TYPE_CHECKING
 
-from manyhands.launch.background import settle_in_background
+from manyhands.launch.background import lower_priority
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,7 @@ FRAGMENTATION = 1.15
 
 def main() -> None:
     """Read a request, try the compiled step, store the verdict."""
-    settle_in_background()
+    lower_priority()
     request: TrialRequest = pickle.load(sys.stdin.buffer)
     if request.only is not None:
         compile_class(request, request.only)
@@ -62,13 +62,13 @@ def try_compiled(request: "TrialRequest") -> "Verdict":
     from manyhands.training.step.verdict import Verdict
 
     began, faults = time.monotonic(), list[str]()
-    with learner_of(request) as learner:
+    with build_learner(request) as learner:
         work = learner.work
         report("built the learner")
         modules = CompiledModules(work.policy.network, learner.optimizer)
         graph = CapturedStep(work, faults.append)
         compiled = CapturedStep(work, faults.append, modules)
-        rehearsal = Rehearsal(learner, request)
+        rehearsal = TrialSteps(learner, request)
         with compiling_in_parallel(request, work.policy.network):
             expected = rehearsal.losses(EagerStep(work.compute))
             first_ms, _ = rehearsal.measured(graph, expected)
@@ -127,7 +127,7 @@ def compile_class(request: "TrialRequest", only: int) -> None:
     """Compile one class of modules, and leave its kernels in the cache."""
     from manyhands.training.step.compiled_modules import CompiledModules, classes_of
 
-    with learner_of(request) as learner:
+    with build_learner(request) as learner:
         network = learner.policy.network
         inputs = request.inputs.mapped(lambda each: each.to(learner.policy.device))
         learner.begin_step(0)
@@ -143,7 +143,7 @@ def report(event: str) -> None:
     )
 
 
-class Rehearsal:
+class TrialSteps:
     """The same few steps, run in several ways from the same state."""
 
     def __init__(self, learner: "Learner", request: "TrialRequest") -> None:
@@ -204,23 +204,23 @@ class Rehearsal:
 
 
 @contextmanager
-def learner_of(request: "TrialRequest") -> Iterator["Learner"]:
+def build_learner(request: "TrialRequest") -> Iterator["Learner"]:
     """The learner of a run with fresh weights, in a process by itself."""
     import torch
 
-    from manyhands.parallel.no_op_group import as_one_of
+    from manyhands.parallel.no_op_group import no_op_group
     from manyhands.parallel.world import joined_world
-    from manyhands.training.setup.assemble import learner_with
-    from manyhands.training.step.kernel_choice import chosen_kernels
+    from manyhands.training.setup.assemble import make_learner
+    from manyhands.training.step.kernel_choice import kernel_settings
 
-    config, share = request.config, request.share
-    with chosen_kernels(False), as_one_of(share.num_ranks), joined_world(config) as world:
+    config, share = request.config, request.split
+    with kernel_settings(False), no_op_group(share.num_ranks), joined_world(config) as world:
         total = torch.cuda.get_device_properties(world.device).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, request.max_bytes / total))
-        yield learner_with(policy_of(request, world.device), config, world, share)
+        yield make_learner(build_policy(request, world.device), config, world, share)
 
 
-def policy_of(request: "TrialRequest", device: "torch.device") -> "Policy":
+def build_policy(request: "TrialRequest", device: "torch.device") -> "Policy":
     """The policy of a run with fresh weights."""
     from manyhands.policies.adapters import adapt
     from manyhands.policies.build import assemble_policy

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from manyhands.atomic import whole_file
+from manyhands.atomic import atomic_file
 
 FOLDER = "manyhands_trials"
 MAX_UNFINISHED = 2
@@ -64,7 +64,7 @@ class Verdicts:
         """Store a verdict; where the disk is full, the next run makes a trial again."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with whole_file(self.path(key)) as file:
+            with atomic_file(self.path(key)) as file:
                 file.write_text(json.dumps(asdict(verdict), indent=2), encoding="utf-8")
         except OSError:
             return
@@ -91,20 +91,20 @@ class Verdicts:
         return self._folder / f"{key}.log"
 
 
-def key_of(facts: Mapping[str, Any]) -> str:
+def trial_key(facts: Mapping[str, Any]) -> str:
     """A name that depends on facts about a step and on the software that compiles it."""
     known = dict(facts) | {
         "machine": platform.machine(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "sources": digest_of_sources(),
+        "sources": source_digest(),
     }
     told = json.dumps(known, sort_keys=True, default=str)
     return sha256(told.encode()).hexdigest()[:32]
 
 
 @cache
-def digest_of_sources() -> str:
+def source_digest() -> str:
     """A checksum of this package: a changed network or kernel needs a trial of its own."""
     root = Path(__file__).resolve().parents[2]
     digest = sha256()
