@@ -1,6 +1,6 @@
-"""Draw one frame under every image transform, at both ends of its range: docs/augmentation.png.
+"""Draw one frame under every image transform, at both ends of its range.
 
-python examples/show_augmentation.py [picture.png]
+python examples/show_augmentation.py [FILE.png]; the default is docs/images/augmentation.png
 """
 
 import io
@@ -114,5 +114,5 @@ def encoded(figure: plt.Figure) -> bytes:
 
 
 if __name__ == "__main__":
-    default = Path(__file__).resolve().parents[1] / "docs" / "augmentation.png"
+    default = Path(__file__).resolve().parents[1] / "docs" / "images" / "augmentation.png"
     main(Path(sys.argv[1]) if len(sys.argv) > 1 else default)
