@@ -136,4 +136,4 @@ def default_words(default: Any) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE}: {len(page().splitlines())} lines")
+    print(f"wrote {PAGE}")
