@@ -31,8 +31,8 @@ TRAIN = "[`manyhands train`](#manyhands-train)"
 LONGEST_DEFAULT = 60
 INTRO = """# Command-line reference
 
-Generated from the configuration schema by `make docs`; do not edit. `manyhands COMMAND --help` prints the
-same. [Configuration](configuration.md) describes spellings, files and precedence.
+Generated from the configuration schema by `make docs`; do not edit. `manyhands COMMAND --help`
+prints the same. [Configuration](configuration.md) describes spellings, files and precedence.
 """
 
 

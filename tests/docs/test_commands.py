@@ -21,13 +21,15 @@ from manyhands.errors import Answered, UserError
 PROGRAMS = {".venv/bin/pytest", ".venv/bin/ruff", "accelerate", "make", "manyhands", "pip"}
 PROGRAMS |= {"python", "sbatch", "srun", "tail", "torchrun"}
 """What command lines start with."""
-OTHER_FLAGS = """
-    nproc-per-node nnodes rdzv-backend rdzv-endpoint max-restarts multi_gpu num_processes
-    num_machines machine_rank main_process_ip main_process_port mixed_precision cpu config_file
-    ntasks gpus-per-node ntasks-per-node nodes check num-damages lerobot-python peft help
-    print_config overlap me signal exclusive constraint jobid dependency kills launch parallelism cache
-""".split()
-"""Flags of torchrun, accelerate, SLURM, pytest and ruff, switches, and names of sections."""
+OTHER_FLAGS = {
+    *("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "max-restarts"),
+    *("multi_gpu", "num_processes", "num_machines", "machine_rank", "main_process_ip"),
+    *("main_process_port", "mixed_precision", "cpu", "config_file"),
+    *("ntasks", "ntasks-per-node", "gpus-per-node", "me", "jobid", "signal", "dependency"),
+    *("exclusive", "constraint", "check", "num-damages", "lerobot-python"),
+    *("help", "print_config", "peft"),
+}
+"""Flags of torchrun, accelerate, SLURM, ruff and pytest; switches, and a section."""
 FILES = {
     ".venv-lerobot/bin/python": "",
     "pick.yaml": "{dataset: {root: data/pick}, policy: {type: act}}",
@@ -144,7 +146,7 @@ def known_flags(reference: SimpleNamespace) -> set[str]:
     """Every flag of every command, and those of other programs."""
     own = {flag.name for each in reference.COMMANDS for flag in reference.flags_of(each.config)}
     spellings = {"policy", "optimizer", "scheduler", "config", "config_path", "batch-size"}
-    return own | spellings | set(OTHER_FLAGS)
+    return own | spellings | OTHER_FLAGS
 
 
 def test_every_flag_in_prose_exists(pages: list[Any], known_flags: set[str]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 MAX_README_LINES = 150
 MAX_IMAGE_BYTES = 200_000
-SOURCE_FILE = re.compile(r"(?:src/|tests/|tools/|examples/|configs/|docs/)[\w./-]+\.\w+")
 
 
 def test_every_relative_link_and_anchor_resolves(pages: list[Any]) -> None:
