@@ -22,7 +22,7 @@ PROGRAMS = {".venv/bin/pytest", ".venv/bin/ruff", "accelerate", "make", "manyhan
 PROGRAMS |= {"python", "sbatch", "srun", "tail", "torchrun"}
 """What command lines start with."""
 OTHER_FLAGS = {
-    *("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "max-restarts"),
+    *("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "max-restarts", "master-port"),
     *("multi_gpu", "num_processes", "num_machines", "machine_rank", "main_process_ip"),
     *("main_process_port", "mixed_precision", "cpu", "config_file"),
     *("ntasks", "ntasks-per-node", "gpus-per-node", "me", "jobid", "signal", "dependency"),
