@@ -14,7 +14,7 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test suite gpu-test multi-gpu-test gpu-memcheck gpu-soak kernel-test exactness launch-test
-.PHONY: soak interop slurm-test lint style types clean
+.PHONY: soak interop slurm-test lint style types docs clean
 
 RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
@@ -128,6 +128,10 @@ style: $(READY)
 
 types: $(READY)
 	$(BIN)/mypy
+
+# The reference of commands and flags, from the schema.
+docs: $(READY)
+	$(BIN)/python tools/cli_reference.py
 
 clean:
 	rm -rf $(VENV) $(LEROBOT_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -1,6 +1,6 @@
-"""Draw one frame under every image transform, at both ends of its range: docs/augmentation.png.
+"""Draw one frame under every image transform, at both ends of its range.
 
-python examples/show_augmentation.py [picture.png]
+python examples/show_augmentation.py [FILE.png]; the default is docs/images/augmentation.png
 """
 
 import io
@@ -58,11 +58,11 @@ SHOWN: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
         {"max_height_frac": 0.2, "max_width_frac": 0.2, "fill_value": 0.5},
     ),
 }
-"""By caption: a type with the kwargs of two pictures."""
+"""By caption: a type with the kwargs of two images."""
 
 
 def main(path: Path) -> None:
-    """Write the picture."""
+    """Write the figure."""
     pairs = {"as recorded": [frame()]} | {
         caption: [transformed(kind, kwargs) for kwargs in ends]
         for caption, (kind, *ends) in SHOWN.items()
@@ -87,19 +87,19 @@ def transformed(kind: str, kwargs: dict[str, object]) -> np.ndarray:
     transform = build_transform(TransformConfig(type=kind, kwargs=kwargs))
     generator = torch.Generator().manual_seed(11)
     uniforms = torch.rand(1, transform.num_uniforms, generator=generator)
-    pictures = torch.from_numpy(frame()).float().permute(2, 0, 1)[None, None]
-    return transform(pictures, uniforms)[0, 0].permute(1, 2, 0).numpy()
+    images = torch.from_numpy(frame()).float().permute(2, 0, 1)[None, None]
+    return transform(images, uniforms)[0, 0].permute(1, 2, 0).numpy()
 
 
 def grid_of(pairs: dict[str, list[np.ndarray]]) -> plt.Figure:
-    """Captions over their pictures, side by side."""
+    """Captions over their images, side by side."""
     num_rows = -(-len(pairs) // NUM_COLUMNS)
     figure, axes = plt.subplots(num_rows, NUM_COLUMNS, figsize=(10, 1.2 * num_rows), dpi=100)
     for axis in axes.flat:
         axis.axis("off")
-    for axis, (caption, pictures) in zip(axes.flat, pairs.items(), strict=False):
+    for axis, (caption, images) in zip(axes.flat, pairs.items(), strict=False):
         gap = np.ones((SIZE, 4, 3))
-        axis.imshow(np.concatenate([pictures[0], gap, pictures[-1]], axis=1))
+        axis.imshow(np.concatenate([images[0], gap, images[-1]], axis=1))
         axis.set_title(caption, fontsize=8, pad=3)
     figure.subplots_adjust(0.005, 0.01, 0.995, 0.94, wspace=0.03, hspace=0.22)
     return figure
@@ -114,5 +114,5 @@ def encoded(figure: plt.Figure) -> bytes:
 
 
 if __name__ == "__main__":
-    default = Path(__file__).resolve().parents[1] / "docs" / "augmentation.png"
+    default = Path(__file__).resolve().parents[1] / "docs" / "images" / "augmentation.png"
     main(Path(sys.argv[1]) if len(sys.argv) > 1 else default)

@@ -5,7 +5,7 @@ set -euo pipefail
 : "${DATASET:?name the folder of a LeRobot dataset: DATASET=DIR bash train_multi_gpu.sh}"
 POLICY=${POLICY:-act}
 OUTPUT=${OUTPUT:-outputs/train/${POLICY}_multi_gpu}
-GLOBAL_BATCH=${GLOBAL_BATCH:-64}  # Samples per update on any number of GPUs.
+GLOBAL_BATCH=${GLOBAL_BATCH:-64}  # Samples per step on any number of GPUs.
 STEPS=${STEPS:-100000}
 # export CUDA_VISIBLE_DEVICES=0,1  # Chooses GPUs; all that are visible are used.
 

@@ -1,0 +1,146 @@
+"""Write docs/cli.md: every command and flag with type, default and help, from the schema itself.
+
+Run `make docs`, or `python tools/cli_reference.py`.
+"""
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from manyhands_bench.config import (
+    BenchLoaderConfig,
+    BenchResumeConfig,
+    BenchScalingConfig,
+    BenchStepConfig,
+)
+
+from manyhands.cli.main import find_command
+from manyhands.config.commands import (
+    CacheBuildConfig,
+    CacheContentsConfig,
+    ConvertConfig,
+    DemoConfig,
+    DoctorConfig,
+    PlanConfig,
+)
+from manyhands.config.schema.decoding import Flag, encode, flags_of
+from manyhands.config.slurm import SlurmConfig
+from manyhands.config.train import TrainConfig
+from manyhands.errors import HelpShown
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
+TRAIN = "[`manyhands train`](#manyhands-train)"
+LONGEST_DEFAULT = 60
+INTRO = """# Command-line reference
+
+Generated from the configuration schema by `make docs`; do not edit. `manyhands COMMAND --help`
+prints the same. [Configuration](configuration.md) describes spellings, files and precedence.
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command with the dataclass of its own flags."""
+
+    name: str
+    config: type
+    takes_train_flags: bool = False
+    describes_data: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """Its heading as GitHub links to it."""
+        return f"manyhands-{self.name.replace(' ', '-')}"
+
+
+COMMANDS = (
+    Command("train", TrainConfig),
+    Command("demo", DemoConfig),
+    Command("plan", PlanConfig, takes_train_flags=True, describes_data=True),
+    Command("launch slurm", SlurmConfig),
+    Command("doctor", DoctorConfig),
+    Command("cache build", CacheBuildConfig),
+    Command("cache show", CacheContentsConfig),
+    Command("cache clear", CacheContentsConfig),
+    Command("convert", ConvertConfig),
+    Command("bench loader", BenchLoaderConfig, takes_train_flags=True),
+    Command("bench step", BenchStepConfig, takes_train_flags=True, describes_data=True),
+    Command("bench scaling", BenchScalingConfig, takes_train_flags=True),
+    Command("bench resume", BenchResumeConfig),
+)
+
+
+def page() -> str:
+    """The complete page."""
+    links = [f"- [`manyhands {each.name}`](#{each.anchor})" for each in COMMANDS]
+    chapters = ["\n".join(chapter(each)) for each in COMMANDS]
+    return "\n\n".join([INTRO.rstrip(), "\n".join(links), *chapters]) + "\n"
+
+
+def chapter(command: Command) -> Iterator[str]:
+    """Yield the lines about one command: usage, then a table per section."""
+    yield f"## manyhands {command.name}\n"
+    yield f"```text\n{usage(command)}\n```"
+    if command.takes_train_flags:
+        yield f"\nTakes every flag of {TRAIN}, and these:"
+    for section, flags in by_section(command.config).items():
+        yield f"\n### {command.name}: {section}\n"
+        yield "| flag | type | default | help |\n|---|---|---|---|"
+        yield from (row(flag) for flag in flags)
+
+
+def usage(command: Command) -> str:
+    """What `--help` prints above the flags."""
+    first, *rest = command.name.split()
+    run, printed = find_command(first), io.StringIO()
+    assert run is not None, command.name
+    with redirect_stdout(printed), suppress(HelpShown):
+        run([*rest, "--help"])
+    return printed.getvalue().partition("\n\nrun:\n")[0].strip()
+
+
+def by_section(config: type) -> dict[str, list[Flag]]:
+    """Flags by section, in order of declaration."""
+    sections: dict[str, list[Flag]] = {}
+    for flag in flags_of(config):
+        sections.setdefault(flag.section, []).append(flag)
+    return sections
+
+
+def row(flag: Flag) -> str:
+    """One flag as a row of a table."""
+    cells = (f"`--{flag.name}`", type_words(flag.type), default_words(flag.default), flag.help)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def type_words(hint: Any) -> str:
+    """A type as users write its values."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(type_words(each) for each in inner)
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return f"[{', '.join(type_words(each) for each in inner)}]"
+    if origin in (tuple, list):
+        return f"list of {type_words(inner[0])}"
+    if origin is dict:
+        return "mapping"
+    return {NoneType: "null", Path: "path", str: "text"}.get(hint, hint.__name__)
+
+
+def default_words(default: Any) -> str:
+    """A default as it is written in a flag; of long mappings the keys."""
+    value = encode(default)
+    text = value if isinstance(value, str) else json.dumps(value)
+    if len(text) > LONGEST_DEFAULT:
+        return ", ".join(f"`{key}`" for key in value)
+    return f"`{text}`" if text else ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE}")
