@@ -54,13 +54,13 @@ def test_a_link_is_replaced_without_a_gap(tmp_path: Path):
 def test_a_reader_never_sees_a_part_while_a_writer_is_killed(tmp_path: Path):
     writer = (
         "import sys, pathlib\n"
-        "from manyhands.atomic import whole_directory, point_link\n"
+        "from manyhands.atomic import atomic_directory, replace_symlink\n"
         "root = pathlib.Path(sys.argv[1])\n"
         "for number in range(10**6):\n"
-        "    with whole_directory(root / str(number)) as scratch:\n"
+        "    with atomic_directory(root / str(number)) as scratch:\n"
         "        for name in 'abc':\n"
         "            (scratch / name).write_text('x' * 10000)\n"
-        "    point_link(root / 'last', str(number))\n"
+        "    replace_symlink(root / 'last', str(number))\n"
     )
     for delay in (0.05, 0.11, 0.17):
         root = tmp_path / str(delay)

@@ -129,7 +129,7 @@ def type_words(hint: Any) -> str:
         return f"list of {type_words(inner[0])}"
     if origin is dict:
         return "mapping"
-    return {NoneType: "null", Path: "path", str: "text"}.get(hint, hint.__name__)
+    return {NoneType: "null", Path: "path", str: "text"}.get(hint, str(hint.__name__))
 
 
 def default_words(default: Any) -> str:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -30,6 +31,7 @@ from manyhands.config.run_dir import (
 from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format import files as tensor_files
 from manyhands.lerobot_format.checkpoint import TrainingState
+from manyhands.lerobot_format.policy.folder import PolicyFiles
 from manyhands.parallel.world import World, joined_world
 
 CONFIG = TrainConfig(policy=ActConfig(device="cpu"), steps=9, keep_last=1)
@@ -37,23 +39,29 @@ WEIGHTS = {"weight": torch.arange(64.0)}
 FAILED, CRASHED = 2, 9
 
 
-class TinyLearner:
-    """Saves one tensor as a policy."""
+class TinyFiles:
+    """A policy of one tensor."""
 
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None:
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self.weights = weights
+
+    def without_weights(self) -> "TinyFiles":
+        return TinyFiles({})
+
+    def write(self, folder: Path) -> None:
         folder.mkdir()
-        tensor_files.write_tensors(folder / "model.safetensors", weights or {})
+        tensor_files.write_tensors(folder / "model.safetensors", self.weights)
 
 
 def save(run_dir: Path, step: int, world: World) -> None:
     """Save a checkpoint, and remove the one before."""
     moments = {"state": {0: {"exp_avg": WEIGHTS["weight"]}}, "param_groups": [{"lr": 0.1}]}
     state = TrainingState(step, 8 * step, 1, 8, 1, optimizer=moments)
-    snapshot = Snapshot({"pretrained_model": WEIGHTS}, state)
-    files = CheckpointWriter(run_dir, CONFIG, world, snapshot, {})
+    snapshot = Snapshot({"pretrained_model": cast(PolicyFiles, TinyFiles(WEIGHTS))}, state)
+    writer = CheckpointWriter(run_dir, CONFIG, world, snapshot)
     run_dir.mkdir(exist_ok=True)
-    files.check_disk_space(TinyLearner())
-    files.write(TinyLearner(), {})
+    writer.check_disk_space()
+    writer.write({})
 
 
 class Interruption:

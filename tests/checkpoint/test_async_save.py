@@ -1,8 +1,9 @@
-"""A save behind the back of training."""
+"""A save in the background."""
 
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
@@ -18,20 +19,26 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import RankLost
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.lerobot_format.files import write_tensors
+from manyhands.lerobot_format.policy.folder import PolicyFiles
 from manyhands.parallel.world import World, joined_world
 
 CONFIG = TrainConfig(policy=ActConfig(device="cpu"), steps=9)
 STATE = TrainingState(1, 8, 1, 8, 1, optimizer={"state": {}, "param_groups": []})
 
 
-class SlowLearner:
-    """Waits with its policy until it may save it, and fails as often as it is told to."""
+class SlowFiles:
+    """Waits with a policy's files until it may write them, and fails as often as it is told to."""
+
+    weights: Mapping[str, Tensor] = {"w": torch.zeros(3)}
 
     def __init__(self, *errors: Exception) -> None:
         self.may_save = threading.Event()
         self._errors = list(errors)
 
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None:
+    def without_weights(self) -> "SlowFiles":
+        return self
+
+    def write(self, folder: Path) -> None:
         assert self.may_save.wait(20)
         if self._errors:
             raise self._errors.pop()
@@ -44,18 +51,18 @@ def world() -> Iterator[World]:
         yield world
 
 
-def saving_of(run_dir: Path, learner: SlowLearner, world: World) -> AsyncSave:
-    snapshot = Snapshot({"pretrained_model": {"w": torch.zeros(3)}}, STATE)
-    files = CheckpointWriter(run_dir, CONFIG, world, snapshot, {})
-    return AsyncSave("1", files, learner, world, world.watch.channel("saves"))
+def saving_of(run_dir: Path, policy: Any, world: World) -> AsyncSave:
+    snapshot = Snapshot({"pretrained_model": policy}, STATE)
+    writer = CheckpointWriter(run_dir, CONFIG, world, snapshot)
+    return AsyncSave("1", writer, world, world.watch.channel("saves"))
 
 
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, world):
-    learner, said = SlowLearner(), []
-    saving = saving_of(tmp_path, learner, world)
+    policy, said = SlowFiles(), []
+    saving = saving_of(tmp_path, policy, world)
     saving.start(said.append)
     assert newest_intact(tmp_path) is None
-    learner.may_save.set()
+    policy.may_save.set()
     saving.finish()
     assert newest_intact(tmp_path) == tmp_path / "checkpoints/000001"
     assert saving.fault is None
@@ -65,9 +72,9 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, world):
 
 def test_a_failure_is_told_and_tried_again(tmp_path, world, monkeypatch):
     monkeypatch.setattr("manyhands.checkpoint.async_save.PAUSES_S", (0.0, 0.0))
-    learner, said = SlowLearner(OSError(5, "Input/output error")), []
-    learner.may_save.set()
-    saving = saving_of(tmp_path, learner, world)
+    policy, said = SlowFiles(OSError(5, "Input/output error")), []
+    policy.may_save.set()
+    saving = saving_of(tmp_path, policy, world)
     saving.start(said.append)
     saving.finish()
     assert saving.fault is None
@@ -78,9 +85,9 @@ def test_a_failure_is_told_and_tried_again(tmp_path, world, monkeypatch):
 
 def test_a_newer_save_does_not_wait_for_the_pauses_of_one_that_fails(tmp_path, world, monkeypatch):
     monkeypatch.setattr("manyhands.checkpoint.async_save.PAUSES_S", (1000.0, 1000.0))
-    learner = SlowLearner(*[OSError(5, "Input/output error")] * 3)
-    learner.may_save.set()
-    saving = saving_of(tmp_path, learner, world)
+    policy = SlowFiles(*[OSError(5, "Input/output error")] * 3)
+    policy.may_save.set()
+    saving = saving_of(tmp_path, policy, world)
     saving.start(lambda line: None)
     saving.skip_retry_delay()
     saving.finish()
@@ -93,28 +100,28 @@ class LostChannel:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def say(self, name: str, text: str = "") -> None:
+    def send(self, name: str, text: str = "") -> None:
         raise self._error
 
-    hear = say
+    receive = send
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("error", [RankLost(), dist.DistError("Broken pipe")])
 def test_a_save_that_loses_a_rank_leaves_no_checkpoint_and_no_traceback(tmp_path, world, error):
-    snapshot = Snapshot({"pretrained_model": {"w": torch.zeros(3)}}, STATE)
-    files = CheckpointWriter(tmp_path, CONFIG, world, snapshot, {})
-    saving = AsyncSave("1", files, SlowLearner(), world, LostChannel(error))
+    snapshot = Snapshot({"pretrained_model": cast(PolicyFiles, SlowFiles())}, STATE)
+    writer = CheckpointWriter(tmp_path, CONFIG, world, snapshot)
+    saving = AsyncSave("1", writer, world, LostChannel(error))
     saving.start(lambda line: None)
     with pytest.raises(type(error)):
         saving.finish()
     assert newest_intact(tmp_path) is None
 
 
-class TensorLearner:
-    """Saves its policy as a file of tensors."""
+class TensorFiles(SlowFiles):
+    """Writes a file of tensors."""
 
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None:
+    def write(self, folder: Path) -> None:
         folder.mkdir()
         write_tensors(folder / "model.safetensors", {"w": torch.zeros(5000)})
 
@@ -122,7 +129,7 @@ class TensorLearner:
 def test_a_full_disk_does_not_end_a_run(tmp_path, world, monkeypatch, small_files):
     monkeypatch.setattr("manyhands.checkpoint.async_save.PAUSES_S", (0.0, 0.0))
     said = []
-    saving = saving_of(tmp_path, TensorLearner(), world)
+    saving = saving_of(tmp_path, TensorFiles(), world)
     with small_files(17_000):
         saving.start(said.append)
         saving.finish()
@@ -134,9 +141,9 @@ def test_a_full_disk_does_not_end_a_run(tmp_path, world, monkeypatch, small_file
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_error_of_ours_is_not_kept_secret(tmp_path, world):
-    learner = SlowLearner(ZeroDivisionError("ours"))
-    learner.may_save.set()
-    saving = saving_of(tmp_path, learner, world)
+    policy = SlowFiles(ZeroDivisionError("ours"))
+    policy.may_save.set()
+    saving = saving_of(tmp_path, policy, world)
     saving.start(lambda line: None)
     with pytest.raises(ZeroDivisionError, match="ours"):
         saving.finish()
@@ -145,9 +152,9 @@ def test_an_error_of_ours_is_not_kept_secret(tmp_path, world):
 
 def test_a_removed_run_directory_is_not_made_again(tmp_path, world, monkeypatch):
     monkeypatch.setattr("manyhands.checkpoint.async_save.PAUSES_S", (0.0,))
-    learner, said = SlowLearner(), []
-    learner.may_save.set()
-    saving = saving_of(tmp_path / "removed", learner, world)
+    policy, said = SlowFiles(), []
+    policy.may_save.set()
+    saving = saving_of(tmp_path / "removed", policy, world)
     saving.start(said.append)
     saving.finish()
     assert saving.fault is not None

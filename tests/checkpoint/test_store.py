@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -44,17 +45,28 @@ def test_a_run_leaves_lerobots_layout(command, tmp_path):
     assert saved["steps"] == 4
 
 
-class BrokenLearner:
+class BrokenFiles:
     """Fails in the middle of a save, as a full disk does."""
 
-    def snapshot(self, position: Position) -> Snapshot:
-        state = TrainingState(position.step, position.samples, 1, 8, 1, optimizer={})
-        return Snapshot({"pretrained_model": {}}, state)
+    weights: Mapping[str, Tensor] = {}
 
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor]) -> None:
+    def without_weights(self) -> "BrokenFiles":
+        return self
+
+    def write(self, folder: Path) -> None:
         folder.mkdir()
         (folder / "half").write_text("half")
         raise OSError(28, "No space left on device")
+
+
+class BrokenLearner:
+    """Cannot be saved."""
+
+    files: Any = BrokenFiles()
+
+    def snapshot(self, position: Position) -> Snapshot:
+        state = TrainingState(position.step, position.samples, 1, 8, 1, optimizer={})
+        return Snapshot({"pretrained_model": self.files}, state)
 
     def load_policy(self, folder: Path) -> None: ...
 
@@ -79,17 +91,23 @@ def test_a_save_that_fails_leaves_the_last_checkpoint_and_says_so(command, tmp_p
     assert run_training(read_train_config([f"--resume={run_dir}", "--steps=3"]))
 
 
+class SlowFiles(BrokenFiles):
+    """Takes some time to write."""
+
+    def write(self, folder: Path) -> None:
+        time.sleep(0.3)
+        folder.mkdir()
+
+
 class SlowLearner(BrokenLearner):
     """Takes some time to save."""
+
+    files = SlowFiles()
 
     def snapshot(self, position: Position) -> Snapshot:
         moments = {"state": {}, "param_groups": []}
         state = TrainingState(position.step, position.samples, 1, 8, 1, optimizer=moments)
-        return Snapshot({"pretrained_model": {}}, state)
-
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor]) -> None:
-        time.sleep(0.3)
-        folder.mkdir()
+        return Snapshot({"pretrained_model": self.files}, state)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, RankLost, RuntimeError])

@@ -17,7 +17,7 @@ from manyhands.parallel.world import World, joined_world
 
 PROGRAM = Path(__file__).with_name("interrupted_saves.py")
 parts = runpy.run_path(str(PROGRAM))
-CONFIG, TinyLearner, save = parts["CONFIG"], parts["TinyLearner"], parts["save"]
+CONFIG, TinyFiles, save = parts["CONFIG"], parts["TinyFiles"], parts["save"]
 
 
 @pytest.fixture
@@ -58,6 +58,6 @@ def test_a_flipped_byte_anywhere_is_found_and_the_checkpoint_before_is_used(tmp_
 def test_a_checkpoint_that_would_not_fit_is_not_begun(tmp_path, world):
     state = TrainingState(1, 8, 1, 8, 1, optimizer={"state": {}, "param_groups": []})
     huge = {"weight": torch.zeros(1).expand(10**15)}
-    files = CheckpointWriter(tmp_path, CONFIG, world, Snapshot({"p": huge}, state), {})
+    writer = CheckpointWriter(tmp_path, CONFIG, world, Snapshot({"p": TinyFiles(huge)}, state))
     with pytest.raises(OSError, match=r"it needs .* of disk space, .* are free"):
-        files.check_disk_space(TinyLearner())
+        writer.check_disk_space()

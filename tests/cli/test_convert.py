@@ -123,8 +123,8 @@ def test_a_full_disk_is_told_and_leaves_nothing(tiny_dataset, tmp_path):
 def test_help_answers_without_torch():
     program = (
         "import sys; from manyhands.cli.convert import convert_command;"
-        "from manyhands.cli.main import guarded;"
-        "sys.exit(guarded(convert_command, ['--help']) or 'torch' in sys.modules)"
+        "from manyhands.cli.main import run_guarded;"
+        "sys.exit(run_guarded(convert_command, ['--help']) or 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0

@@ -15,7 +15,7 @@ DEADLINE_S = 200
 PROGRAM = """
 import json, resource, sys
 import manyhands
-from manyhands.cli.main import guarded, train_command
+from manyhands.cli.main import run_guarded, train_command
 from manyhands.errors import UserError
 import manyhands.policies.load, manyhands.training.run
 
@@ -30,7 +30,7 @@ limit = pages * resource.getpagesize() + (1 << 30)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 commands = {"train": train_command, "load": load, "read": read}
 for name, *arguments in json.loads(sys.stdin.read()):
-    print(f"=== {guarded(commands[name], arguments)}", file=sys.stderr)
+    print(f"=== {run_guarded(commands[name], arguments)}", file=sys.stderr)
 """
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)

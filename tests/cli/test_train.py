@@ -93,8 +93,8 @@ def test_faults_come_together_with_the_right_names_and_no_traceback():
 @pytest.mark.new_interpreter
 def test_help_and_print_config_answer_without_torch():
     program = (
-        "import sys; from manyhands.cli.main import guarded, train_command; "
-        "code = guarded(train_command, sys.argv[1:]); "
+        "import sys; from manyhands.cli.main import run_guarded, train_command; "
+        "code = run_guarded(train_command, sys.argv[1:]); "
         "sys.exit(code or 'torch' in sys.modules)"
     )
     for argv in (["--help"], ["--print_config", "--policy=act", "--dataset.root=x"]):

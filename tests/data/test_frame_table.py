@@ -86,9 +86,9 @@ OPEN = """
 import sys
 from pathlib import Path
 from manyhands.data.dataset import open_dataset
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 print("ready", flush=True)
-dataset = open_dataset(root=sys.argv[1], reading=Reading(home=Path(sys.argv[2])))
+dataset = open_dataset(root=sys.argv[1], reading=ReadOptions(home=Path(sys.argv[2])))
 print(float(dataset.batch(range(len(dataset)))["action"].sum()))
 """
 
@@ -149,10 +149,10 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from manyhands.data.dataset import open_dataset
-from manyhands.data.read_options import Reading
+from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 try:
-    open_dataset(root=sys.argv[1], reading=Reading(home=Path(sys.argv[2])))
+    open_dataset(root=sys.argv[1], reading=ReadOptions(home=Path(sys.argv[2])))
 except DatasetError as error:
     print(error)
 """

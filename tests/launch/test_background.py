@@ -14,11 +14,11 @@ from manyhands.launch.background import LOWEST_PRIORITY, start_in_background
 
 SHOW = """
 import json, os, sys
-from manyhands.launch.background import settle_in_background
-settle_in_background()
+from manyhands.launch.background import lower_priority
+lower_priority()
 print(json.dumps({"environ": dict(os.environ), "nice": os.nice(0), "given": sys.stdin.read()}))
 """
-SLEEP = "from manyhands.launch.background import settle_in_background as settle\n"
+SLEEP = "from manyhands.launch.background import lower_priority as settle\n"
 SLEEP += "import time\nsettle()\nprint('settled', flush=True)\ntime.sleep(600)"
 START = """
 import sys, time

@@ -14,8 +14,9 @@ from manyhands.launch.tether import STOPPED, end_with, with_parent_death_signal
 DEADLINE_S = 60
 LAUNCHER = """
 import subprocess, sys, time
-from manyhands.launch.tether import tethered
-child = subprocess.Popen(tethered([sys.executable, "-c", "print(1, flush=True); input()"]),
+from manyhands.launch.tether import with_parent_death_signal
+waiting = [sys.executable, "-c", "print(1, flush=True); input()"]
+child = subprocess.Popen(with_parent_death_signal(waiting),
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 child.stdout.readline()
 print(child.pid, flush=True)

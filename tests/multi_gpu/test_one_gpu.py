@@ -19,15 +19,15 @@ import os, sys
 os.environ["LOCAL_RANK"] = "0"
 import torch
 from torch import nn
-from manyhands.cli.main import guarded
+from manyhands.cli.main import run_guarded
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.sections.execution import DdpConfig
 from manyhands.config.train import TrainConfig
-from manyhands.data.loading.stream import Share
+from manyhands.data.loading.stream import BatchSplit
 from manyhands.parallel import world as worlds
-from manyhands.parallel.engine import engine_of
-from manyhands.parallel.collectives import sum_over_ranks
-from manyhands.training.health.out_of_memory import told_if_full
+from manyhands.parallel.engine import build_engine
+from manyhands.parallel.collectives import all_reduce_sum
+from manyhands.training.health.out_of_memory import explaining_oom
 from manyhands.training.periods import StopPoll
 
 worlds.refuse_shared_gpus = lambda seats: None
@@ -37,12 +37,12 @@ config = TrainConfig(policy=ActConfig(device="cuda"))
 class SumOverRanks(torch.autograd.Function):
     @staticmethod
     def forward(ctx, value):
-        return sum_over_ranks(value)
+        return all_reduce_sum(value)
 
     @staticmethod
     def backward(ctx, gradient):
         # Autograd runs this in a thread of its own.
-        return sum_over_ranks(gradient)
+        return all_reduce_sum(gradient)
 
 class Network(nn.Module):
     def __init__(self):
@@ -55,10 +55,10 @@ class Network(nn.Module):
 def train(_arguments):
     torch.manual_seed(0)
     with worlds.joined_world(config, backend=backend) as world:
-        engine, poll = engine_of(world, 1, DdpConfig()), StopPoll(world)
+        engine, poll = build_engine(world, 1, DdpConfig()), StopPoll(world)
         network = engine.prepare(Network().to(world.device))
         optimizer = torch.optim.AdamW(network.parameters(), fused=True)
-        with told_if_full(Share(world.rank, world.size, 4), world):
+        with explaining_oom(BatchSplit(world.rank, world.size, 4), world):
             for step in range(6):
                 values = torch.full((2, 8), 1.0 + world.rank + step, device=world.device)
                 for part in engine.micro_batches({"values": values}):
@@ -72,7 +72,7 @@ def train(_arguments):
         assert len({*world.gather(weights)}) == 1
     return 0
 
-sys.exit(guarded(train, []))
+sys.exit(run_guarded(train, []))
 """
 
 

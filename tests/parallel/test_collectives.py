@@ -29,14 +29,15 @@ from manyhands.parallel.world import World, joined_world
 EXCHANGE = """
 import sys, torch
 import torch.distributed as dist
-from manyhands.parallel.collectives import apart, num_ranks, stack_over_ranks, sum_over_ranks
+from manyhands.parallel.collectives import all_gather_rows, all_reduce_sum, num_ranks
+from manyhands.parallel.collectives import without_communication
 
 dist.init_process_group("gloo")
 own = torch.arange(3.0) + 10 * dist.get_rank()
-said = [torch.tensor(num_ranks()), stack_over_ranks(own), sum_over_ranks(own), own]
-with apart():
-    said += [torch.tensor(num_ranks()), stack_over_ranks(own), sum_over_ranks(own)]
-said.append(sum_over_ranks(own))
+said = [torch.tensor(num_ranks()), all_gather_rows(own), all_reduce_sum(own), own]
+with without_communication():
+    said += [torch.tensor(num_ranks()), all_gather_rows(own), all_reduce_sum(own)]
+said.append(all_reduce_sum(own))
 torch.save(said, f"{sys.argv[1]}/{dist.get_rank()}.pt")
 dist.destroy_process_group()
 """

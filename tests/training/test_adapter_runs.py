@@ -282,7 +282,7 @@ def test_a_resumed_run_looks_for_the_verdict_that_the_first_one_stored(argv, tmp
 
     def noted(*given):
         learner = make_learner(*given)
-        found.append(kernel_facts(learner.config, learner.work, StepInputs({}, {})))
+        found.append(kernel_facts(learner.config, learner.step, StepInputs({}, {})))
         return learner
 
     monkeypatch.setattr(assemble, "make_learner", noted)

@@ -192,13 +192,13 @@ import sys
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.stop import StopSignal
-from manyhands.training.spawn import train_in_workers
-from manyhands.training.restarts import Places
+from manyhands.training.spawn import train_in_processes
+from manyhands.training.restarts import Placement
 
 argv = sys.argv[1:]
 with StopSignal() as stop:
     config = read_train_config(argv)
-    sys.exit(train_in_workers(config, Launcher(), argv, stop, lambda: Places(1)))
+    sys.exit(train_in_processes(config, Launcher(), argv, stop, lambda: Placement(1)))
 """
 """A launcher on a machine that has lost one of its two places when it looks again."""
 

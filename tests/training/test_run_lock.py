@@ -18,10 +18,10 @@ from manyhands.training.start import run_training
 HOLDING = """
 import socket, sys
 from pathlib import Path
-from manyhands.training.run_lock import Claim
+from manyhands.training.run_lock import RunLock
 if sys.argv[2:]:
     socket.gethostname = lambda: sys.argv[2]
-claim = Claim(Path(sys.argv[1]))
+claim = RunLock(Path(sys.argv[1]))
 claim.take()
 print("held", flush=True)
 sys.stdin.readline()

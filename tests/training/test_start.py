@@ -17,7 +17,7 @@ from manyhands.training.start import final_message, run_training
 OF_OTHER_RUNS = """
 import sys
 import manyhands.training.start
-from manyhands.training.step.kernel_choice import chosen_kernels
+from manyhands.training.step.kernel_choice import kernel_settings
 slow = {
     "huggingface_hub.hf_api",
     "matplotlib",
@@ -30,7 +30,7 @@ slow = {
     "torch.distributed.tensor",
     "transformers",
 }
-with chosen_kernels(deterministic=False):
+with kernel_settings(deterministic=False):
     print(*sorted(slow & set(sys.modules)))
 """
 

@@ -197,7 +197,7 @@ def learning(flags: Sequence[str], mode: str) -> Iterator[tuple[Learner, Batch]]
         subject = subject_of(bench, config, world)
         learner, _ = build_learner(subject.config, subject.stats, world, subject.split)
         scaler = learner.snapshot(Position()).state.scaler
-        learner._engine.load_scaler_state({**scaler, "scale": FP16_SCALE} if scaler else {})
+        learner.step.engine.load_scaler_state({**scaler, "scale": FP16_SCALE} if scaler else {})
         yield learner, subject.batch
 
 
@@ -222,7 +222,7 @@ def noisy_gradients(flags: Sequence[str], rounding: float, seed: int) -> dict[st
             for weight in learner.policy.network.parameters():
                 noise = torch.rand(weight.shape, generator=generator, device=weight.device)
                 weight.mul_(1 + rounding * (2 * noise - 1))
-        learner.update(batch, 0)
+        learner.train_step(batch, 0)
         return first_gradients(learner)
 
 
@@ -276,7 +276,7 @@ def run_steps(
         losses = []
         for step in range(NUM_STEPS[learner.policy.device.type]):
             rolled = {name: value.roll(step, 0) for name, value in batch.items()}
-            losses.append(learner.update(rolled, step).terms["loss"])
+            losses.append(learner.train_step(rolled, step).terms["loss"])
             if step == 0:
                 first = first_gradients(learner), statistics(learner)
         expected = mode if learner.policy.device.type == "cuda" else "eager"
@@ -341,12 +341,12 @@ def test_one_wrong_layer_is_named():
     cpu = torch.device("cpu")
     flags = flags_of("diffusion", dict(EXTRA[-2][1]), cpu)
     with learning(flags, "eager") as (learner, batch):
-        learner.update(batch, 0)
+        learner.train_step(batch, 0)
         expected = first_gradients(learner)
     name = "diffusion.unet.final_conv.1.bias"
     with learning(flags, "eager") as (learner, batch):
         dict(learner.policy.network.named_parameters())[name].register_hook(lambda grad: 1.1 * grad)
-        learner.update(batch, 0)
+        learner.train_step(batch, 0)
         found = first_gradients(learner)
     assert_alike(expected, expected, 0.0)
     with pytest.raises(AssertionError, match=rf"differ by over .*{name}"):

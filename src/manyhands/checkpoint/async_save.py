@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from manyhands.checkpoint.snapshot import Saveable
 from manyhands.checkpoint.writer import CheckpointWriter, write_error
 from manyhands.errors import RankLost
 from manyhands.manifest import Entry
@@ -32,13 +31,11 @@ class AsyncSave:
         self,
         name: str,
         files: CheckpointWriter,
-        learner: Saveable,
         world: World,
         channel: StoreMessages | LocalMessages,
     ) -> None:
         self._name = name
         self._files = files
-        self._learner = learner
         self._world = world
         self._channel = channel
         self._say: Log = print
@@ -102,7 +99,7 @@ class AsyncSave:
         """Let all ranks write, publish the checkpoint, and send the result."""
         verdict = f"{DAMAGE}the main rank failed"
         try:
-            fault = self._guarded(lambda: self._files.check_disk_space(self._learner))
+            fault = self._guarded(self._files.check_disk_space)
             self._channel.send(f"{key}/open", f"{DAMAGE}{fault}" if fault else "")
             fault = fault or self._collect_shards(key)
             verdict = f"{DAMAGE}{fault}" if fault else ""
@@ -121,7 +118,7 @@ class AsyncSave:
                     return f"rank {rank}: {fault}"
                 name, *entry = json.loads(said)
                 shards[name] = Entry(*entry)
-        return self._guarded(lambda: self._files.write(self._learner, shards))
+        return self._guarded(lambda: self._files.write(shards))
 
     def _run_other(self, key: str) -> str | None:
         """Write the shard of this rank; returns the fault of the save, if any."""

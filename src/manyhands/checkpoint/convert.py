@@ -15,9 +15,9 @@ from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import write_tensors
 from manyhands.lerobot_format.policy.folder import (
     WEIGHTS_FILE,
+    PolicyFiles,
     read_settings,
     weights_file,
-    write_policy,
 )
 from manyhands.manifest import MANIFEST, describe_file, manifest_text, read_manifest
 from manyhands.policies.adapters import merge
@@ -56,5 +56,5 @@ def merge_adapters(path: Path, output: Path) -> Path:
     merge(policy)
     with atomic_directory(output) as scratch:
         # The device of the merge is not the device of the policy.
-        write_policy(scratch, policy.config, policy.processors, policy.network.state_dict())
+        PolicyFiles(policy.config, policy.processors, policy.network.state_dict()).write(scratch)
     return weights_file(output)

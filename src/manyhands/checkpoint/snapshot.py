@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from torch import Tensor
-
 from manyhands.checkpoint.shards import Shards
 from manyhands.lerobot_format.checkpoint import TrainingState
+from manyhands.lerobot_format.policy.folder import PolicyFiles
 from manyhands.parallel.sharded_tensors import TensorShard
 
 
@@ -28,12 +27,14 @@ class Position:
 class Snapshot:
     """The contents of a checkpoint; they stay valid until the next snapshot."""
 
-    policies: Mapping[str, Mapping[str, Tensor] | None]
+    policies: Mapping[str, PolicyFiles]
     """Full weights in host memory of the main rank, by target folder."""
     state: TrainingState
-    parts: Mapping[str, TensorShard] = field(default_factory=dict)
+    shards: Mapping[str, TensorShard] = field(default_factory=dict)
     """The shards of this rank."""
-    lap: Mapping[str, Any] | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Metrics of the position, by which the best checkpoint is chosen."""
+    pending_metrics: Mapping[str, Any] | None = None
     """Metrics that are not logged yet, if a stop request came between two rows."""
 
 
@@ -53,8 +54,6 @@ class Saveable(Protocol):
 
     def snapshot(self, position: Position) -> Snapshot:
         """Collective. Everything this learner needs to resume from a position."""
-
-    def save_policy(self, folder: Path, weights: Mapping[str, Tensor] | None) -> None: ...
 
     def load_training_state(self, state: TrainingState, shards: Shards | None = None) -> list[str]:
         """Load a saved state; return warnings to log."""

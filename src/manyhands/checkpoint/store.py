@@ -1,6 +1,6 @@
 """Checkpoints of a run: saved asynchronously and atomically, restored exactly."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -66,8 +66,6 @@ class CheckpointStore:
         self._channel = world.watch.channel("saves")
         self._saving: AsyncSave | None = None
         self._num_saves = 0
-        self.pending_metrics: Callable[[], Mapping[str, Any] | None] = lambda: None
-        """Called at every save for metrics that are not logged yet."""
         self._said: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
             # Saves do not create it again once it is removed.
@@ -103,19 +101,25 @@ class CheckpointStore:
         return Position(state.step, state.samples), notes
 
     def save(
-        self, position: Position, learner: Saveable, scores: Mapping[str, float] | None = None
+        self,
+        position: Position,
+        learner: Saveable,
+        scores: Mapping[str, float] | None = None,
+        pending_metrics: Mapping[str, Any] | None = None,
     ) -> None:
         """Collective. Start to write the checkpoint of a position, after the previous one.
 
-        Training continues at once; scores are the metrics of the position.
+        Training continues at once: the snapshot has everything that is written. Scores are the
+        metrics of the position, pending metrics those that are not logged yet.
         """
         if self._saving is not None:
             self._saving.skip_retry_delay()
         self.finish()
-        snapshot = replace(learner.snapshot(position), lap=self.pending_metrics())
-        files = CheckpointWriter(self._run_dir, self._config, self._world, snapshot, scores or {})
+        snapshot = learner.snapshot(position)
+        snapshot = replace(snapshot, scores=scores or {}, pending_metrics=pending_metrics)
+        files = CheckpointWriter(self._run_dir, self._config, self._world, snapshot)
         self._num_saves += 1
-        self._saving = AsyncSave(str(self._num_saves), files, learner, self._world, self._channel)
+        self._saving = AsyncSave(str(self._num_saves), files, self._world, self._channel)
         self._saving.start(self._said.put)
 
     def finish(self) -> None:

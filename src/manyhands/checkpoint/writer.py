@@ -16,7 +16,7 @@ from manyhands import units
 from manyhands.atomic import atomic_directory, replace_symlink
 from manyhands.checkpoint.retention import apply_retention
 from manyhands.checkpoint.shards import shard_file, shard_num_bytes, write_shard
-from manyhands.checkpoint.snapshot import Saveable, Snapshot
+from manyhands.checkpoint.snapshot import Snapshot
 from manyhands.config.files import OWN_CONFIG, TRAIN_CONFIG, to_json
 from manyhands.config.lerobot_train_config import to_lerobot
 from manyhands.config.run_dir import LAST, SHARDS, TRAINING_STATE, checkpoint_dir
@@ -36,11 +36,12 @@ def tensor_files_bytes(snapshot: Snapshot, num_shards: int, block: int) -> int:
 
     The main rank's shard is the largest.
     """
-    sizes = [tensors_num_bytes(weights) for weights in snapshot.policies.values() if weights]
+    found = [files.weights for files in snapshot.policies.values()]
+    sizes = [tensors_num_bytes(weights) for weights in found if weights]
     if not snapshot.state.is_sharded:
         sizes.append(tensors_num_bytes(flat_state(snapshot.state.optimizer.get("state", {}))))
-    if snapshot.parts:
-        sizes += [shard_num_bytes(snapshot.parts)] * num_shards
+    if snapshot.shards:
+        sizes += [shard_num_bytes(snapshot.shards)] * num_shards
     entries = _in_blocks(len(sizes) * ENTRY_BYTES, block)
     return sum(_in_blocks(size, block) for size in sizes) + entries
 
@@ -73,7 +74,6 @@ class CheckpointWriter:
         config: TrainConfig,
         world: World,
         snapshot: Snapshot,
-        scores: Mapping[str, float],
     ) -> None:
         self.target = checkpoint_dir(run_dir, snapshot.state.step, config.num_steps)
         self._state = snapshot.state
@@ -83,14 +83,13 @@ class CheckpointWriter:
         self._config = config
         self._world = world
         self._snapshot = snapshot
-        self._scores = dict(scores)
 
     @property
     def _incoming(self) -> Path:
         """Folder for shards until the main rank moves them into the checkpoint."""
         return self.target.with_name(f".{self.target.name}.shards")
 
-    def check_disk_space(self, learner: Saveable) -> None:
+    def check_disk_space(self) -> None:
         """Prepare folders for all ranks; raises OSError if disk space is missing."""
         # A removed run directory is not created again: the user may not want it back.
         self.target.parent.mkdir(exist_ok=True)
@@ -100,20 +99,20 @@ class CheckpointWriter:
         free = shutil.disk_usage(self.target.parent).free
         if free >= self._tensors_bytes() + PLENTY_BYTES:
             return
-        needed = self.needed_bytes(learner)
+        needed = self.needed_bytes()
         if free < needed:
             raise OSError(
                 f"it needs {units.num_bytes(needed)} of disk space, "
                 f"{units.num_bytes(free)} are free"
             )
 
-    def needed_bytes(self, learner: Saveable) -> int:
+    def needed_bytes(self) -> int:
         """Disk space of the checkpoint; overestimates by a few percent, never too low."""
         parent, name = self.target.parent, self.target.name
         with tempfile.TemporaryDirectory(".partial", f".{name}.", parent) as folder:
             # Writes the small files to find their size.
             scratch = Path(folder)
-            self._write_policies(scratch, learner, with_weights=False)
+            self._write_policies(scratch, with_weights=False)
             self._write_state(scratch / TRAINING_STATE, replace(self._state, is_sharded=True))
             (scratch / MANIFEST).write_text(self._manifest(scratch, {}), "utf-8")
             return self._tensors_bytes() + disk_usage(scratch)
@@ -125,13 +124,13 @@ class CheckpointWriter:
     def write_shard(self) -> tuple[str, Entry]:
         """Write the shard of this rank; returns its name in the checkpoint and its entry."""
         file = shard_file(self._incoming, self._world.rank, self._world.size)
-        write_shard(file, self._snapshot.parts)
+        write_shard(file, self._snapshot.shards)
         return f"{TRAINING_STATE}/{SHARDS}/{file.name}", describe_file(file)
 
-    def write(self, learner: Saveable, shards: Mapping[str, Entry]) -> None:
+    def write(self, shards: Mapping[str, Entry]) -> None:
         """Write all other files and publish the checkpoint atomically, with all shards."""
         with atomic_directory(self.target) as scratch:
-            self._write_policies(scratch, learner)
+            self._write_policies(scratch)
             self._write_state(scratch / TRAINING_STATE, self._state)
             (scratch / MANIFEST).write_text(self._manifest(scratch, shards), "utf-8")
             if self.is_sharded:
@@ -139,12 +138,12 @@ class CheckpointWriter:
         replace_symlink(self.target.parent / LAST, self.target.name)
         apply_retention(self._run_dir, self._config)
 
-    def _write_policies(self, scratch: Path, learner: Saveable, with_weights: bool = True) -> None:
+    def _write_policies(self, scratch: Path, with_weights: bool = True) -> None:
         # LeRobot derives no batch size, so its config gets the derived one.
         plain = replace(self._config, batch_size=self._state.batch_size)
         theirs = to_json(to_lerobot(plain, self._run_dir))
-        for name, weights in self._snapshot.policies.items():
-            learner.save_policy(scratch / name, weights if with_weights else None)
+        for name, files in self._snapshot.policies.items():
+            (files if with_weights else files.without_weights()).write(scratch / name)
             (scratch / name / TRAIN_CONFIG).write_text(theirs, "utf-8")
 
     def _write_state(self, folder: Path, state: TrainingState) -> None:
@@ -157,12 +156,13 @@ class CheckpointWriter:
 
     def _facts(self) -> dict[str, Any]:
         strategy, state = self._world.strategy, self._state
+        pending = self._snapshot.pending_metrics
         return {
             "step": state.step,
             "samples": state.samples,
             "saved_at": time.time(),
-            "scores": self._scores,
-            **({} if self._snapshot.lap is None else {"lap": self._snapshot.lap}),
+            "scores": dict(self._snapshot.scores),
+            **({} if pending is None else {"lap": pending}),
             "topology": {
                 "num_processes": self._world.size,
                 "strategy": strategy.kind.value,

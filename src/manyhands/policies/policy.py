@@ -13,7 +13,7 @@ from manyhands.config.policies.base import PolicyConfig
 from manyhands.draws.generator import GeneratorSource
 from manyhands.errors import UserError
 from manyhands.lerobot_format.names import LANGUAGE_TOKENS
-from manyhands.lerobot_format.policy.folder import Settings, saved_tensors, write_policy
+from manyhands.lerobot_format.policy.folder import PolicyFiles, Settings, saved_tensors
 from manyhands.lerobot_format.policy.processors import Processors
 from manyhands.policies.acting import ObservationWindow, action_plan
 from manyhands.policies.language import Language
@@ -113,14 +113,14 @@ class Policy:
         self._window.reset()
         self._plan.reset()
 
-    def save(self, folder: Path | str, weights: Mapping[str, Tensor] | None = None) -> None:
-        """Write the policy as a folder that LeRobot loads, with its present weights or others.
+    def save(self, folder: Path | str) -> None:
+        """Write the policy as a folder that LeRobot loads."""
+        self.files(saved_tensors(self.network)).write(Path(folder))
 
-        An empty mapping writes everything but weights.
-        """
+    def files(self, weights: Mapping[str, Tensor]) -> PolicyFiles:
+        """What a folder of this policy holds, with these weights."""
         config = replace(self.config, device=self.device.type)
-        saved = saved_tensors(self.network) if weights is None else weights
-        write_policy(Path(folder), config, self.processors, saved, self.adapters)
+        return PolicyFiles(config, self.processors, weights, self.adapters)
 
     def tokenized(self, batch: Batch, at_full_length: bool = False) -> Batch:
         """A batch with its tasks as tokens, where the policy reads them and they are not yet.

@@ -53,7 +53,7 @@ def train(run: Run) -> Ending:
             with run.clock.timing("data"):
                 batch = next(batches)
             with run.clock.timing("update"):
-                result = run.learner.update(batch, position.step)
+                result = run.learner.train_step(batch, position.step)
             run.guard.note(position, result)
             position = position.after(run.learner.split.samples_per_step)
 
@@ -73,7 +73,8 @@ def train(run: Run) -> Ending:
                 marks = run.loss_spikes.on(position.step, measures)
                 run.run_log.record(position.step, measures | marks)
             if saving:
-                run.checkpoints.save(position, run.learner, held_out)
+                pending = run.metrics_window.unfinished
+                run.checkpoints.save(position, run.learner, held_out, pending)
             run.run_log.log([*run.learner.messages(), *run.checkpoints.messages()])
 
     run.run_log.log(run.checkpoints.messages())

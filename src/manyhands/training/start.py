@@ -71,7 +71,6 @@ def resume_metrics(run: Run) -> None:
     lap = resumed_metrics(run.config)
     if lap is not None:
         run.metrics_window.resume(lap)
-    run.checkpoints.pending_metrics = lambda: run.metrics_window.unfinished
 
 
 def publish_run(run: Run) -> None:

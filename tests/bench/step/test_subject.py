@@ -67,7 +67,7 @@ def test_tokens_take_the_place_of_images(tiny_vlm, filmed, tmp_path, data, are_k
     with joined_world(config) as world:
         subject = subject_of(bench, config, world)
         learner, _ = build_learner(subject.config, subject.stats, world, subject.split)
-        assert learner.update(subject.batch | {"task": ["look"] * 4}, 0).grad_norm.isfinite()
+        assert learner.train_step(subject.batch | {"task": ["look"] * 4}, 0).grad_norm.isfinite()
     cameras = {name for name in subject.config.policy.input_features if "image" in name}
     assert {subject.batch[f"{name}.tokens"].shape for name in cameras} == {(4, 4, 48)}
     assert not subject.batch.keys() & cameras and cameras <= subject.recorded.keys()

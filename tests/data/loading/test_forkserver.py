@@ -7,12 +7,12 @@ import pytest
 
 STARTED_FIRST = """
 import psutil, sys
-from manyhands.data.loading.forkserver import FORKSERVER, PRELOADED, start_server, starting_by
+from manyhands.data.loading.forkserver import FORKSERVER, PRELOADED, start_server, start_context
 
 start_server()
 assert any("forkserver" in " ".join(each.cmdline()) for each in psutil.Process().children())
 assert "torch" not in sys.modules
-with starting_by(FORKSERVER).Pool(1) as pool:
+with start_context(FORKSERVER).Pool(1) as pool:
     imported = pool.apply(eval, ("[*__import__('sys').modules]",))
 needed = {*PRELOADED, "manyhands.data.checking.worker_pool", "manyhands.data.dataset", "torch"}
 print(*sorted(needed.difference(imported)))

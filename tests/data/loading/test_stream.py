@@ -296,14 +296,14 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 import numpy as np
 from processes import loader_processes
 from synthetic import Trouble
-from manyhands.data.loading.stream import Loading, SampleStream, Share
+from manyhands.data.loading.stream import LoaderOptions, SampleStream, BatchSplit
 from manyhands.data.order import SampleOrder
 
 if __name__ == "__main__":
     order = SampleOrder(np.array([[0, 10]]), seed=0)
-    loading = Loading(num_workers=2, multiprocessing_context=sys.argv[1])
+    loading = LoaderOptions(num_workers=2, multiprocessing_context=sys.argv[1])
     source = Trouble(kind="stuck", row=999)
-    stream = SampleStream(source, order, Share(0, 1, 2), loading)
+    stream = SampleStream(source, order, BatchSplit(0, 1, 2), loading)
     batches = stream.batches_over(np.array([*range(80), *[999] * 20]), 2)
     received = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):

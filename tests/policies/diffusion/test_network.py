@@ -404,7 +404,7 @@ import sys, torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from manyhands.policies.diffusion.network import DiffusionNetwork
-from manyhands.policies.policy import loss_of
+from manyhands.policies.policy import weighted_loss
 
 dist.init_process_group("gloo")
 folder, rank = sys.argv[1], dist.get_rank()
@@ -414,7 +414,7 @@ network.load_state_dict(case["state"])
 wrapped = DistributedDataParallel(network, broadcast_buffers=False)
 own = slice(1) if rank == 0 else slice(1, 3)
 batch, draws = ({k: v[own] for k, v in case[part].items()} for part in ("batch", "draws"))
-loss, _ = loss_of(wrapped(batch, draws), case["counts"])
+loss, _ = weighted_loss(wrapped(batch, draws), case["counts"])
 (loss * 2).backward()
 gradients = [parameter.grad for parameter in network.parameters()]
 torch.save((loss, gradients, network.state_dict()), f"{folder}/{rank}.pt")

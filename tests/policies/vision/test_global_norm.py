@@ -18,7 +18,7 @@ TOLERANCES = {torch.float32: 1e-6, torch.float64: 1e-12}
 SHARES = """
 import sys, torch
 import torch.distributed as dist
-from manyhands.policies.activation_checkpointing import recomputed
+from manyhands.policies.activation_checkpointing import checkpointed
 from manyhands.policies.vision.norms import BatchNorm
 
 dist.init_process_group("gloo")
@@ -29,7 +29,7 @@ for case in torch.load(f"{folder}/cases.pt"):
     own = slice(case["num_first"]) if rank == 0 else slice(case["num_first"], None)
     images = case["images"][own].requires_grad_()
     for _ in range(2):
-        output = recomputed(norm, images) if case["recompute"] else norm(images)
+        output = checkpointed(norm, images) if case["recompute"] else norm(images)
     (output * case["targets"][own]).sum().backward()
     tensors = [output.detach(), images.grad, norm.weight.grad, norm.bias.grad]
     results.append((tensors, norm.state_dict()))

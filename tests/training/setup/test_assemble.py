@@ -69,9 +69,9 @@ def test_no_other_thread_uses_a_gpu_once_ranks_communicate_by_it(
         happened.append("engine")
         return make_engine(*arguments)
 
-    make_engine = assembling.engine_of
-    monkeypatch.setattr(assembling, "waking", warm_up)
-    monkeypatch.setattr(assembling, "engine_of", engine_of)
+    make_engine = assembling.build_engine
+    monkeypatch.setattr(assembling, "warming_up", warm_up)
+    monkeypatch.setattr(assembling, "build_engine", engine_of)
     data, config = open_training_data(read_train_config(command.argv(tmp_path / "run")), alone)
     with joined_world(config) as world:
         build_learner(config, data.stats, world, split_batch(config, 0, 1))

@@ -65,7 +65,7 @@ class Paced:
     num_released: int = 0
 
     @property
-    def work(self) -> Any:
+    def step(self) -> Any:
         return SimpleNamespace(world=self.world)
 
     def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:

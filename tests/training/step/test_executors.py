@@ -98,7 +98,7 @@ class TestOnAGpu:
             argv = [f"--dataset.root={tiny_dataset}", f"--output_dir={tmp_path}", *chosen]
             argv += [*FLAGS, *EXACT, *own, f"--step.mode={mode}", "--policy.device=cuda"]
             with learning(argv) as (learner, data):
-                found = [learner.update(batch_at(data, step), step) for step in range(200)]
+                found = [learner.train_step(batch_at(data, step), step) for step in range(200)]
                 assert learner.mode == mode, learner.messages()
                 losses.append(torch.stack([each.terms["loss"] for each in found]))
                 ends.append(weights_of(learner))
@@ -111,7 +111,7 @@ class TestOnAGpu:
             for step in range(12):
                 if step == 6:
                     saved = learner.snapshot(Position(6, 24))
-                learner.update(batch_at(data, step), step)
+                learner.train_step(batch_at(data, step), step)
             whole = weights_of(learner)
         weights = saved.policies["pretrained_model"]
         with learning(argv) as (learner, data):
@@ -119,7 +119,7 @@ class TestOnAGpu:
             learner.ema.restart()
             learner.load_training_state(saved.state)
             for step in range(6, 12):
-                learner.update(batch_at(data, step), step)
+                learner.train_step(batch_at(data, step), step)
             assert learner.mode == "graph"
             resumed = weights_of(learner)
         assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
@@ -127,14 +127,14 @@ class TestOnAGpu:
     def test_a_value_that_is_not_finite_changes_nothing(self, command, tmp_path):
         argv = command.argv(tmp_path / "run", *FLAGS, "--step.mode=graph")
         with learning(argv) as (learner, data):
-            learner.update(batch_at(data, 0), 0)
+            learner.train_step(batch_at(data, 0), 0)
             before = weights_of(learner)
             bad = batch_at(data, 1)
             bad["action"] = torch.full_like(bad["action"], float("nan"))
-            assert learner.update(bad, 1).is_bad
+            assert learner.train_step(bad, 1).is_bad
             after = weights_of(learner)
             assert all(torch.equal(value, after[name]) for name, value in before.items())
-            assert not learner.update(batch_at(data, 2), 2).is_bad
+            assert not learner.train_step(batch_at(data, 2), 2).is_bad
 
     def test_compiled_steps_stay_close(self, command, tmp_path):
         losses = []
@@ -142,7 +142,7 @@ class TestOnAGpu:
             argv = command.argv(tmp_path / mode, *FLAGS, f"--step.mode={mode}")
             argv += ["--accelerator.mixed_precision=no"]
             with learning(argv) as (learner, data):
-                found = [learner.update(batch_at(data, step), step) for step in range(50)]
+                found = [learner.train_step(batch_at(data, step), step) for step in range(50)]
                 assert learner.mode == mode, learner.messages()
                 losses.append(torch.stack([each.terms["loss"] for each in found]))
         torch.testing.assert_close(*losses, rtol=2e-2, atol=1e-3)
@@ -163,7 +163,7 @@ class TestOnAGpu:
                 engine = AccelerateEngine(world, 1, DistributedDataParallel)
                 learner = Learner(policy, config, engine, world, split_batch(config, 0, 1))
                 for step in range(20):
-                    learner.update(batch_at(data.source, step), step)
+                    learner.train_step(batch_at(data.source, step), step)
                 assert learner.mode == mode, learner.messages()
                 ends.append(weights_of(learner))
         assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
@@ -178,7 +178,7 @@ class TestOnAGpu:
             argv = command.argv(tmp_path / asked, *FLAGS, *EXACT, f"--step.mode={asked}")
             with learning(argv) as (learner, data):
                 look_at_values(learner, place)
-                found = [learner.update(batch_at(data, step), step) for step in range(6)]
+                found = [learner.train_step(batch_at(data, step), step) for step in range(6)]
                 assert learner.mode == "eager"
                 told = " ".join(learner.messages())
                 assert ("disabled, running eagerly" in told) == (asked == mode), told
@@ -200,7 +200,7 @@ class TestOnAGpu:
         for _ in range(3):
             with learning(argv) as (learner, data):
                 for step in range(3):
-                    learner.update(batch_at(data, step), step)
+                    learner.train_step(batch_at(data, step), step)
             del learner, data
             wait_until_awake()
             gc.collect()

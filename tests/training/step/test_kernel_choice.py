@@ -30,8 +30,8 @@ def test_choices_last_as_long_as_the_run(monkeypatch):
 
 KEPT = """
 import torch
-from manyhands.training.step.kernel_choice import chosen_kernels
-with chosen_kernels(deterministic=False):
+from manyhands.training.step.kernel_choice import kernel_settings
+with kernel_settings(deterministic=False):
     torch.optim.AdamW([torch.zeros(1)])
     from torch._inductor.runtime.cache_dir_utils import cache_dir
     print(cache_dir())

@@ -38,7 +38,7 @@ def learner_of(command, tmp_path, *flags, scaler=None):
 def weights_after(command, tmp_path, steps, *flags) -> dict[str, torch.Tensor]:
     with learner_of(command, tmp_path, *flags) as (learner, dataset):
         for step in steps:
-            learner.update(dataset.batch([1, 5, 9, 20]), step)
+            learner.train_step(dataset.batch([1, 5, 9, 20]), step)
         state = learner.policy.network.state_dict()
         return {name: value.clone() for name, value in state.items()}
 
@@ -64,7 +64,7 @@ def test_the_measured_loss_is_the_policys_own(command, tmp_path):
     with learner_of(command, tmp_path, "--policy.dropout=0") as (learner, data):
         batch = data.batch([1, 5, 9, 20])
         expected, terms = learner.policy.train().training_loss(batch, learner.draws(0))
-        result = learner.update(batch, 0)
+        result = learner.train_step(batch, 0)
         torch.testing.assert_close(result.terms["loss"], expected.detach())
         torch.testing.assert_close(result.terms["l1_loss"], terms["l1_loss"])
         assert learner.lr == 1e-3
@@ -75,17 +75,17 @@ def test_ranks_draw_for_their_samples_what_one_process_draws(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, _):
         whole = learner.draws(5)["latent_noise"]
         for rank in range(2):
-            learner.split = BatchSplit(rank, 2, 4)
+            learner.step.split = BatchSplit(rank, 2, 4)
             assert torch.equal(learner.draws(5)["latent_noise"], whole[2 * rank : 2 * rank + 2])
         for rank in range(3):
-            learner.split = BatchSplit(rank, 3, 4)
+            learner.step.split = BatchSplit(rank, 3, 4)
             own = [slice(0, 2), slice(2, 3), slice(3, 4)][rank]
             assert torch.equal(learner.draws(5)["latent_noise"], whole[own])
 
 
 def test_a_saved_state_of_another_policy_is_refused(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, data):
-        learner.update(data.batch([1, 5, 9, 20]), 0)
+        learner.train_step(data.batch([1, 5, 9, 20]), 0)
         state = learner.snapshot(Position(1, 4)).state
         extra = {**state.optimizer, "state": {**state.optimizer["state"], 10**6: {}}}
         with pytest.raises(CheckpointError, match="another policy"):
@@ -101,11 +101,11 @@ def test_a_saved_state_of_another_policy_is_refused(command, tmp_path):
 
 def test_a_changed_learning_rate_takes_effect_on_a_saved_state(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, data):
-        learner.update(data.batch([1, 5, 9, 20]), 0)
+        learner.train_step(data.batch([1, 5, 9, 20]), 0)
         state = learner.snapshot(Position(1, 4)).state
     with learner_of(command, tmp_path, "--optimizer.lr=0.5") as (learner, data):
         learner.load_training_state(state)
-        learner.update(data.batch([1, 5, 9, 20]), 1)
+        learner.train_step(data.batch([1, 5, 9, 20]), 1)
         assert learner.lr == 0.5
 
 
@@ -124,12 +124,12 @@ def test_parameters_without_a_part_in_the_loss_are_refused_by_name(command, tmp_
         learner.policy.network.idle = nn.Linear(2, 1)
         learner.policy.network.idle.bias.requires_grad_(False)
         with pytest.raises(UserError, match=r"does not depend on .*: idle.weight\."):
-            learner.update(data.batch([1, 5, 9, 20]), 0)
+            learner.train_step(data.batch([1, 5, 9, 20]), 0)
 
 
 def test_the_saved_settings_leave_kernels_to_whoever_reads_them(command, tmp_path):
     with learner_of(command, tmp_path) as (learner, data):
-        learner.update(data.batch([1, 5, 9, 20]), 0)
+        learner.train_step(data.batch([1, 5, 9, 20]), 0)
         groups = learner.snapshot(Position(1, 4)).state.optimizer["param_groups"]
     assert [(group["fused"], group["foreach"]) for group in groups] == [(None, None)] * 2
 
@@ -137,13 +137,13 @@ def test_the_saved_settings_leave_kernels_to_whoever_reads_them(command, tmp_pat
 def test_a_snapshot_stays_as_it_is_when_training_goes_on(command, tmp_path):
     with learner_of(command, tmp_path, "--ema.enable=true") as (learner, data):
         for step in range(2):
-            learner.update(data.batch([1, 5, 9, 20]), step)
+            learner.train_step(data.batch([1, 5, 9, 20]), step)
         policies = learner.snapshot(Position(2, 8)).policies
-        kept = {folder: deepcopy(weights) for folder, weights in policies.items()}
-        learner.update(data.batch([2, 6, 10, 21]), 2)
+        kept = {folder: deepcopy(files.weights) for folder, files in policies.items()}
+        learner.train_step(data.batch([2, 6, 10, 21]), 2)
     assert list(policies) == ["pretrained_model", "pretrained_model_ema"]
-    for folder, weights in policies.items():
-        assert all(torch.equal(value, kept[folder][name]) for name, value in weights.items())
+    for folder, files in policies.items():
+        assert all(torch.equal(value, kept[folder][name]) for name, value in files.weights.items())
 
 
 PRECISIONS = ["no", "bf16"]
@@ -156,10 +156,10 @@ SGD = ("--optimizer.type=sgd", "--optimizer.momentum=0.9")
 def test_an_update_reads_nothing_back(command, tmp_path, no_host_synchronization, precision):
     flags = ("--ema.enable=true", f"--accelerator.mixed_precision={precision}")
     with learner_of(command, tmp_path, *flags) as (learner, data):
-        learner.update(data.batch([1, 5, 9, 20]), 0)
+        learner.train_step(data.batch([1, 5, 9, 20]), 0)
         batch = data.batch([2, 6, 10, 21])
         with no_host_synchronization():
-            result = learner.update(batch, 1)
+            result = learner.train_step(batch, 1)
         with pytest.raises(AssertionError, match="waits"), no_host_synchronization():
             result.grad_norm.item()
 
@@ -177,7 +177,7 @@ def spoiled(batch: Batch, key: str = "observation.state", value: float = float("
 def everything_of(learner: Learner) -> list[torch.Tensor]:
     """Weights, averages, buffers, and what the optimizer remembers."""
     snapshot = learner.snapshot(Position(1, 4))
-    weights = [value for each in snapshot.policies.values() for value in each.values()]
+    weights = [value for each in snapshot.policies.values() for value in each.weights.values()]
     moments = [
         value for state in snapshot.state.optimizer["state"].values() for value in state.values()
     ]
@@ -194,14 +194,14 @@ def test_an_update_that_is_not_finite_changes_nothing_and_asks_nothing(
     command, tmp_path, no_host_synchronization, optimizer
 ):
     with learner_of(command, tmp_path, "--ema.enable=true", *optimizer) as (learner, data):
-        learner.update(data.batch([1, 5, 9, 20]), 0)
+        learner.train_step(data.batch([1, 5, 9, 20]), 0)
         before = everything_of(learner)
         batch = spoiled(data.batch([2, 6, 10, 21]))
         with no_host_synchronization():
-            result = learner.update(batch, 1)
+            result = learner.train_step(batch, 1)
         assert result.is_bad
         assert_kept(learner, before)
-        assert not learner.update(data.batch([2, 6, 10, 21]), 2).is_bad
+        assert not learner.train_step(data.batch([2, 6, 10, 21]), 2).is_bad
         with pytest.raises(AssertionError):
             assert_kept(learner, before)
 
@@ -214,7 +214,7 @@ def test_statistics_of_a_batch_that_is_not_finite_are_put_back(camera_dataset, t
     with joined_world(config) as world:
         policy, _ = build_initial_policy(config, data.stats, world.device)
         learner = Learner(policy, config, AccelerateEngine(world, 1), world, BatchSplit(0, 1, 3))
-        learner.update(data.source.batch([0, 1, 2]), 0)
+        learner.train_step(data.source.batch([0, 1, 2]), 0)
         before = everything_of(learner)
         prepare = policy.prepare
 
@@ -222,7 +222,7 @@ def test_statistics_of_a_batch_that_is_not_finite_are_put_back(camera_dataset, t
             return spoiled(prepare(batch), "observation.images.top")
 
         policy.prepare = spoil
-        assert learner.update(data.source.batch([1, 2, 3]), 1).is_bad
+        assert learner.train_step(data.source.batch([1, 2, 3]), 1).is_bad
         assert_kept(learner, before)
     names = [name for name, _ in policy.network.named_buffers()]
     assert any(name.endswith("running_mean") for name in names)
@@ -230,9 +230,9 @@ def test_statistics_of_a_batch_that_is_not_finite_are_put_back(camera_dataset, t
 
 def test_an_infinite_loss_spoils_gradients_that_are_finite(command, tmp_path):
     with learner_of(command, tmp_path, "--policy.use_vae=false") as (learner, data):
-        learner.update(data.batch([1, 5, 9, 20]), 0)
+        learner.train_step(data.batch([1, 5, 9, 20]), 0)
         before = everything_of(learner)
-        result = learner.update(spoiled(data.batch([2, 6, 10, 21]), "action", float("inf")), 1)
+        result = learner.train_step(spoiled(data.batch([2, 6, 10, 21]), "action", float("inf")), 1)
         assert result.terms["loss"] == float("inf")
         assert result.is_bad
         assert_kept(learner, before)
@@ -242,16 +242,16 @@ def test_an_overflow_of_scaled_gradients_is_no_fault_but_a_bad_sample_is(command
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**126)
     with learner_of(command, tmp_path, "--ema.enable=true", scaler=scaler) as (learner, data):
         before = everything_of(learner)
-        overflow = learner.update(data.batch([1, 5, 9, 20]), 0)
+        overflow = learner.train_step(data.batch([1, 5, 9, 20]), 0)
         assert not overflow.grad_norm.isfinite()
         assert not overflow.is_bad
         after = everything_of(learner)
         assert all(torch.equal(*pair) for pair in zip(before, after, strict=False))
         assert learner.snapshot(Position()).state.scaler["scale"] == 2.0**125
-        learner._engine.load_scaler_state({"scale": 1.0, **SCALER})
-        assert learner.update(spoiled(data.batch([2, 6, 10, 21])), 1).is_bad
+        learner.step.engine.load_scaler_state({"scale": 1.0, **SCALER})
+        assert learner.train_step(spoiled(data.batch([2, 6, 10, 21])), 1).is_bad
         assert_kept(learner, after)
-        assert not learner.update(data.batch([2, 6, 10, 21]), 2).is_bad
+        assert not learner.train_step(data.batch([2, 6, 10, 21]), 2).is_bad
 
 
 SCALER = {"growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 9, "_growth_tracker": 0}
@@ -279,12 +279,12 @@ class TestOnAGpu:
             good, bad = (on_gpu(data.batch([1, 5, 9, 20])) for _ in range(2))
             bad = spoiled(bad)
             scaler = learner.snapshot(Position()).state.scaler
-            learner._engine.load_scaler_state({**scaler, "scale": 1.0} if scaler else {})
-            learner.update(good, 0)
+            learner.step.engine.load_scaler_state({**scaler, "scale": 1.0} if scaler else {})
+            learner.train_step(good, 0)
             before = everything_of(learner)
             torch.cuda.set_sync_debug_mode("error")
             try:
-                result = learner.update(bad, 1)
+                result = learner.train_step(bad, 1)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
             assert result.is_bad
@@ -298,12 +298,12 @@ class TestOnAGpu:
         with learner_of(command, tmp_path, *flags) as (learner, data):
             batches = [on_gpu(data.batch([1 + k, 5, 9, 20])) for k in range(3)]
             scaler = learner.snapshot(Position()).state.scaler
-            learner._engine.load_scaler_state({**scaler, "scale": 1.0} if scaler else {})
-            learner.update(batches[0], 0)
+            learner.step.engine.load_scaler_state({**scaler, "scale": 1.0} if scaler else {})
+            learner.train_step(batches[0], 0)
             before = weights_of(learner)
             torch.cuda.set_sync_debug_mode("error")
             try:
-                results = [learner.update(batch, step) for step, batch in enumerate(batches, 1)]
+                results = [learner.train_step(batch, step) for step, batch in enumerate(batches, 1)]
             finally:
                 torch.cuda.set_sync_debug_mode("default")
             assert all(torch.isfinite(result.terms["loss"]) for result in results)
@@ -314,9 +314,9 @@ class TestOnAGpu:
         for kind in (ADAM, SGD):
             with learner_of(command, tmp_path, *HALF, *kind) as (learner, data):
                 scaler = learner.snapshot(Position()).state.scaler
-                learner._engine.load_scaler_state({**scaler, "scale": 2.0**120})
+                learner.step.engine.load_scaler_state({**scaler, "scale": 2.0**120})
                 before = weights_of(learner)
-                learner.update(on_gpu(data.batch([1, 5, 9, 20])), 0)
+                learner.train_step(on_gpu(data.batch([1, 5, 9, 20])), 0)
                 after, state = weights_of(learner), learner.snapshot(Position(1, 4)).state
             assert all(torch.equal(before[name], value) for name, value in after.items())
             assert state.scaler["scale"] == 2.0**119
@@ -327,11 +327,11 @@ class TestOnAGpu:
 
     def test_the_loss_scale_is_saved_and_restored(self, command, tmp_path):
         with learner_of(command, tmp_path, *HALF) as (learner, data):
-            learner.update(on_gpu(data.batch([1, 5, 9, 20])), 0)
+            learner.train_step(on_gpu(data.batch([1, 5, 9, 20])), 0)
             state = learner.snapshot(Position(1, 4)).state
         with learner_of(command, tmp_path, *HALF) as (learner, data):
             learner.load_training_state(replace(state, scaler={**state.scaler, "scale": 8.0}))
-            learner.update(on_gpu(data.batch([1, 5, 9, 20])), 1)
+            learner.train_step(on_gpu(data.batch([1, 5, 9, 20])), 1)
             assert learner.snapshot(Position(2, 8)).state.scaler["scale"] == 8.0
 
 
@@ -386,7 +386,7 @@ def test_each_flag_of_the_augmentation_changes_what_is_seen(seeing, command, tmp
     cameras = []
     for each in flags:
         with seeing_learner(seeing, command, tmp_path, *each) as (learner, batch):
-            seen = learner._augmentation(batch, learner.augmentation_draws(0))
+            seen = learner.step._augmentation(batch, learner.augmentation_draws(0))
             cameras.append([seen[camera].float() for camera in CAMERAS])
     for one, other in combinations(cameras, 2):
         assert not any(torch.allclose(a, b) for a, b in zip(one, other, strict=True))
@@ -396,11 +396,11 @@ def test_what_is_learned_from_is_the_augmented_batch(seeing, command, tmp_path):
     with seeing_learner(seeing, command, tmp_path, f"{AUGMENT}.enable=true") as (learner, batch):
         draws = learner.augmentation_draws(3)
         assert sorted(draws) == list(CAMERAS)
-        changed = learner._augmentation(batch, draws)
+        changed = learner.step._augmentation(batch, draws)
         expected, _ = learner.policy.train().training_loss(changed, learner.draws(3))
         plain, _ = learner.policy.training_loss(batch, learner.draws(3))
         assert not torch.allclose(expected, plain)
-        torch.testing.assert_close(learner.update(batch, 3).terms["loss"], expected.detach())
+        torch.testing.assert_close(learner.train_step(batch, 3).terms["loss"], expected.detach())
         assert all(batch[camera].dtype == torch.uint8 for camera in CAMERAS)
 
 
@@ -419,10 +419,10 @@ def test_micro_batches_and_ranks_augment_their_own_samples(seeing, command, tmp_
             seeing, command, tmp_path, f"{AUGMENT}.enable=true", num_micro_batches=num_micro_batches
         )
         with parts as (learner, batch):
-            losses.append(learner.update(batch, 0).terms["loss"].item())
+            losses.append(learner.train_step(batch, 0).terms["loss"].item())
             draws = learner.augmentation_draws(5)
             for rank in range(4):
-                learner.split = BatchSplit(rank, 4, 4)
+                learner.step.split = BatchSplit(rank, 4, 4)
                 own = learner.augmentation_draws(5)
                 assert all(torch.equal(own[name][0], draws[name][rank]) for name in CAMERAS)
     # Frozen normalization lets samples be computed in any company.

@@ -28,18 +28,18 @@ def learner_of(command, run_dir) -> Iterator[Learner]:
         policy, _ = build_initial_policy(config, data.stats, world.device)
         learner = Learner(policy, config, AccelerateEngine(world, 1), world, BatchSplit(0, 1, 4))
         for step in range(3):
-            learner.update(data.source.batch([1, 5, 9, 20]), step)
+            learner.train_step(data.source.batch([1, 5, 9, 20]), step)
         yield learner
 
 
 def remembered(learner: Learner) -> dict[str, Tensor]:
     """Everything that a learner has to save."""
-    return {name: part.values.clone() for name, part in learner.memory.parts().items()}
+    return {name: part.values.clone() for name, part in learner.memory.shards().items()}
 
 
 def test_what_is_saved_in_shards_comes_back(command, tmp_path):
     with learner_of(command, tmp_path / "run") as learner:
-        saved, groups = learner.memory.parts(), learner.memory.optimizer_state([1e-3, 1e-3])
+        saved, groups = learner.memory.shards(), learner.memory.optimizer_state([1e-3, 1e-3])
         known = remembered(learner)
     assert groups["state"] == {}
     assert {name.partition("/")[0] for name in saved} == {
@@ -63,7 +63,7 @@ def test_what_is_saved_in_shards_comes_back(command, tmp_path):
 
 def test_a_loaded_average_starts_from_the_weights(command, tmp_path):
     with learner_of(command, tmp_path / "run") as learner:
-        write_shard(shard_file(tmp_path, 0, 1), learner.memory.parts())
+        write_shard(shard_file(tmp_path, 0, 1), learner.memory.shards())
         learner.memory.load_policy(tmp_path / "pretrained_model", Shards(tmp_path))
         found = remembered(learner)
     live = {name for name in found if name.startswith("pretrained_model/")}

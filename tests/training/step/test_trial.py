@@ -33,7 +33,7 @@ def started(command, tmp_path, monkeypatch) -> Trial:
     """A trial of a small policy, with its verdicts in a folder of the test."""
     monkeypatch.setenv(environment.KERNELS, str(tmp_path / "kernels"))
     learner = learner_for(command.argv(tmp_path / "run"))
-    found = Trial(learner.config, learner.work)
+    found = Trial(learner.config, learner.step)
     assert found.verdict(INPUTS) is None
     return found
 
@@ -62,9 +62,9 @@ def test_the_verdict_of_a_trial_is_kept_for_later_runs(started, tmp_path, monkey
     program(tmp_path / "a", f"{write}request.verdicts.write(request.key, verdict)", monkeypatch)
     expected = Verdict(is_faster=True, reason="torch.Size([2, 3])")
     assert run(started) == expected
-    assert Trial(started._config, started._work).verdict(INPUTS) == expected
+    assert Trial(started._config, started._step).verdict(INPUTS) == expected
     other = StepInputs({"x": torch.ones(2, 4)}, {})
-    assert Trial(started._config, started._work).verdict(other) is None
+    assert Trial(started._config, started._step).verdict(other) is None
 
 
 @pytest.mark.parametrize(("is_final", "num_files"), [(True, 1), (False, 0)])
@@ -77,7 +77,7 @@ def test_a_slower_step_on_a_busy_gpu_is_tried_again_by_the_next_run(
     program(tmp_path / "a", f"{write}request.verdicts.write(request.key, verdict)", monkeypatch)
     assert run(started) == Verdict(is_faster=False, is_final=is_final, reason="slow")
     assert len([*tmp_path.glob("kernels/*/*.json")]) == num_files
-    assert (Trial(started._config, started._work).verdict(INPUTS) is not None) == is_final
+    assert (Trial(started._config, started._step).verdict(INPUTS) is not None) == is_final
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_trial_that_dies_is_a_verdict_with_its_last_words(
     verdict = run(started)
     assert verdict is not None and not verdict.is_faster and told in verdict.reason
     assert str(started.verdicts.log_path(started._key)) in verdict.reason
-    assert Trial(started._config, started._work).verdict(INPUTS) == verdict
+    assert Trial(started._config, started._step).verdict(INPUTS) == verdict
 
 
 def test_a_trial_that_runs_out_of_memory_is_made_again_by_the_next_run(
@@ -104,7 +104,7 @@ def test_a_trial_that_runs_out_of_memory_is_made_again_by_the_next_run(
     program(tmp_path / "a", f"{READ}raise RuntimeError('CUDA out of memory')", monkeypatch)
     verdict = run(started)
     assert verdict is not None and not verdict.is_faster
-    assert Trial(started._config, started._work).verdict(INPUTS) is None
+    assert Trial(started._config, started._step).verdict(INPUTS) is None
 
 
 def test_a_trial_that_is_closed_leaves_no_process_and_no_verdict(started, tmp_path, monkeypatch):
@@ -116,12 +116,12 @@ def test_a_trial_that_is_closed_leaves_no_process_and_no_verdict(started, tmp_pa
 
 def test_facts_depend_on_what_a_step_computes_and_not_on_where_it_runs(command, tmp_path):
     plain = learner_for(command.argv(tmp_path / "run"))
-    facts = kernel_facts(plain.config, plain.work, INPUTS)
+    facts = kernel_facts(plain.config, plain.step, INPUTS)
     elsewhere = learner_for(
         command.argv(tmp_path / "other", "--seed=5", "--steps=77", "--optimizer.lr=7e-4")
     )
-    assert facts == kernel_facts(elsewhere.config, elsewhere.work, INPUTS)
+    assert facts == kernel_facts(elsewhere.config, elsewhere.step, INPUTS)
     averaged = learner_for(command.argv(tmp_path / "other", "--ema.enable=true"))
-    assert facts != kernel_facts(averaged.config, averaged.work, INPUTS)
-    share = replace(plain.split, num_micro_batches=2)
-    assert facts != kernel_facts(plain.config, replace(plain.work, share=share), INPUTS)
+    assert facts != kernel_facts(averaged.config, averaged.step, INPUTS)
+    plain.step.split = replace(plain.split, num_micro_batches=2)
+    assert facts != kernel_facts(plain.config, plain.step, INPUTS)

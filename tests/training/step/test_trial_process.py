@@ -71,7 +71,7 @@ def test_another_process_builds_the_same_network(command, tmp_path, monkeypatch)
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
         learner, _ = build_learner(config, data.stats, world, split_batch(config, 0, 1))
-    sent = pickle.dumps(Trial(config, learner.work)._request(INPUTS, max_bytes=1))
+    sent = pickle.dumps(Trial(config, learner.step)._request(INPUTS, max_bytes=1))
     policy = build_policy(pickle.loads(sent), torch.device("cpu"))
     theirs, own = policy.network.state_dict(), learner.policy.network.state_dict()
     assert {name: value.shape for name, value in theirs.items()} == {

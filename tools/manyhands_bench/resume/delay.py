@@ -105,7 +105,7 @@ class Subject:
         if save is not None:
             save()
         for _ in range(num_updates):
-            self._learner.update(self._batch, self._position.step)
+            self._learner.train_step(self._batch, self._position.step)
             self._position = self._position.after(1)
         self._wait_for_device()
         seconds = time.perf_counter() - started

@@ -61,7 +61,7 @@ def measure_rank(config: TrainConfig, request: RankRequest) -> RankReport:
 
         def update(step: int) -> None:
             world.watch.begin("update")
-            learner.update(batch, step)
+            learner.train_step(batch, step)
 
         step_times(update, range(request.warm_up), world.device)
         world.barrier()

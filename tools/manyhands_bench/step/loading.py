@@ -48,11 +48,11 @@ def with_loader(
     warm_up = max(bench.warm_up, num_workers * stream.loading.prefetch_factor + 1)
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:
         for step in range(warm_up):
-            learner.update(next(batches), step)
+            learner.train_step(next(batches), step)
         wait_for(world.device)
         started = time.perf_counter()
         for step in range(warm_up, warm_up + bench.num_steps):
-            learner.update(next(batches), step)
+            learner.train_step(next(batches), step)
         wait_for(world.device)
         seconds = time.perf_counter() - started
     rate = bench.num_steps * subject.split.samples_per_step / seconds

@@ -9,7 +9,7 @@ import torch
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.errors import ConfigError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.policy.folder import write_policy
+from manyhands.lerobot_format.policy.folder import PolicyFiles
 from manyhands.parallel.world import World
 from manyhands.training.setup.assemble import build_initial_policy
 from manyhands_bench.config import BenchStepConfig
@@ -104,7 +104,7 @@ def task_of(policy: PolicyConfig) -> str | None:
 def write_reference_policy(folder: Path, subject: Subject, device: str) -> None:
     """Write a policy without its weights, which do not affect step times."""
     policy, _ = build_initial_policy(subject.config, subject.stats, torch.device("cpu"))
-    write_policy(folder, replace(policy.config, device=device), policy.processors, {})
+    PolicyFiles(replace(policy.config, device=device), policy.processors, {}).write(folder)
 
 
 def reference_row(python: Path, request: ReferenceRequest, num_samples: int) -> Row:

@@ -64,10 +64,10 @@ def demand_of(subject: Subject, world: World) -> list[Kernel]:
     config = with_mode(subject.config, EAGER)
     learner, _ = build_learner(config, subject.stats, world, subject.split)
     # Optimizers allocate their state in the first step.
-    learner.update(subject.batch, 0)
+    learner.train_step(subject.batch, 0)
     demand = Demand()
     with demand:
-        learner.update(subject.batch, 1)
+        learner.train_step(subject.batch, 1)
     return demand.kernels
 
 

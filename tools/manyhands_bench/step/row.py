@@ -109,7 +109,7 @@ def measured_row(
     learner, _ = build_learner(config, subject.stats, world, subject.split)
 
     def update(step: int) -> None:
-        learner.update(subject.batch, step)
+        learner.train_step(subject.batch, step)
 
     timed = timed_updates(update, bench, device)
     row = row_of(learner.mode, world.precision, timed, subject.split.samples_per_step)

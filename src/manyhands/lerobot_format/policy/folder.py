@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -175,24 +175,30 @@ def mismatches(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str
     return "\n".join(filter(None, faults))
 
 
-def write_policy(
-    folder: Path,
-    config: PolicyConfig,
-    processors: Processors,
-    weights: Mapping[str, Tensor],
-    adapters: Settings | None = None,
-) -> None:
-    """Write a whole policy folder that LeRobot loads offline, or one without weights.
+@dataclass(frozen=True)
+class PolicyFiles:
+    """Everything that a policy folder holds."""
 
-    With settings of adapters, theirs are the weights.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    if adapters is not None:
-        write_settings(folder, adapters)
-    if weights:
-        write_tensors(weights_file(folder), weights, metadata={"format": "pt"})
-    write_processors(folder, processors, torch.device(config.device or "cpu").type)
-    write_config(folder, replace(config, use_peft=adapters is not None))
+    config: PolicyConfig
+    processors: Processors
+    weights: Mapping[str, Tensor]
+    """Those of the adapters if there are any; empty where they are stored elsewhere."""
+    adapters: Settings | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write a folder that LeRobot loads offline."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.adapters is not None:
+            write_settings(folder, self.adapters)
+        if self.weights:
+            write_tensors(weights_file(folder), self.weights, metadata={"format": "pt"})
+        device = torch.device(self.config.device or "cpu").type
+        write_processors(folder, self.processors, device)
+        write_config(folder, replace(self.config, use_peft=self.adapters is not None))
+
+    def without_weights(self) -> "PolicyFiles":
+        """The same folder without its weights."""
+        return replace(self, weights={})
 
 
 def _listed(kind: str, names: Iterable[str]) -> str:

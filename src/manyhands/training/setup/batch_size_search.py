@@ -60,7 +60,7 @@ def step_fits(make_learner: MakeLearner, split: BatchSplit, batch: Batch, world:
 def _try_steps(learner: Learner, batch: Batch) -> bool:
     try:
         for step in range(NUM_TRIED):
-            learner.update(batch, step)
+            learner.train_step(batch, step)
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise

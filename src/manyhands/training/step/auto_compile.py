@@ -8,17 +8,16 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch.optim import Optimizer
 
 from manyhands import units
 from manyhands.config.train import TrainConfig
 from manyhands.parallel.strategy import StrategyKind
 from manyhands.parallel.world import World
 from manyhands.training.step.compiled_modules import CompiledModules
-from manyhands.training.step.executors import CapturedStep, EagerStep, Log, Step, StepWork
+from manyhands.training.step.executors import CapturedStep, EagerStep, Log, StepExecutor
 from manyhands.training.step.optimizer import is_capturable
 from manyhands.training.step.state_backup import free_bytes
-from manyhands.training.step.train_step import StepInputs, StepMetrics
+from manyhands.training.step.train_step import StepInputs, StepMetrics, TrainStep
 from manyhands.training.step.trial import Trial
 from manyhands.training.step.verdict import Verdict
 
@@ -84,7 +83,7 @@ class AutoCompile:
 
     @property
     def _world(self) -> World:
-        return self._graph.work.world
+        return self._graph.step.world
 
     def _seconds_per_step(self) -> float:
         """Collective. How long steps took since the last call, on the slowest rank."""
@@ -200,24 +199,24 @@ class AutoCompile:
         return None
 
 
-def build_step(config: TrainConfig, work: StepWork, optimizer: Optimizer, log: Log) -> Step:
+def build_executor(config: TrainConfig, step: TrainStep, log: Log) -> StepExecutor:
     """The way to run steps that a config asks for, where that is possible."""
-    mode, world = config.step.mode, work.world
+    mode, world = config.step.mode, step.world
     if mode == "eager" or world.device.type != "cuda":
-        return EagerStep(work.compute)
+        return EagerStep(step)
     if world.strategy.kind not in (StrategyKind.SINGLE, StrategyKind.DDP) or not is_capturable(
-        optimizer
+        step.optimizer
     ):
         log(
             f"Running eagerly: --step.mode={mode} needs a full copy of the weights on one GPU per "
             "process, and a fused optimizer"
         )
-        return EagerStep(work.compute)
-    graph = CapturedStep(work, log)
+        return EagerStep(step)
+    graph = CapturedStep(step, log)
     if mode == "graph" or (mode == "auto" and config.cudnn_deterministic):
         return graph
-    modules = CompiledModules(work.policy.network, optimizer)
+    modules = CompiledModules(step.policy.network, step.optimizer)
     if mode == "compile":
-        return CapturedStep(work, log, modules)
-    compiled = CapturedStep(work, log, modules, otherwise="running as a CUDA graph")
-    return AutoCompile(graph, compiled, Trial(config, work), config.step.compile_min_left_s, log)
+        return CapturedStep(step, log, modules)
+    compiled = CapturedStep(step, log, modules, otherwise="running as a CUDA graph")
+    return AutoCompile(graph, compiled, Trial(config, step), config.step.compile_min_left_s, log)

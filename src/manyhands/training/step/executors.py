@@ -7,22 +7,18 @@ what a rank can do by itself it does without communication, then all vote, then 
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
-from manyhands.data.loading.stream import BatchSplit
 from manyhands.parallel.collectives import without_communication
 from manyhands.parallel.cuda import on_side_stream
-from manyhands.parallel.world import World
-from manyhands.policies.policy import Policy
 from manyhands.training.step.comparison import Comparison
 from manyhands.training.step.compiled_modules import CompiledModules
 from manyhands.training.step.cuda_graph import CudaGraph, input_signature
-from manyhands.training.step.state_backup import StateBackup, Tensors
-from manyhands.training.step.train_step import StepFunction, StepInputs, StepMetrics
+from manyhands.training.step.state_backup import StateBackup
+from manyhands.training.step.train_step import StepFunction, StepInputs, StepMetrics, TrainStep
 
 MAX_GRAPHS = 4
 """Shapes of batches that are captured; others run eagerly."""
@@ -34,19 +30,7 @@ NUM_WARM_UP_DDP = 11
 Log = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class StepWork:
-    """What a step computes, and on whose behalf."""
-
-    compute: StepFunction
-    changed: Callable[[], Tensors]
-    """Every tensor that a step changes."""
-    policy: Policy
-    split: BatchSplit
-    world: World
-
-
-class Step(Protocol):
+class StepExecutor(Protocol):
     """A way to run training steps."""
 
     @property
@@ -68,12 +52,12 @@ class EagerStep:
 
     mode = "eager"
 
-    def __init__(self, compute: StepFunction) -> None:
-        self._compute = compute
+    def __init__(self, step: StepFunction) -> None:
+        self._step = step
 
     def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
         """Run a step."""
-        return self._compute(inputs)
+        return self._step(inputs)
 
     def release(self) -> None:
         """Nothing depends on it."""
@@ -91,13 +75,13 @@ class CapturedStep:
 
     def __init__(
         self,
-        work: StepWork,
+        step: TrainStep,
         log: Log,
         modules: CompiledModules | None = None,
         otherwise: str = "running eagerly",
     ) -> None:
         self._aim = "graph" if modules is None else "compile"
-        self.work = work
+        self.step = step
         self._otherwise = otherwise
         self._log = log
         self._modules = modules
@@ -107,7 +91,7 @@ class CapturedStep:
         """Collective. Run a step by its graph, which is captured first."""
         self.capture(inputs)
         graph = self._graphs[input_signature(inputs)]
-        return self.work.compute(inputs) if graph is None else graph(inputs)
+        return self.step(inputs) if graph is None else graph(inputs)
 
     @property
     def mode(self) -> str:
@@ -122,7 +106,7 @@ class CapturedStep:
     def release(self) -> None:
         """Free the graphs; the next step captures again."""
         self._graphs.clear()
-        if self.work.world.device.type == "cuda":
+        if self.step.world.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def close(self) -> None:
@@ -142,12 +126,12 @@ class CapturedStep:
         """Collective. A graph on every rank, or on none."""
         if len(self._graphs) >= MAX_GRAPHS:
             return None
-        seed, before = torch.initial_seed(), StateBackup(self.work.changed)
+        seed, before = torch.initial_seed(), StateBackup(self.step.state_tensors)
         graph = None
         try:
             graph = self._compared(inputs, seed, before)
         except CaptureFailed as failure:
-            self.work.policy.network.zero_grad(set_to_none=True)
+            self.step.policy.network.zero_grad(set_to_none=True)
             torch.cuda.empty_cache()
             what = "Compiled step" if self._modules else "CUDA graph"
             self._log(f"{what} disabled, {self._otherwise}: {failure}")
@@ -157,7 +141,7 @@ class CapturedStep:
 
     def _compared(self, inputs: StepInputs, seed: int, before: StateBackup) -> CudaGraph:
         """Collective. A graph that agrees with an eager step."""
-        compute = self.work.compute
+        compute = self.step
         self._warm_up(inputs)
         torch.manual_seed(seed)
         with self._shared():
@@ -183,7 +167,7 @@ class CapturedStep:
 
     def _warm_up(self, inputs: StepInputs) -> None:
         """Collective. Let libraries choose kernels and the compiler make them."""
-        compute, world = self.work.compute, self.work.world
+        compute, world = self.step, self.step.world
         if world.size > 1:
             # Compiling may fail, and memory run out, while no other rank waits.
             with self._alone(), on_side_stream(world.device), without_communication():
@@ -200,13 +184,13 @@ class CapturedStep:
             yield
         except (RuntimeError, CaptureFailed) as error:
             fault = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if self.work.world.any(fault is not None):
+        if self.step.world.any(fault is not None):
             raise CaptureFailed(fault or "it failed on another rank")
 
     @contextmanager
     def _shared(self) -> Iterator[None]:
         """Communicate; other ranks wait for this one, so a failure here ends the run."""
-        if self.work.world.size == 1:
+        if self.step.world.size == 1:
             with self._alone():
                 yield
         else:

@@ -61,7 +61,7 @@ class LearnerState:
         state = {index: self._gathered(index, values) for index, values in saved.items()}
         return {"state": state, "param_groups": groups}
 
-    def parts(self) -> dict[str, TensorShard]:
+    def shards(self) -> dict[str, TensorShard]:
         """Copies of the shards of this rank; empty if the main rank saves full tensors."""
         if not self._strategy.saves_shards:
             return {}

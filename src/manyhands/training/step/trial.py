@@ -27,8 +27,7 @@ from manyhands.launch.environment import compiled_kernels_dir
 from manyhands.lerobot_format.policy.folder import BASE, REVISION, Settings
 from manyhands.lerobot_format.policy.processors import Processors
 from manyhands.training.step.cuda_graph import input_signature
-from manyhands.training.step.executors import StepWork
-from manyhands.training.step.train_step import StepInputs
+from manyhands.training.step.train_step import StepInputs, TrainStep
 from manyhands.training.step.verdict import Verdict, Verdicts, trial_key
 
 PROGRAM = "manyhands.training.step.trial_process"
@@ -66,9 +65,9 @@ class TrialRequest:
 class Trial:
     """A trial of the compiled step that does not block the run."""
 
-    def __init__(self, config: TrainConfig, work: StepWork) -> None:
+    def __init__(self, config: TrainConfig, step: TrainStep) -> None:
         self._config = config
-        self._work = work
+        self._step = step
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
@@ -82,7 +81,7 @@ class Trial:
 
     def verdict(self, inputs: StepInputs) -> Verdict | None:
         """The verdict on steps with such inputs, if there is one."""
-        self._key = self._key or trial_key(kernel_facts(self._config, self._work, inputs))
+        self._key = self._key or trial_key(kernel_facts(self._config, self._step, inputs))
         return self._failure or self.verdicts.read(self._key)
 
     @property
@@ -92,7 +91,7 @@ class Trial:
 
     def start(self, inputs: StepInputs) -> str | None:
         """Start a trial; why that is impossible, if it is."""
-        device = self._work.world.device
+        device = self._step.world.device
         peak = torch.cuda.max_memory_reserved(device)
         free = torch.cuda.mem_get_info(device)[0]
         if free < peak + RESERVED_BYTES:
@@ -124,13 +123,13 @@ class Trial:
             self._thread.join()
 
     def _request(self, inputs: StepInputs, max_bytes: int) -> TrialRequest:
-        work = self._work
+        step = self._step
         return TrialRequest(
-            config=trial_config(self._config, work.world.precision),
-            policy=replace(work.policy.config.without_downloads(), pretrained_path=None),
-            processors=work.policy.processors,
-            adapters=work.policy.adapters,
-            split=work.split,
+            config=trial_config(self._config, step.world.precision),
+            policy=replace(step.policy.config.without_downloads(), pretrained_path=None),
+            processors=step.policy.processors,
+            adapters=step.policy.adapters,
+            split=step.split,
             inputs=inputs,
             max_bytes=max_bytes,
             verdicts=self.verdicts,
@@ -141,7 +140,7 @@ class Trial:
         """Run the trial to its end; one that dies without a verdict is a verdict too."""
         log = self.verdicts.log_path(self._key)
         began = time.monotonic()
-        self._process = start_trial(log, self._work.world.device.index or 0)
+        self._process = start_trial(log, self._step.world.device.index or 0)
         if self._is_closed:
             self._process.kill()
         # The run needs the compiler when it switches; importing it now keeps that short.
@@ -181,27 +180,27 @@ def trial_config(config: TrainConfig, precision: str) -> TrainConfig:
     return replace(config, policy=policy, accelerator=accelerator, parallelism=ParallelismConfig())
 
 
-def kernel_facts(config: TrainConfig, work: StepWork, inputs: StepInputs) -> dict[str, Any]:
+def kernel_facts(config: TrainConfig, step: TrainStep, inputs: StepInputs) -> dict[str, Any]:
     """What the kernels of a step depend on."""
     assert config.optimizer is not None
-    policy, optimizer = asdict(work.policy.config.without_downloads()), asdict(config.optimizer)
+    policy, optimizer = asdict(step.policy.config.without_downloads()), asdict(config.optimizer)
     del optimizer["lr"]  # Kernels read it from the device.
     names = [sorted(group) for group in inputs.groups]
-    adapters = work.policy.adapters or {}
+    adapters = step.policy.adapters or {}
     return {
         "policy": {name: value for name, value in policy.items() if name not in FORGOTTEN},
-        "type": work.policy.config.type,
+        "type": step.policy.config.type,
         "adapters": {
             name: value for name, value in adapters.items() if name not in FORGOTTEN_OF_ADAPTERS
         },
         "inputs": [names, [str(each) for each in input_signature(inputs)]],
-        "micro_batches": work.split.num_micro_batches,
-        "ranks": work.split.num_ranks,
-        "precision": [work.world.precision, config.dtype],
+        "micro_batches": step.split.num_micro_batches,
+        "ranks": step.split.num_ranks,
+        "precision": [step.world.precision, config.dtype],
         "optimizer": [type(config.optimizer).__name__, optimizer],
         "ema": config.ema.enable,
         "augmentation": str(config.dataset.image_transforms),
-        "gpu": work.world.placements[work.world.rank].name,
+        "gpu": step.world.placements[step.world.rank].name,
     }
 
 

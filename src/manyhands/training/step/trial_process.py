@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from manyhands.policies.policy import Policy
-    from manyhands.training.step.executors import CapturedStep, Step
+    from manyhands.training.step.executors import CapturedStep, StepExecutor
     from manyhands.training.step.learner import Learner
     from manyhands.training.step.trial import TrialRequest
     from manyhands.training.step.verdict import Verdict
@@ -63,14 +63,14 @@ def try_compiled(request: "TrialRequest") -> "Verdict":
 
     began, faults = time.monotonic(), list[str]()
     with build_learner(request) as learner:
-        work = learner.work
+        step = learner.step
         report("built the learner")
-        modules = CompiledModules(work.policy.network, learner.optimizer)
-        graph = CapturedStep(work, faults.append)
-        compiled = CapturedStep(work, faults.append, modules)
+        modules = CompiledModules(step.policy.network, learner.optimizer)
+        graph = CapturedStep(step, faults.append)
+        compiled = CapturedStep(step, faults.append, modules)
         rehearsal = TrialSteps(learner, request)
-        with compiling_in_parallel(request, work.policy.network):
-            expected = rehearsal.losses(EagerStep(work.compute))
+        with compiling_in_parallel(request, step.policy.network):
+            expected = rehearsal.losses(EagerStep(step))
             first_ms, _ = rehearsal.measured(graph, expected)
             report(f"captured a CUDA graph: {first_ms:.2f} ms per step")
         report("compiled all modules")
@@ -132,7 +132,7 @@ def compile_class(request: "TrialRequest", only: int) -> None:
         inputs = request.inputs.mapped(lambda each: each.to(learner.policy.device))
         learner.begin_step(0)
         with CompiledModules(network, only=classes_of(network)[only]).compiled():
-            learner.work.compute(inputs)
+            learner.step(inputs)
 
 
 def report(event: str) -> None:
@@ -154,7 +154,7 @@ class TrialSteps:
         self._learner = learner
         self._first = learner.config.num_steps // 2
         self._inputs = request.inputs.mapped(lambda each: each.to(device))
-        self._before = StateBackup(learner.work.changed)
+        self._before = StateBackup(learner.step.state_tensors)
 
     def measured(self, step: "CapturedStep", expected: "torch.Tensor") -> tuple[float, int]:
         """Milliseconds that a step takes, and bytes that it needs beside weights and optimizer."""
@@ -181,18 +181,18 @@ class TrialSteps:
         step.release()
         return median(blocks), num_bytes
 
-    def losses(self, step: "Step") -> "torch.Tensor":
+    def losses(self, step: "StepExecutor") -> "torch.Tensor":
         """The losses of a few steps."""
         import torch
 
         self._before.restore()
         return torch.stack([self._run(step, number) for number in range(NUM_COMPARED)])
 
-    def _run(self, step: "Step", number: int) -> "torch.Tensor":
+    def _run(self, step: "StepExecutor", number: int) -> "torch.Tensor":
         self._learner.begin_step(self._first + number)
         return step(self._inputs, 0).terms["loss"]
 
-    def _milliseconds(self, step: "Step", num_steps: int) -> float:
+    def _milliseconds(self, step: "StepExecutor", num_steps: int) -> float:
         import torch
 
         torch.cuda.synchronize()
