@@ -37,6 +37,6 @@ def test_a_run_that_goes_back_forgets_the_updates_it_makes_again(tmp_path: Path)
 
 
 def test_no_audit_writes_nothing(tmp_path: Path):
-    NoAudit().note(1, {"index": torch.tensor([5, 2])})
-    NoAudit().return_to(0)
+    NoAudit().record(1, {"index": torch.tensor([5, 2])})
+    NoAudit().truncate(0)
     assert list(tmp_path.iterdir()) == []

@@ -53,10 +53,10 @@ TELLING = """
 from manyhands.observe.console import Display
 
 with Display(100, 0) as display:
-    display.say("hello")
+    display.print_line("hello")
     input()
     display.advance(40)
-    display.say("anybody?")
+    display.print_line("anybody?")
 """
 
 

@@ -52,13 +52,13 @@ def in_thread(work: Callable[[], object]) -> object:
 COLLECTIVES: dict[str, Callable[[World], object]] = {
     "gather": lambda world: world.gather(1),
     "any": lambda world: world.any(True),
-    "share": lambda world: world.broadcast(1),
+    "broadcast": lambda world: world.broadcast(1),
     "sum": lambda world: world.sum(torch.ones(1)),
-    "once": lambda world: world.on_main(lambda: 1),
+    "on_main": lambda world: world.on_main(lambda: 1),
     "is_stopping": lambda world: world.is_stopping(),
     "step": lambda world: [*build_engine(world, 1, DdpConfig()).micro_batches({})],
-    "stack_over_ranks": lambda _: all_gather_rows(torch.ones(1)),
-    "sum_over_ranks": lambda _: all_reduce_sum(torch.ones(1)),
+    "all_gather_rows": lambda _: all_gather_rows(torch.ones(1)),
+    "all_reduce_sum": lambda _: all_reduce_sum(torch.ones(1)),
 }
 
 

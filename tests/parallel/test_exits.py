@@ -48,6 +48,6 @@ def test_a_traceback_that_python_printed_is_not_printed_again():
 @pytest.mark.parametrize("close", ["pass", "sys.stdout.close()", "os.close(1)"])
 def test_a_process_ends_whatever_became_of_its_output(close):
     program = "import os, sys\nfrom manyhands.parallel.hang_report import force_exit\nprint('x')\n"
-    program += f"{close}\nleave_now(7)"
+    program += f"{close}\nforce_exit(7)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == 7

@@ -23,7 +23,7 @@ def test_the_rank_that_did_not_arrive_is_named_with_its_stack(tmp_path: Path):
     assert "no progress for 30 s (--timeout_s): rank 1 did not arrive" in told
     assert "rank 1: in phase 'data' for 31 s" in told
     assert "rank 0: in phase 'update' for 30 s" in told
-    assert "test_hang.py" in told
+    assert "test_hang_report.py" in told
     assert str(tmp_path) in told
 
 
@@ -42,4 +42,4 @@ def test_ranks_that_wait_for_each_other_are_all_shown():
 
 def test_stacks_go_to_a_file_of_the_rank(tmp_path: Path):
     write_stacks(tmp_path / "hang", 3)
-    assert "test_hang.py" in (tmp_path / "hang" / "rank-03.txt").read_text()
+    assert "test_hang_report.py" in (tmp_path / "hang" / "rank-03.txt").read_text()

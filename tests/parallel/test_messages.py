@@ -14,11 +14,11 @@ def test_what_is_said_is_heard_however_late():
     store = TCPStore("localhost", 0, 1, True, timedelta(seconds=10), wait_for_workers=False)
     over = threading.Event()
     speaker, listener = (StoreMessages(PrefixStore("a", store.clone()), over) for _ in range(2))
-    timer = threading.Timer(0.2, speaker.say, ("1/open", "step\n3"))
+    timer = threading.Timer(0.2, speaker.send, ("1/open", "step\n3"))
     timer.start()
-    assert listener.hear("1/open") == "step\n3"
-    speaker.say("1/verdict")
-    assert listener.hear("1/verdict") == ""
+    assert listener.receive("1/open") == "step\n3"
+    speaker.send("1/verdict")
+    assert listener.receive("1/verdict") == ""
 
 
 def test_nobody_waits_for_a_run_that_is_over():

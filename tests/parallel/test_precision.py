@@ -9,7 +9,7 @@ from manyhands.config.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import EnvironmentFault
-from manyhands.parallel.strategy import check_precision, preferred_precision, resolve_precision
+from manyhands.parallel.precision import check_precision, preferred_precision, resolve_precision
 
 CPU = torch.device("cpu")
 

@@ -35,7 +35,7 @@ try:
     ):
         lock(mutex)
         Path(sys.argv[1], str(world.rank)).write_text(str(os.getpid()))
-        world.once(lambda: lock(mutex))
+        world.on_main(lambda: lock(mutex))
 except Stopped as stopped:
     sys.exit(stopped.exit_code)
 """

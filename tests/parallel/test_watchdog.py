@@ -65,7 +65,7 @@ def test_ranks_wait_until_something_is_said(watches):
     def speak_later() -> None:
         time.sleep(0.2)
         steps.append("said")
-        watches[0].say("done")
+        watches[0].publish("done")
 
     threading.Thread(target=speak_later).start()
     watches[1].wait_for("done")

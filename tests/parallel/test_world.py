@@ -29,11 +29,11 @@ with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
         "size": world.size,
         "kind": world.kind,
         "main": world.is_main,
-        "seats": [seat.rank for seat in world.seats],
+        "seats": [each.rank for each in world.placements],
         "any": [world.any(world.rank == 1), world.any(False)],
         "gather": world.gather(world.rank * 10),
-        "share": world.share(f"from {world.rank}"),
-        "once": world.once(lambda: f"found by {world.rank}"),
+        "share": world.broadcast(f"from {world.rank}"),
+        "once": world.on_main(lambda: f"found by {world.rank}"),
         "sum": world.sum(torch.tensor([1.0, world.rank])).tolist(),
     }
     world.barrier()

@@ -35,7 +35,7 @@ def snapshot(repo_id: str, **wanted: Any) -> str:
 def fetch(download: Callable[..., str]) -> Path:
     """Where a download of the library lies; without a network, where it lay before.
 
-    Raises what is in HUB_FAULTS.
+    Raises what is in HUB_ERRORS.
     """
     try:
         return Path(download())

@@ -22,13 +22,9 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault, Stopped, UserError
 from manyhands.parallel.collectives import all_reduce_sum, check_thread, num_ranks
 from manyhands.parallel.placement import find_placement, reject_shared_gpus
+from manyhands.parallel.precision import check_precision, resolve_precision
 from manyhands.parallel.rendezvous import Rendezvous, joined_rendezvous
-from manyhands.parallel.strategy import (
-    Strategy,
-    check_precision,
-    resolve_precision,
-    resolve_strategy,
-)
+from manyhands.parallel.strategy import Strategy, resolve_strategy
 from manyhands.stop import StopSignal
 
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from manyhands.config.launcher import Launcher
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit
-from manyhands.parallel.strategy import Strategy, preferred_precision, resolve_strategy
+from manyhands.parallel.precision import preferred_precision
+from manyhands.parallel.strategy import Strategy, resolve_strategy
 from manyhands.training.setup.batch import resolve_steps, split_batch
 
 ALL = -1

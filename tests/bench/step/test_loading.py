@@ -12,4 +12,4 @@ def test_batches_of_the_loader_are_trained_on(open_subject, tiny_dataset):
         row, learner = measured_row("eager", subject, bench, world)
         loaded = with_loader(learner, row.samples_per_s, subject, bench, world)
         assert loaded.samples_per_s > 0 and loaded.num_workers == 0
-        assert loaded.split == pytest.approx(loaded.samples_per_s / row.samples_per_s)
+        assert loaded.share == pytest.approx(loaded.samples_per_s / row.samples_per_s)

@@ -23,7 +23,7 @@ def no_network(monkeypatch):
     def unavailable(*_):
         raise WeightsUnavailable("there is no network")
 
-    monkeypatch.setattr(vlm, "published_folder", unavailable)
+    monkeypatch.setattr(vlm, "model_folder", unavailable)
 
 
 def test_the_published_model_has_as_many_weights_as_lerobots():
