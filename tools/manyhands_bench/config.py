@@ -1,4 +1,4 @@
-"""Measurements as the user asked for them; all other flags are those of training."""
+"""Flags of the benchmarks; all other flags are those of training."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What all commands do alike: flags to a config, results to a file."""
+"""Flags and results that commands share: configs, synthetic data, JSON files."""
 
 import json
 from collections.abc import Mapping, Sequence

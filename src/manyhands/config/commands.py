@@ -1,4 +1,4 @@
-"""A dataset to be made from others, or a checkpoint to be made whole, as the user asked for it."""
+"""Flags of the commands plan, doctor, cache, convert and demo."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

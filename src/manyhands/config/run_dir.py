@@ -1,4 +1,4 @@
-"""The checkpoints of a run: where they are, and which of them is whole."""
+"""Files of a run directory: names, checkpoints, and which of those are intact."""
 
 from pathlib import Path
 

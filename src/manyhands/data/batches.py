@@ -1,4 +1,4 @@
-"""Batch sources: values of known shapes, written into preallocated arrays."""
+"""Batch sources: windows of values with known shapes, written into preallocated arrays."""
 
 from typing import NamedTuple, Protocol
 

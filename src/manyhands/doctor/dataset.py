@@ -1,4 +1,4 @@
-"""Check a dataset as configured."""
+"""The findings of a dataset check as a table and as JSON."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the launcher of this very process asked for."""
+"""Launcher, GPUs and kernel cache of this process, from its environment."""
 
 import json
 import os

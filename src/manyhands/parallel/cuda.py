@@ -1,4 +1,4 @@
-"""CUDA warm-up: loads GPU libraries in a background thread."""
+"""CUDA warm-up in a background thread, and work on a side stream."""
 
 import contextlib
 import threading

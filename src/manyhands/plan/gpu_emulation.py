@@ -1,6 +1,6 @@
-"""Computing as on a GPU, of tensors that lie on none: in its precision and by its fused kernels.
+"""Emulates autocast and fused kernels of a GPU with fake tensors, and counts their live bytes.
 
-What an update keeps in memory depends on both. Which operations a GPU computes in full precision
+The memory of a training step depends on both. Which operations a GPU computes in full precision
 under autocast is torch's list for CUDA; of a CPU's list only the lower precision is the same.
 """
 

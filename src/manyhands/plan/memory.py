@@ -1,4 +1,4 @@
-"""What a GPU holds of a run at most, by what it is for."""
+"""GPU memory of a run by purpose, and disk space of its checkpoints."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

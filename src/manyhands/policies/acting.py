@@ -1,4 +1,4 @@
-"""Select one action per control tick from chunks of actions."""
+"""A policy in action: one action per control tick, from chunks and observation windows."""
 
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Build a policy from its configuration."""
+"""Build a policy and its network from a configuration."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One metric over a run, prepared for drawing."""
+"""The metrics of a run, read from its files and prepared for drawing."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a policy reads and writes: features, their kinds, and how each kind is normalized."""
+"""Features of a policy: types, normalization modes, and its tokenizer."""
 
 from dataclasses import dataclass
 from enum import StrEnum

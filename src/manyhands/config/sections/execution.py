@@ -1,4 +1,4 @@
-"""How a run is spread over processes: LeRobot's degrees, and details of how weights travel."""
+"""Parallelism, DDP and FSDP options, checkpoint format and step mode."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Optimizers and learning-rate schedules, by LeRobot's types and defaults."""
+"""Optimizers, learning-rate schedules and EMA, by LeRobot's types and defaults."""
 
 import math
 from collections.abc import Iterator

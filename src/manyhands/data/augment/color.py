@@ -1,4 +1,4 @@
-"""Color jitter and gamma; formulas as in torchvision."""
+"""Color jitter, gamma and color temperature; formulas as in torchvision."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Sensor noise that depends on the sample's draw and on nothing else.
+"""Gaussian sensor noise and coarse dropout, which depend on the sample's draws alone.
 
-A sample draws one seed, and each pixel hashes its index with that seed: any rank finds the same
+For noise, a sample draws one seed, and each pixel hashes its index with that seed: any rank finds the same
 noise on its device.
 """
 

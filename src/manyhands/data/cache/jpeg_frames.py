@@ -1,4 +1,4 @@
-"""Frames as JPEG, one behind the other in the order they came, with an index beside them."""
+"""Frames as JPEG in one file, in the order they came, with an index."""
 
 import os
 from fractions import Fraction

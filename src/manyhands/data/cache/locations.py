@@ -1,4 +1,4 @@
-"""Location of cached frames on this machine."""
+"""Folders and memory for cached frames on this machine."""
 
 import mmap
 import os

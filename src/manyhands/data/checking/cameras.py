@@ -1,4 +1,4 @@
-"""A file with images of a camera, and its episodes."""
+"""Check the videos and embedded images of cameras."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Statistics of single episodes, read when they are asked for."""
+"""Statistics and extra columns of single episodes, read on demand."""
 
 import json
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""One feature of a dataset as `meta/info.json` declares it: numbers, pictures or texts."""
+"""A feature of a dataset as `meta/info.json` declares it: numbers, images, depth or text."""
 
 import math
 import re

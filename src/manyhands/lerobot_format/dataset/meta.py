@@ -1,4 +1,4 @@
-"""The `meta` folder of a dataset, whole."""
+"""The complete `meta` folder of a dataset, and the policy features that follow from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The two kinds of file that describe a dataset, JSON and parquet; faults name the file."""
+"""JSON and parquet files that describe a dataset; errors name the file."""
 
 import json
 import os
