@@ -1,7 +1,7 @@
 """Gaussian sensor noise and coarse dropout, which depend on the sample's draws alone.
 
-For noise, a sample draws one seed, and each pixel hashes its index with that seed: any rank finds the same
-noise on its device.
+For noise, a sample draws one seed, and each pixel hashes its index with that seed: any rank finds
+the same noise on its device.
 """
 
 from dataclasses import dataclass
