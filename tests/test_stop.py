@@ -70,11 +70,11 @@ def test_a_second_ctrl_c_stops_at_once(is_deferred):
 
 
 def test_a_request_while_a_module_is_imported_is_obeyed_afterwards(tmp_path, monkeypatch):
-    asking = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nis_whole = True\n"
+    asking = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nis_imported = True\n"
     (tmp_path / "asked_meanwhile.py").write_text(asking)
     monkeypatch.syspath_prepend(tmp_path)
     with StopSignal() as stop:
-        assert importlib.import_module("asked_meanwhile").uses_all_episodes
+        assert importlib.import_module("asked_meanwhile").is_imported
         assert stop.requested
         with pytest.raises(Stopped):
             stop.raise_if_requested()

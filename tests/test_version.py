@@ -37,7 +37,7 @@ def no_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_source_tree_without_metadata_saves_and_knows_its_version(tmp_path: Path) -> None:
     config = TrainConfig(policy=ActConfig(device="cpu"), steps=1)
     with joined_world(config) as world:
-        CheckpointWriter(tmp_path, config, world, Snapshot({}, STATE), {}).write(None, {})
+        CheckpointWriter(tmp_path, config, world, Snapshot({}, STATE)).write({})
     facts, _ = read_manifest(tmp_path / "checkpoints/000001")
     versions = facts["versions"]["manyhands"], software_versions()["manyhands"]
     assert versions == (VERSION, VERSION) == (manyhands.__version__,) * 2

@@ -220,7 +220,7 @@ DIFFUSION_EFFECTS: dict[str, tuple[str, str, Look]] = {
 
 REFUSALS = {
     "accelerator.ddp.find_unused_parameters": ("true", "slows every step"),
-    "checkpoint_format": ("dcp", "without --parallelism.dp_shard"),
+    "checkpoint_format": ("dcp", "needs a sharded run"),
     "dataset.repo_id": ("me/none", "me/none"),
     "dataset.revision": ("v9", "v9"),
     "policy.backbone_weights": ("resnet18.pth", "reads no camera"),

@@ -32,7 +32,7 @@ def test_a_random_model_that_learns_is_fine(tiny):
 
 def test_weights_are_not_looked_for_where_a_whole_policy_comes_next(tiny):
     asked = tiny.config(random_vlm=False, load_vlm_weights=True)
-    with pytest.raises(WeightsUnavailable, match=r"lacks model\.safetensors"):
+    with pytest.raises(WeightsUnavailable, match=r"lacks weights model\.safetensors"):
         init_vlm(tiny.network(), asked)
     init_vlm(tiny.network(), replace(asked, pretrained_path=Path("base")))
 
