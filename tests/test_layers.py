@@ -29,6 +29,7 @@ ONLY_IN = {
     "jinja2": {"report"},
     "wandb": {"observe"},
     "gymnasium": {"sim"},
+    "manyhands_bench": {"cli"},
 }
 NEVER_IN = {
     "torch": {*LAYERS[0].split(), "config", "launch", "stop"},
