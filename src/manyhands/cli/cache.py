@@ -1,4 +1,4 @@
-"""`manyhands cache`: decoded frames built ahead, shown and cleared."""
+"""`manyhands cache`: build, list and clear the cache of decoded frames."""
 
 import time
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ cores and resumes where it stopped; show lists the cache; clear deletes it."""
 
 
 def cache_command(arguments: Sequence[str]) -> int:
-    """Do what the first word says; return the exit code."""
+    """Run the subcommand; return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if arguments else 2
@@ -45,7 +45,7 @@ def cache_command(arguments: Sequence[str]) -> int:
 
 
 def build(config: CacheBuildConfig) -> int:
-    """Decode the frames of a dataset that are not kept yet."""
+    """Decode the frames of a dataset that are not cached yet."""
     from manyhands.cores import num_cores
     from manyhands.data.cache.fill import build_cache
 
@@ -71,7 +71,7 @@ def build(config: CacheBuildConfig) -> int:
 
 
 def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "ReadOptions"]:
-    """The episodes and cameras to decode."""
+    """Select the episodes and cameras to decode."""
     from manyhands.data.episodes import Source, select_episodes
     from manyhands.data.location import locate_dataset
     from manyhands.data.read_options import ReadOptions
@@ -94,14 +94,14 @@ def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "ReadOptions"]:
 
 
 def command_cache_options(config: CacheBuildConfig) -> "CacheOptions":
-    """What is asked of the cache."""
+    """Build the cache options from the flags."""
     from manyhands.data.cache.frame_cache import cache_options
 
     return cache_options(config.on_disk, max_ram=None)
 
 
 def show(config: CacheContentsConfig) -> int:
-    """List what is kept."""
+    """List the cached datasets."""
     stores = [
         store for home in cache_roots(config) for store in find_stores(home, config.dataset.root)
     ]
@@ -125,7 +125,7 @@ def show(config: CacheContentsConfig) -> int:
 
 
 def clear_stores(config: CacheContentsConfig) -> int:
-    """Remove what is kept; runs that use it go on with what they have open."""
+    """Remove cached frames; running jobs keep the files that they have open."""
     from manyhands.data.cache.contents import clear
 
     freed = 0
@@ -138,7 +138,7 @@ def clear_stores(config: CacheContentsConfig) -> int:
 
 
 def cache_roots(config: CacheContentsConfig) -> list[Path]:
-    """The folders that frames are kept in: on disk, and in memory while a run lasts."""
+    """The cache folders: on disk, and in memory for the duration of a run."""
     from manyhands.data.cache.locations import ram_folder
     from manyhands.data.location import shared_home
 
@@ -147,7 +147,7 @@ def cache_roots(config: CacheContentsConfig) -> list[Path]:
 
 
 def find_stores(home: Path, dataset: Path | None) -> list["StoreSummary"]:
-    """What is kept of one dataset, or of all."""
+    """The cached frames of one dataset, or of all."""
     from manyhands.data.cache.contents import cached_stores
 
     name = None if dataset is None else str(dataset.resolve())

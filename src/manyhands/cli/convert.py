@@ -1,4 +1,4 @@
-"""`manyhands convert`: datasets into one of version 3.0, shards and adapters into whole weights."""
+"""`manyhands convert`: copy datasets to version 3.0, gather shards, merge adapters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ is written with the adapters merged into its weights."""
 
 
 def convert_command(arguments: Sequence[str]) -> int:
-    """Copy as the arguments say; return the exit code."""
+    """Convert as the arguments specify; return the exit code."""
     config = read_config(ConvertConfig, USAGE, arguments)
     if config.checkpoint is not None:
         return gather_weights(config.checkpoint, config.output, config.json)
@@ -43,7 +43,7 @@ def convert_command(arguments: Sequence[str]) -> int:
 
 
 def gather_weights(checkpoint: Path, output: Path | None, summary: Path | None) -> int:
-    """Make whole weights of a checkpoint's shards, or elsewhere of its adapters; the exit code."""
+    """Gather full weights from shards, or merge adapters into `output`; return the exit code."""
     from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 
     if output is None:
@@ -57,7 +57,7 @@ def gather_weights(checkpoint: Path, output: Path | None, summary: Path | None) 
 
 
 def summary_lines(summary: "CopySummary", output: Path) -> str:
-    """A summary in one line, or more where something is worth knowing."""
+    """Format a summary: one line, plus one per warning."""
     size, wall = units.num_bytes(summary.num_bytes), units.duration(summary.wall_s)
     origin = f" of {summary.num_datasets} datasets" if summary.num_datasets > 1 else ""
     lines = [

@@ -1,4 +1,4 @@
-"""`manyhands demo`: from nothing to a trained policy and a report."""
+"""`manyhands demo`: generate data, train a policy and write a report."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ processes, evaluates the policy before and after, and writes a report."""
 
 
 def demo_command(arguments: Sequence[str]) -> int:
-    """Run the demo as the arguments say; return the exit code."""
+    """Run the demo; return the exit code."""
     config = read_config(DemoConfig, USAGE, arguments)
     from manyhands.demo.demo import run_demo
 

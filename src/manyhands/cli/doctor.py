@@ -1,4 +1,4 @@
-"""`manyhands doctor`: what is wrong with a dataset, before a run finds out."""
+"""`manyhands doctor`: validate a dataset before training."""
 
 import sys
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ WIDTH = 160
 
 
 def doctor_command(arguments: Sequence[str]) -> int:
-    """Check a dataset as the arguments say; return the exit code."""
+    """Validate a dataset; return the exit code."""
     config = read_config(DoctorConfig, USAGE, arguments)
     from manyhands.doctor.dataset import as_json, examine, findings_table, verdict_line
 
     with progress_bar("checking frames") as on_progress:
         result = examine(config, on_progress)
-    # In a file or pipe, messages are better kept in one piece.
+    # In a file or pipe, do not wrap messages.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     console.print(findings_table(result))
     console.print(verdict_line(result), markup=False, soft_wrap=True)

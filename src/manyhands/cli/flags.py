@@ -1,4 +1,4 @@
-"""Flags and results that commands share: configs, synthetic data, JSON files."""
+"""Flags and results common to all commands: configs, synthetic data, JSON files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,19 @@ from manyhands.errors import ConfigError, HelpShown
 
 
 class CommandConfig(Protocol):
-    """What a command is configured by: a dataclass that knows its faults."""
+    """Config of a command: a dataclass that validates itself."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def faults(self) -> Sequence[str]:
-        """Everything about these values that cannot work."""
+        """Return every invalid value."""
 
 
 Config = TypeVar("Config", bound=CommandConfig)
 
 
 def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Config:
-    """The config that arguments describe; raises ConfigError with every fault found."""
+    """Read the config from arguments; raises ConfigError with every fault found."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
         print(help_text(kind, usage))
@@ -41,7 +41,7 @@ def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Con
 
 
 def decode_config(kind: type[Config], decoder: Decoder, tree: Tree) -> Config:
-    """A config from raw values, without a fault."""
+    """Decode a config from raw values; raises ConfigError with every fault found."""
     config = decoder.section(kind, tree)
     faults = decoder.faults or [*config.faults()]
     if faults:
@@ -50,7 +50,7 @@ def decode_config(kind: type[Config], decoder: Decoder, tree: Tree) -> Config:
 
 
 def write_results(file: Path | None, results: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write results for programs, if a file was named."""
+    """Write results as JSON, if a file is given."""
     if file is not None:
         with atomic_file(file) as scratch:
             scratch.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
@@ -59,13 +59,13 @@ def write_results(file: Path | None, results: Mapping[str, Any] | Sequence[Any])
 def read_command_flags(
     kind: type[Config], usage: str, arguments: Sequence[str]
 ) -> tuple[Config, TrainConfig]:
-    """What arguments ask of a command, and the run that it is about."""
+    """Read a command's own config, and the config of the run."""
     own, tree = split_flags(kind, usage, arguments)
     return own, resolve_train_config(tree)
 
 
 def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tuple[Config, Tree]:
-    """What arguments ask of a command, and the flags that are about the run."""
+    """Split arguments into a command's own config and the flags of the run."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
         print(help_text(kind, usage))
@@ -89,7 +89,7 @@ Described = TypeVar("Described", bound=SyntheticDataConfig)
 def read_with_synthetic(
     kind: type[Described], usage: str, arguments: Sequence[str]
 ) -> tuple[Described, TrainConfig]:
-    """A command's own flags, and the run they are about; without data it names no dataset."""
+    """Read a command's own flags and the run; a run on synthetic data names no dataset."""
     own, tree = split_flags(kind, usage, arguments)
     section = tree.get("dataset")
     named = [name for name in NAMING if isinstance(section, dict) and name in section]
@@ -100,12 +100,12 @@ def read_with_synthetic(
                 for name in own.named_shapes
             ]
         )
-    # A file may name a dataset as well; flags that describe another one win over it.
+    # A file may name a dataset as well; flags of synthetic data override it.
     is_made_up = not named and ("config_path" not in tree or bool(own.named_shapes))
     return own, (without_dataset(tree) if is_made_up else resolve_train_config(tree))
 
 
 def without_dataset(tree: Tree) -> TrainConfig:
-    """The run that flags ask for, on no dataset."""
+    """Resolve the run that flags request, without a dataset."""
     config = resolve_train_config(merge_trees(tree, {"dataset": SYNTHETIC}))
     return replace(config, dataset=replace(config.dataset, root=None))

@@ -1,4 +1,4 @@
-"""`manyhands launch slurm`: a script for sbatch, written and on request submitted."""
+"""`manyhands launch slurm`: write a script for sbatch and optionally submit it."""
 
 import shlex
 import subprocess
@@ -24,7 +24,7 @@ SEPARATOR = "--"
 
 
 def launch_command(arguments: Sequence[str]) -> int:
-    """Launch by what the first word names; return the exit code."""
+    """Run the launcher that the first argument names; return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if arguments else 2
@@ -34,14 +34,14 @@ def launch_command(arguments: Sequence[str]) -> int:
 
 
 def launch_slurm_command(arguments: Sequence[str]) -> int:
-    """Write the script of a job; submit it if asked to."""
+    """Write the script of a job; submit it on request."""
     own, flags = split(arguments)
     config = read_config(SlurmConfig, USAGE, own)
     if flags is None:
         raise ConfigError([f"add {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}"])
     job = build_job(flags, ["manyhands", "launch", "slurm", *arguments])
     write_script(config, sbatch_script(config, job))
-    # SLURM opens the log files before the script could make their folder.
+    # SLURM opens the log files before the script can create their folder.
     (job.folder / LOGS).mkdir(exist_ok=True)
     if config.submit:
         print(f"{config.script}: submitted as job {submit(config.script)}")
@@ -51,7 +51,7 @@ def launch_slurm_command(arguments: Sequence[str]) -> int:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """Flags of the job, and those of training if the two are separated."""
+    """Split flags into those of the job and, after a separator, those of training."""
     if SEPARATOR not in arguments:
         return [*arguments], None
     place = [*arguments].index(SEPARATOR)
@@ -59,7 +59,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def build_job(flags: Sequence[str], command: Sequence[str]) -> Job:
-    """What the job runs; raises ConfigError where the flags of training cannot work."""
+    """Build the job; raises ConfigError if the training flags are invalid."""
     command_line = read_flags(flags)
     faults = [f"--{name} is not allowed after {SEPARATOR}" for name in command_line.switches]
     if "resume" in command_line.tree:
@@ -82,7 +82,7 @@ def build_job(flags: Sequence[str], command: Sequence[str]) -> Job:
 
 
 def run_faults(config: TrainConfig) -> list[str]:
-    """Why a run cannot go on from one job to the next."""
+    """Why a run cannot resume from one job to the next."""
     rules = [
         (
             config.output_dir is None,
@@ -101,7 +101,7 @@ def run_faults(config: TrainConfig) -> list[str]:
 
 
 def write_script(config: SlurmConfig, text: str) -> None:
-    """Write a script that may be run; another one of that name stays unless told otherwise."""
+    """Write an executable script; overwrite another file only on request."""
     script = config.script
     if not script.absolute().parent.is_dir():
         raise UserError(f"--script={script}: folder {script.parent} does not exist")
@@ -116,7 +116,7 @@ def write_script(config: SlurmConfig, text: str) -> None:
 
 
 def read_text(path: Path) -> str | None:
-    """What is in a file, if it is text."""
+    """The text of a file; None if it is not text."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -124,7 +124,7 @@ def read_text(path: Path) -> str | None:
 
 
 def submit(script: Path) -> str:
-    """Submit a script; return the number of the job."""
+    """Submit a script; return the job ID."""
     try:
         done = subprocess.run(
             ["sbatch", "--parsable", str(script)], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""The `manyhands` command: one word chooses what to do, flags say how."""
+"""The `manyhands` command: the first argument selects a subcommand."""
 
 import difflib
 import os
@@ -29,7 +29,7 @@ Command = Callable[[Sequence[str]], int]
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
@@ -39,12 +39,12 @@ def main() -> None:
 
 
 def train_main() -> None:
-    """The `manyhands-train` script, for launchers that want a file to run."""
+    """The `manyhands-train` script, for launchers that need a file to run."""
     sys.exit(run_guarded(train_command, sys.argv[1:]))
 
 
 def find_command(name: str) -> Command | None:
-    """The command of that name; each is imported only when used."""
+    """Import and return the command of that name."""
     match name:
         case "train":
             return train_command
@@ -80,9 +80,9 @@ def find_command(name: str) -> Command | None:
 
 
 def train_command(arguments: Sequence[str]) -> int:
-    """Train as the arguments say; requests to stop are heard before all else is imported."""
-    # Torch reads this as it loads. Its warnings are C++ stacks about a rank that ended, from every
-    # other one; what ended the run is reported in words, and errors are still shown.
+    """Train; handle stop signals before importing anything else."""
+    # Torch reads this on import. It suppresses C++ stack traces of a rank that exited, printed by
+    # every other rank; the cause is reported as a message, and errors are still shown.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with StopSignal(insists=True) as stop:
         from manyhands.cli.train import train_until
@@ -91,7 +91,7 @@ def train_command(arguments: Sequence[str]) -> int:
 
 
 def unknown_command(name: str) -> int:
-    """Say that there is no such command."""
+    """Report an unknown command."""
     alike = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"; did you mean {alike[0]}?" if alike else f"; choose from {', '.join(COMMANDS)}"
     print(f"manyhands: unknown command {name}{hint}", file=sys.stderr)
@@ -99,7 +99,7 @@ def unknown_command(name: str) -> int:
 
 
 def run_guarded(command: Command, arguments: Sequence[str]) -> int:
-    """Run a command; tell the user's mistakes in a few lines and without a traceback."""
+    """Run a command; print usage errors briefly, without a traceback."""
     try:
         return command(arguments)
     except HelpShown as answered:
@@ -112,7 +112,7 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
             print(f"manyhands: {stopped}", file=sys.stderr)
         return stopped.exit_code
     except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing more may be written at exit.
+        # The reader closed the pipe; nothing more may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -120,9 +120,9 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
 
 
 def print_error(error: UserError | Diverged | RankLost) -> None:
-    """Print a mistake once, by the rank that speaks for all, which is named.
+    """Print an error once, from the rank that reports it, prefixed with its number.
 
-    Before ranks have met, other ranks than the main one speak only if they outlive it.
+    Before the rendezvous, other ranks print only if they outlive the main rank.
     """
     rank, speaker = os.environ.get("RANK", "0"), getattr(error, "rank", None)
     if rank != "0" and speaker is None and str(error):

@@ -1,4 +1,4 @@
-"""`manyhands plan`: what a run comes to, before GPU hours are spent on it."""
+"""`manyhands plan`: estimate memory, disk and steps of a run before it starts."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ def plan_command(arguments: Sequence[str]) -> int:
 
 
 def read_plan_flags(arguments: Sequence[str]) -> tuple[PlanConfig, TrainConfig]:
-    """What to plan for, and the run, which must not exist already."""
+    """Read the plan's own config, and the run, which must be new."""
     plan, config = read_with_synthetic(PlanConfig, USAGE, arguments)
     if config.resume is not False:
         raise ConfigError(
@@ -55,7 +55,7 @@ def read_plan_flags(arguments: Sequence[str]) -> tuple[PlanConfig, TrainConfig]:
 
 
 def show(plan: "Plan") -> None:
-    """The plan as a table, and what the table does not say."""
+    """Print the plan as a table with captions."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDTH
@@ -65,7 +65,7 @@ def show(plan: "Plan") -> None:
 
 
 def plan_table(plan: "Plan") -> Table:
-    """A row for every way to spread the run."""
+    """Build a table with a row for each topology."""
     epoch = () if plan.num_samples is None else ("steps/epoch",)
     verdict = () if plan.gpu_bytes is None else ("fits",)
     names = ("GPUs", "strategy", "batch", "effective", *epoch, "lr", "weights", "optimizer")
@@ -81,7 +81,7 @@ def plan_table(plan: "Plan") -> Table:
 
 
 def row_cells(row: "Row", plan: "Plan") -> Iterator[str]:
-    """Yield the cells of a row that can be."""
+    """Yield the cells of a feasible row."""
     assert row.memory is not None
     yield str(row.gpus)
     yield row.strategy
@@ -102,7 +102,7 @@ def row_cells(row: "Row", plan: "Plan") -> Iterator[str]:
 
 
 def captions(plan: "Plan") -> Iterator[str]:
-    """Yield what the table does not say."""
+    """Yield notes that complete the table."""
     yield (
         f"{count(plan.num_parameters)} parameters, {count(plan.num_trained)} trained; precision "
         f"{'float32' if plan.precision == 'no' else plan.precision}"

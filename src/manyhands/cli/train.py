@@ -1,4 +1,4 @@
-"""`manyhands train`: one process per GPU, or the ones a launcher already started."""
+"""`manyhands train`: start one process per GPU, or join those of a launcher."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Also accepted: --flag value, flag=value, --policy=act, --config FILE (YAML, JSON
 
 
 def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
-    """Train as the arguments say, unless asked to stop; return the exit code."""
+    """Train, unless a stop is requested; return the exit code."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
         print(help_text(TrainConfig, USAGE))

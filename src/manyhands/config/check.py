@@ -1,4 +1,4 @@
-"""Everything about a run that cannot work, said before any process starts."""
+"""Validation of a run's config before any process starts."""
 
 import math
 import multiprocessing
@@ -28,7 +28,7 @@ HUB_NAME = re.compile(r"\w([\w.-]{,94}\w)?/\w([\w.-]{,94}\w)?", re.ASCII)
 
 
 def config_faults(config: TrainConfig, already_named: Collection[str] = ()) -> Iterator[str]:
-    """Yield every reason this run cannot work, in the order of the flags."""
+    """Yield every reason why this run cannot work, in the order of the flags."""
     if "dataset" not in already_named:
         yield from _dataset_faults(config)
     if config.policy is None and "policy" not in already_named:
@@ -133,7 +133,7 @@ def _reading_faults(config: TrainConfig) -> Iterator[str]:
 
 
 def cache_faults(cache: CacheConfig) -> Iterator[str]:
-    """Yield every reason this cache cannot work."""
+    """Yield every reason why this cache cannot work."""
     if cache.mode not in CACHE_MODES:
         yield f"--cache.mode={cache.mode} is not one of {', '.join(CACHE_MODES)}"
     if cache.encoding not in CACHE_ENCODINGS:
@@ -202,7 +202,7 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
     policy = config.policy
     if policy is None:
         return
-    # Sizes first: with absurd ones, other checks would not end.
+    # Check sizes first: with absurd ones, other checks would not terminate.
     yield from size_faults(policy) or policy.faults()
     if policy.push_to_hub:
         yield from _publishing_faults(config, policy.repo_id)
@@ -223,7 +223,7 @@ def _publishing_faults(config: TrainConfig, repo_id: str | None) -> Iterator[str
 
 
 def _backbone_faults(config: TrainConfig, policy: PolicyConfig) -> Iterator[str]:
-    """Yield what leaves an image encoder no use for the weights in a file."""
+    """Yield why weights in a file would not be used by an image encoder."""
     file = policy.backbone_weights if isinstance(policy, BackbonePolicyConfig) else None
     if file is None:
         return
@@ -235,7 +235,7 @@ def _backbone_faults(config: TrainConfig, policy: PolicyConfig) -> Iterator[str]
 
 
 def _is_hub_name(repo_id: str) -> bool:
-    """Whether the Hub could have a repository of this name, by its own rules."""
+    """Whether a name is a valid Hub repository name."""
     forbidden = "--" in repo_id or ".." in repo_id or repo_id.endswith(".git")
     return bool(HUB_NAME.fullmatch(repo_id)) and not forbidden
 
@@ -286,7 +286,7 @@ def _precision_faults(config: TrainConfig) -> Iterator[str]:
 
 
 def _rounding_faults(config: TrainConfig) -> Iterator[str]:
-    """Yield what would round the numbers of a run in double precision."""
+    """Yield settings that would reduce the precision of a float64 run."""
     precision = config.accelerator.mixed_precision
     if precision in ("bf16", "fp16"):
         yield f"--accelerator.mixed_precision={precision} contradicts --dtype=float64"

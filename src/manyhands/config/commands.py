@@ -31,7 +31,7 @@ class ConvertConfig:
     """JSON file for a summary."""
 
     def faults(self) -> list[str]:
-        """Every reason why this cannot work."""
+        """Return every reason why this cannot work."""
         faults = []
         if self.json is not None and not self.json.absolute().parent.is_dir():
             faults.append(f"--json={self.json}: folder {self.json.parent} does not exist")
@@ -68,7 +68,7 @@ class ConvertConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CachedDatasetConfig(NamedDatasetConfig):
-    """Dataset whose frames are meant."""
+    """Dataset whose frames are selected."""
 
     episodes: list[int] | None = None
     """Episodes to decode; null: all."""
@@ -92,7 +92,7 @@ class CacheBuildConfig:
     """JSON file for the results."""
 
     def faults(self) -> list[str]:
-        """Values that nothing can be built with."""
+        """Return every invalid value."""
         dataset = self.dataset
         rules = [
             (
@@ -113,13 +113,13 @@ class CacheBuildConfig:
 
     @property
     def on_disk(self) -> CacheConfig:
-        """The cache as training knows it; only frames on disk outlive a command."""
+        """The cache config as in training; only frames on disk persist after the command."""
         return CacheConfig(mode="disk", **vars(self.cache))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheDatasetConfig:
-    """Dataset whose kept frames are meant."""
+    """Dataset whose cached frames are selected."""
 
     root: Path | None = None
     """Folder of the dataset; null: everything in the cache."""
@@ -135,7 +135,7 @@ class CacheContentsConfig:
     """JSON file for the results."""
 
     def faults(self) -> list[str]:
-        """Nothing can be wrong with these."""
+        """Return nothing: all values are valid."""
         return []
 
 
@@ -154,7 +154,7 @@ class DemoConfig:
     launch: ProcessesConfig = field(default_factory=ProcessesConfig)
 
     def faults(self) -> list[str]:
-        """Values the demo cannot run with."""
+        """Return every invalid value."""
         processes = self.launch.num_processes
         rules = [
             (self.seed < 0, f"--seed={self.seed} must be at least 0"),
@@ -188,7 +188,7 @@ class DoctorConfig:
     """JSON file for the findings."""
 
     def faults(self) -> list[str]:
-        """Everything about these values that cannot work."""
+        """Return every invalid value."""
         faults = self.dataset.naming_faults()
         if self.num_workers is not None and self.num_workers < 0:
             faults.append(f"--num_workers={self.num_workers} must be at least 0")
@@ -203,7 +203,7 @@ SHAPES = {"cameras": 0, "image_size": 1, "state_dim": 1, "action_dim": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticDataConfig:
-    """Made-up data."""
+    """Synthetic data."""
 
     cameras: int | None = None
     """Without a dataset: number of synthetic color cameras; null: 1, 0: none."""
@@ -216,11 +216,11 @@ class SyntheticDataConfig:
 
     @property
     def named_shapes(self) -> list[str]:
-        """The flags about made-up data that were given."""
+        """The flags of synthetic data that are set."""
         return [name for name in SHAPES if getattr(self, name) is not None]
 
     def faults(self) -> list[str]:
-        """Everything about these values that no data looks like."""
+        """Return every invalid value."""
         return [fault for name in self.named_shapes if (fault := self._fault_of(name))]
 
     def _fault_of(self, name: str) -> str | None:
@@ -251,7 +251,7 @@ class PlanConfig(SyntheticDataConfig):
         return None if self.gpu_memory is None else parse_bytes(self.gpu_memory)
 
     def faults(self) -> list[str]:
-        """Values that nothing can be planned with."""
+        """Return every invalid value."""
         faults = super().faults()
         gpus = self.gpus
         if gpus is not None and (not gpus or min(gpus) < 1):

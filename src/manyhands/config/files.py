@@ -1,4 +1,4 @@
-"""Configuration files: YAML and JSON into trees, and a run's config back onto disk."""
+"""Configuration files: read YAML and JSON into trees, write a run's config."""
 
 import json
 from functools import partial
@@ -24,7 +24,7 @@ Without aliases, no file of the permitted size has as many.
 
 
 def read_document(path: Path) -> Any:
-    """What a YAML or JSON file says; a ValueError tells what is wrong with it."""
+    """Read a YAML or JSON file; raises ValueError if it is invalid."""
     most = MAX_JSON_BYTES if path.suffix == ".json" else MAX_BYTES
     with path.open("rb") as file:
         content = file.read(most + 1)
@@ -44,7 +44,7 @@ def _parsed(text: str, is_json: bool) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError:
-        # YAML allows what JSON does not, such as a comma behind the last value.
+        # YAML allows what JSON does not, such as a trailing comma.
         if len(text) > MAX_BYTES:
             raise
         return _parsed_yaml(text)
@@ -66,7 +66,7 @@ def _parsed_yaml(text: str) -> Any:
 
 
 def num_values(node: yaml.Node, known: dict[int, float]) -> float:
-    """Values below a node with all aliases followed; infinite where one leads to itself."""
+    """Count the values below a node with aliases expanded; infinite for a recursive alias."""
     if id(node) not in known:
         known[id(node)] = float("inf")
         children = [*node.value] if isinstance(node, yaml.CollectionNode) else []
@@ -91,7 +91,7 @@ _POLICY_FOLDERS = (Path(), Path(PRETRAINED), Path(LAST, PRETRAINED), LAST_CHECKP
 
 
 def read_config_file(name: str) -> Tree:
-    """The tree in a YAML or JSON file, or in the newest checkpoint of a run directory."""
+    """Read the tree of a YAML or JSON file, or of a run's newest checkpoint."""
     file = find_config_file(name)
     tree = _read_tree(file, "--config_path")
     if file.name == TRAIN_CONFIG or (file.suffix == ".json" and is_lerobots(tree)):
@@ -100,13 +100,13 @@ def read_config_file(name: str) -> Tree:
 
 
 def _without_resume(tree: Tree) -> Tree:
-    """A stored run without what it resumed from, and without the steps its budget came to then."""
+    """A stored config without `resume` and without the steps computed from its budget."""
     derived = {"steps"} if any(tree.get(name) for name in ("epochs", "samples")) else set()
     return {key: value for key, value in tree.items() if key not in {"resume", *derived}}
 
 
 def is_stored_config(name: str) -> bool:
-    """Whether a path stands for the config that a run stored with a checkpoint."""
+    """Whether a path refers to a config stored with a checkpoint."""
     return _is_stored(find_config_file(name))
 
 
@@ -115,7 +115,7 @@ def _is_stored(file: Path) -> bool:
 
 
 def find_config_file(name: str) -> Path:
-    """The config file that a path stands for: a file, a checkpoint, or a run directory."""
+    """Find the config file of a path: a file, a checkpoint, or a run directory."""
     path = Path(name)
     candidates = [
         path,
@@ -133,17 +133,17 @@ def find_config_file(name: str) -> Path:
 
 
 def _complete(file: Path) -> Path:
-    """The file itself, or the one in the same checkpoint that also says what LeRobot cannot."""
+    """The file itself, or manyhands' own config in the same checkpoint, if it exists."""
     if file.name != TRAIN_CONFIG:
         return file
-    # Within its own folder the name of a file does not tell where the checkpoint is.
+    # A bare file name contains no path of the checkpoint.
     file = file if file.parent.name else file.absolute()
     own = file.parent.parent / TRAINING_STATE / OWN_CONFIG
     return own if own.is_file() else file
 
 
 def read_policy_file(name: str, revision: str | None = None) -> Tree:
-    """The policy section stored with a pretrained policy, from a folder or the Hub."""
+    """Read the policy section of a pretrained policy, from a folder or the Hub."""
     path = Path(name)
     folder = find_policy_folder(path)
     if folder is not None:
@@ -154,7 +154,7 @@ def read_policy_file(name: str, revision: str | None = None) -> Tree:
 
 
 def find_policy_folder(path: Path) -> Path | None:
-    """The folder of the policy that a path stands for: its own, a checkpoint's, a run's newest."""
+    """Find the policy folder of a path: itself, a checkpoint's, or a run's newest."""
     folders = (path / inner for inner in _POLICY_FOLDERS)
     return next((each for each in folders if (each / POLICY_CONFIG).is_file()), None)
 
@@ -187,16 +187,16 @@ def _read_tree(path: Path, flag: str) -> Tree:
 
 
 def stored_tree(config: Any) -> Tree:
-    """A config as it is stored with a checkpoint."""
+    """Encode a config as it is stored with a checkpoint."""
     tree: Tree = json.loads(to_json(config))
     return tree
 
 
 def to_json(config: Any) -> str:
-    """A config as the text of the JSON file that is stored with a checkpoint."""
+    """Encode a config as the JSON stored with a checkpoint."""
     return json.dumps(encode(config, stored=True), indent=4)
 
 
 def to_yaml(config: TrainConfig) -> str:
-    """A config as YAML for people, and for --config."""
+    """Encode a config as YAML, readable by --config."""
     return yaml.safe_dump(encode(config), sort_keys=False, allow_unicode=True)

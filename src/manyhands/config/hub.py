@@ -1,6 +1,6 @@
-"""The Hub: downloads from it, and what its library's errors mean.
+"""Downloads from the Hub, and messages for the errors of its library.
 
-Loading that library takes longer than reading flags: modules that flags need import this one late.
+Importing that library takes longer than reading flags, so modules that flags need import this late.
 """
 
 from collections.abc import Callable
@@ -18,31 +18,31 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-# The library's transport has had three names; its errors are found as the base of the library's.
+# The library's HTTP errors had three names; they are the base class of the library's errors.
 _TRANSPORT_FAULT: type[BaseException] = HfHubHTTPError.__bases__[0]
 HUB_ERRORS = (OSError, ValueError, RuntimeError, _TRANSPORT_FAULT)
 """Everything that talking to the Hub can raise through no bug of ours."""
 
 
 def snapshot(repo_id: str, **wanted: Any) -> str:
-    """Where the library has put files of a repository, downloaded if they were not there."""
-    # Brings in all of the library, which most runs need nothing of.
+    """Download files of a repository unless cached; return their folder."""
+    # Imports the complete library, which most runs do not need.
     from huggingface_hub import snapshot_download
 
     return str(snapshot_download(repo_id, **wanted))
 
 
 def fetch(download: Callable[..., str]) -> Path:
-    """Where a download of the library lies; without a network, where it lay before.
+    """Run a download of the library; without a network, use its cache.
 
-    Raises what is in HUB_ERRORS.
+    Raises one of HUB_ERRORS.
     """
     try:
         return Path(download())
     except _TRANSPORT_FAULT as error:
-        if isinstance(error, HfHubHTTPError):  # The Hub has answered.
+        if isinstance(error, HfHubHTTPError):  # The Hub has responded.
             raise
-        # The library falls back to its cache where nothing listens, not where talking breaks off.
+        # The library uses its cache if a connection fails, but not if a connection breaks.
         try:
             return Path(download(local_files_only=True))
         except LocalEntryNotFoundError:
@@ -50,7 +50,7 @@ def fetch(download: Callable[..., str]) -> Path:
 
 
 def hub_error(error: BaseException, cache: Path | None = None) -> str:
-    """What an error of the Hub's library means, in one line; `cache` where it is not its own."""
+    """Describe an error of the Hub's library in one line; `cache` is a non-default cache folder."""
     match error:
         case GatedRepoError():
             return "access is gated. Request it on the model's page and run `hf auth login`"

@@ -1,6 +1,6 @@
-"""What the launcher asked for, from the variables that torchrun, accelerate and our own one set.
+"""Requests of the launcher, from the variables that torchrun, accelerate and manyhands set.
 
-Each variable is used or refused by name: a launcher's wish that changes nothing would be a lie.
+Each variable is used or rejected with an error that names it; none is ignored silently.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ TRUE = ("1", "true", "yes", "on")
 
 @dataclass(frozen=True)
 class Launcher:
-    """The place a launcher gave this process, and what else it was told."""
+    """Rank, rendezvous and settings that a launcher gave this process."""
 
     rank: int = 0
     num_ranks: int = 1
@@ -64,12 +64,12 @@ class Launcher:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process speaks for all."""
+        """Whether this process is the main rank."""
         return self.rank == 0
 
 
 def read_launcher(environ: Mapping[str, str]) -> Launcher:
-    """Read a launcher's variables, refusing those that ask for what cannot be given."""
+    """Read a launcher's variables; reject unsupported requests."""
     reject_unsupported(_requests(environ))
     num_ranks = _count(environ, "WORLD_SIZE", 1)
     num_local_ranks = _count(environ, "LOCAL_WORLD_SIZE", num_ranks)
@@ -104,7 +104,7 @@ def _precision(environ: Mapping[str, str]) -> str | None:
 
 
 def _requests(environ: Mapping[str, str]) -> list[str]:
-    """What a launcher asks for and cannot have, each with its variable."""
+    """The unsupported requests of a launcher, each with its variable."""
     wanted = [f"{what} ({name})" for name, what in REJECTED.items() if _is_on(environ, name)]
     backend = environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
     if backend.lower() not in ASKS_NOTHING:
@@ -119,7 +119,7 @@ def _requests(environ: Mapping[str, str]) -> list[str]:
 
 
 def _details_of_nothing(environ: Mapping[str, str]) -> list[str]:
-    """Variables that say how to shard, where nothing asks to."""
+    """Variables that configure sharding while sharding is off."""
     if any(_is_on(environ, name) for name in ("ACCELERATE_USE_FSDP", *REJECTED)):
         return []
     details = (*DETAILS, "ACCELERATE_USE_PARALLELISM_CONFIG")

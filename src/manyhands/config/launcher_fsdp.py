@@ -1,7 +1,7 @@
-"""Sharding as accelerate's launcher asks for it, in FSDP_* and PARALLELISM_CONFIG_* variables.
+"""Sharding requested by accelerate's launcher, in FSDP_* and PARALLELISM_CONFIG_* variables.
 
-Both of accelerate's FSDP versions mean the same here. A variable at the value that accelerate sets
-unasked passes; any other value is used or refused by name.
+Both of accelerate's FSDP versions mean the same here. A variable passes at accelerate's default;
+any other value is used, or rejected with an error that names it.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ FORMATS = {"FULL_STATE_DICT": WHOLE, "SHARDED_STATE_DICT": BOTH}
 FSDP, DEGREES = "FSDP_", "PARALLELISM_CONFIG_"
 
 ONLY_VALUES = {
-    # Weights are made alike on every rank by the seed, and each rank keeps its own part.
+    # The seed initializes the same weights on every rank, and each rank keeps its own shard.
     "FSDP_CPU_RAM_EFFICIENT_LOADING": ("true", "false"),
     "FSDP_SYNC_MODULE_STATES": ("true", "false"),
-    # Shards are parts of the policy's own parameters, and the next ones are fetched ahead.
+    # Shards are slices of the policy's own parameters, and the next ones are prefetched.
     "FSDP_USE_ORIG_PARAMS": ("true",),
     "FSDP_BACKWARD_PREFETCH": ("backward_pre",),
     "FSDP_FORWARD_PREFETCH": ("false",),
@@ -33,7 +33,7 @@ ONLY_VALUES = {
     "PARALLELISM_CONFIG_TP_SIZE": ("1",),
     "PARALLELISM_CONFIG_CP_SIZE": ("1",),
     "PARALLELISM_CONFIG_SP_SIZE": ("1",),
-    # Details of what the sizes above leave out.
+    # Details of parallelism that the sizes above disable.
     "PARALLELISM_CONFIG_CP_BACKEND": ("torch",),
     "PARALLELISM_CONFIG_SP_BACKEND": ("deepspeed",),
 }
@@ -53,7 +53,7 @@ USED = (
 
 @dataclass(frozen=True)
 class Sharding:
-    """How weights are spread, and how their parts travel."""
+    """Sharding degrees, FSDP settings and checkpoint format."""
 
     parallelism: ParallelismConfig
     fsdp: FsdpConfig
@@ -61,7 +61,7 @@ class Sharding:
 
 
 def read_sharding(environ: Mapping[str, str], num_local_ranks: int) -> Sharding:
-    """The sharding that accelerate's variables ask for; raises with all that cannot be given."""
+    """Read the sharding that accelerate's variables request; raises with all unsupported values."""
     reject_unsupported(sharding_faults(environ))
     strategy = _strategy(environ)
     reshard = environ.get("FSDP_RESHARD_AFTER_FORWARD", "true").lower() != "false"
@@ -77,7 +77,7 @@ def read_sharding(environ: Mapping[str, str], num_local_ranks: int) -> Sharding:
 
 
 def sharding_faults(environ: Mapping[str, str]) -> list[str]:
-    """Every variable about sharding that asks for what does not exist here."""
+    """Every sharding variable with an unsupported value."""
     return [
         f"{name}={value}"
         for name, value in environ.items()
@@ -111,12 +111,12 @@ def _degrees(environ: Mapping[str, str], strategy: str, num_local_ranks: int) ->
         return ParallelismConfig(dp_replicate=copies, dp_shard=shards)
     if strategy == "NO_SHARD":
         return ParallelismConfig()
-    # Hybrid sharding keeps a whole copy of the weights within each machine.
+    # Hybrid sharding keeps a full copy of the weights within each machine.
     return ParallelismConfig(dp_shard=num_local_ranks if strategy in HYBRID else -1)
 
 
 def _wrap_modules(environ: Mapping[str, str]) -> list[str] | None:
-    """Classes named for wrapping; none at all is asked for by NO_WRAP, the policy's own by null."""
+    """Classes to wrap: none for NO_WRAP, null for the policy's own."""
     named = environ.get("FSDP_TRANSFORMER_CLS_TO_WRAP", "")
     classes = [name.strip() for name in named.split(",") if name.strip()]
     if environ.get("FSDP_AUTO_WRAP_POLICY", "").upper() == "NO_WRAP":
@@ -125,7 +125,7 @@ def _wrap_modules(environ: Mapping[str, str]) -> list[str] | None:
 
 
 def reject_unsupported(wishes: list[str]) -> None:
-    """Refuse what a launcher asks for and cannot have."""
+    """Reject the unsupported requests of a launcher."""
     if wishes:
         raise EnvironmentFault(
             f"the launcher sets {', '.join(wishes)}, which manyhands does not support. Remove it "

@@ -1,7 +1,7 @@
-"""LeRobot's `train_config.json`: a run in its keys, and what of its keys makes a run here.
+"""LeRobot's `train_config.json`: writes a run in its keys, and reads its keys into a run.
 
-LeRobot refuses a file with a key it does not know. What is written are the keys that its releases
-from 0.6 on share, in their order; a run's own settings are stored beside (`config/files.py`).
+LeRobot rejects a file with an unknown key. Written are the keys common to its releases from 0.6 on,
+in their order; a run's own settings are stored in a second file (`config/files.py`).
 """
 
 from pathlib import Path
@@ -97,7 +97,7 @@ OLD_WEIGHTING = ("use_rabc", "rabc_")
 
 
 def to_lerobot(config: TrainConfig, run_dir: Path) -> Tree:
-    """A run as LeRobot would have written it; what LeRobot cannot express is left out."""
+    """Encode a run as LeRobot's document, without what LeRobot cannot express."""
     own = encode(config, stored=True)
     own["dataset"] |= _dataset_name(config.dataset) | _episodes(config.dataset)
     if config.peft is not None:
@@ -107,9 +107,9 @@ def to_lerobot(config: TrainConfig, run_dir: Path) -> Tree:
 
 
 def from_lerobot(tree: Tree) -> Tree:
-    """LeRobot's document without its owner's past: publishing, processes, an older checkpoint."""
+    """LeRobot's document without publishing, process settings and its own checkpoint."""
     dropped = (*RUN_HISTORY, *_unused_weighting(tree))
-    # Draws without a seed are no different from draws with the usual one.
+    # Draws without a seed are equivalent to draws with the default seed.
     unset = {"seed", "dataloader_multiprocessing_context"}
     kept = {
         key: value
@@ -117,7 +117,7 @@ def from_lerobot(tree: Tree) -> Tree:
         if key not in dropped and not (key in unset and value is None)
     }
     if isinstance(kept.get("policy"), dict):
-        # A run with new adapters began from a policy without any.
+        # A run with new adapters started from a policy without adapters.
         made = {"use_peft": False} if kept.get("peft") else {}
         kept["policy"] = without_publishing(kept["policy"]) | made
     if isinstance(kept.get("accelerator"), dict):
@@ -132,7 +132,7 @@ def is_lerobots(tree: Tree) -> bool:
 
 
 def without_publishing(policy: Tree) -> Tree:
-    """A stored policy without what its owner wished to do with it: to publish it, to compile it."""
+    """A stored policy without its owner's settings: publishing and compiling."""
     return {key: value for key, value in policy.items() if key not in WISHES}
 
 
@@ -143,12 +143,12 @@ def _in_keys_of(defaults: Tree, own: Tree) -> Tree:
 def _value_of(default: Any, own: Any) -> Any:
     if own is None:
         return default
-    # An empty default has keys of the user's choice, all others are sections.
+    # An empty default takes keys of the user's choice; all others are sections.
     return _in_keys_of(default, own) if isinstance(default, dict) and default else own
 
 
 def _dataset_name(dataset: DatasetConfig) -> Tree:
-    """LeRobot needs one name, also of what lies in a folder; a mixture has none it could load."""
+    """LeRobot needs one name, also for a local folder; it cannot load that of a mixture."""
     if dataset.repo_id is not None:
         return {}
     if dataset.mix is not None:
@@ -157,7 +157,7 @@ def _dataset_name(dataset: DatasetConfig) -> Tree:
 
 
 def _episodes(dataset: DatasetConfig) -> Tree:
-    """LeRobot 0.6 knows no episodes to leave out, only those to use."""
+    """LeRobot 0.6 has no excluded episodes, only selected ones."""
     if dataset.episodes is None:
         return {}
     excluded = set(dataset.exclude_episodes or ())
@@ -165,5 +165,5 @@ def _episodes(dataset: DatasetConfig) -> Tree:
 
 
 def _unused_weighting(tree: Tree) -> list[str]:
-    """Keys of older releases that weigh samples, where they are switched off."""
+    """Keys of older releases for sample weighting, if it is disabled."""
     return [] if tree.get("use_rabc") else [key for key in tree if key.startswith(OLD_WEIGHTING)]

@@ -1,7 +1,7 @@
-"""LeRobot settings that do not exist here.
+"""LeRobot settings that manyhands does not support.
 
-A LeRobot command line or `train_config.json` carries them, mostly at their defaults. At the default
-nothing was asked for, so they pass; any other value is refused by name, never ignored.
+A LeRobot command line or `train_config.json` contains them, mostly at their defaults. Defaults
+pass; any other value is rejected with an error that names it.
 """
 
 from typing import Any
@@ -55,7 +55,7 @@ WITHOUT_EFFECT = (
 
 
 def drop_unsupported(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
-    """The tree without LeRobot's own settings; those that ask for something become faults."""
+    """Remove LeRobot's own settings from a tree; those with other values become faults."""
     kept: Tree = {}
     for name, value in tree.items():
         full = f"{prefix}{name}"
@@ -75,7 +75,7 @@ def _refusal(wish: str) -> str:
 
 
 def _requests(name: str, value: Any) -> list[str]:
-    """What a foreign setting asks for: another value than its default, or a detail typed."""
+    """Requests of an unsupported setting: a non-default value, or a detail set by flag."""
     if name in AT_DEFAULT:
         passes = _is_default(value, AT_DEFAULT[name]) or (name in PERIODS and _is_default(value, 0))
         return [] if passes else [f"{name}={value}"]

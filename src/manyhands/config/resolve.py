@@ -1,4 +1,4 @@
-"""From the command line to one frozen TrainConfig: defaults < policy preset < file < flags."""
+"""Resolve the command line to a frozen TrainConfig: defaults < policy preset < file < flags."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from manyhands.errors import ConfigError
 
 
 def resolve_train_config(flags: Tree) -> TrainConfig:
-    """The run a tree of flags asks for; raises ConfigError with every fault found."""
+    """Resolve the run of a tree of flags; raises ConfigError with every fault found."""
     decoder = Decoder(TrainConfig)
     tree = _with_file(flags)
     tree = drop_unsupported(tree, decoder.faults)
@@ -36,7 +36,7 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
 
 
 def _with_file(flags: Tree) -> Tree:
-    """Flags over the file they name, and both over the run that is resumed, if one is."""
+    """Merge flags over the file they name, and both over the run to resume."""
     named = flags.get("config_path")
     typed = {name: value for name, value in flags.items() if name != "config_path"}
     tree = typed if named is None else _merged(read_config_file(str(named)), typed)
@@ -68,7 +68,7 @@ def _decoded_path(value: Any) -> str | None:
 
 
 def _with_resumed_run(tree: Tree, source: str) -> Tree:
-    """A tree over the config of the checkpoint it continues; the run goes on where it lies now."""
+    """Merge a tree over the config of its checkpoint; the run continues in its current folder."""
     path = Path(source)
     checkpoint = find_checkpoint(path.parent if path.is_file() else path)
     stored = read_config_file(str(checkpoint))
@@ -79,14 +79,14 @@ def _with_resumed_run(tree: Tree, source: str) -> Tree:
 
 
 def _merged(below: Tree, above: Tree) -> Tree:
-    """One tree over another; a budget above takes the place of whatever is one below."""
+    """Merge one tree over another; a budget in `above` replaces any budget in `below`."""
     if any(_is_set(above, name) for name in BUDGETS):
         below = {name: value for name, value in below.items() if name not in BUDGETS}
     return merge_trees(below, above)
 
 
 def _with_sizes(tree: Tree) -> Tree:
-    """The tree with the usual budget and batch, where no other says how large they are."""
+    """Add the default budget and batch size if the tree sets none."""
     sizes: Tree = {}
     if not any(_is_set(tree, name) for name in BUDGETS):
         sizes["steps"] = DEFAULT_STEPS
@@ -100,7 +100,7 @@ def _is_set(tree: Tree, name: str) -> bool:
 
 
 def _without_known_start(tree: Tree, stored: Tree) -> Tree:
-    """A tree that does not say again which policy the stored run began from."""
+    """Remove `policy.path` if it is the policy that the stored run started from."""
     policy, known = tree.get("policy"), stored.get("policy") or {}
     if not isinstance(policy, dict) or "path" not in policy:
         return tree
@@ -114,7 +114,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _with_pretrained_policy(tree: Tree) -> Tree:
-    """The policy section over the config stored with the policy it starts from."""
+    """Merge the policy section over the config stored with its pretrained policy."""
     policy = tree.get("policy")
     if isinstance(policy, str):
         return tree | {"policy": {"type": policy}}
@@ -134,7 +134,7 @@ def _with_pretrained_policy(tree: Tree) -> Tree:
 
 
 def _policy_of(tree: Tree) -> PolicyConfig | None:
-    """The policy alone, for its preset; its faults are told when the whole is decoded."""
+    """Decode only the policy, for its preset; decoding the complete tree reports its faults."""
     section = tree.get("policy")
     if not isinstance(section, dict):
         return None
@@ -143,7 +143,7 @@ def _policy_of(tree: Tree) -> PolicyConfig | None:
 
 
 def _with_preset(tree: Tree, policy: PolicyConfig | None) -> Tree:
-    """Optimizer and schedule of the policy below whatever the tree says of them."""
+    """Merge the tree over the policy's preset of optimizer and schedule."""
     wanted = _decoded(tree.get("use_policy_training_preset", True))
     if policy is None or wanted is not True:
         return tree
@@ -159,7 +159,7 @@ def _without_nulls(tree: Tree, name: str) -> Tree:
 
 
 def _shadowed(tree: Tree) -> list[str]:
-    """Preset values given by flag that the optimizer in a file leaves without effect."""
+    """Flags of preset values that the optimizer in a file overrides."""
     policy, optimizer = (tree.get(name) or {} for name in ("policy", "optimizer"))
     pairs = {"optimizer_lr": "lr", "optimizer_weight_decay": "weight_decay"}
     return [
@@ -173,7 +173,7 @@ def _shadowed(tree: Tree) -> list[str]:
 
 
 def _equals(typed: RawText, value: Any) -> bool:
-    """Whether a number as typed is one that is known, as when a run continues by its own flags."""
+    """Whether a flag repeats a stored number, as when a run resumes with the same flags."""
     try:
         return bool(float(typed) == value)
     except ValueError:
@@ -181,7 +181,7 @@ def _equals(typed: RawText, value: Any) -> bool:
 
 
 def _unused_details(tree: Tree) -> list[str]:
-    """Flags that say how to do what nobody asked for."""
+    """Flags that configure a disabled feature."""
     faults = []
     for names in (("dataset", "image_transforms"), ("ema",)):
         section: Any = tree
@@ -198,12 +198,12 @@ def _unused_details(tree: Tree) -> list[str]:
 
 
 def _named_sections(decoder: Decoder) -> set[str]:
-    """Sections some fault already speaks of: missing them is not worth a second sentence."""
+    """Sections that a fault already names; a second error about them would be redundant."""
     return {name for name in ("policy", "dataset") if any(f"--{name}" in f for f in decoder.faults)}
 
 
 def resolve_config(config: TrainConfig) -> TrainConfig:
-    """A config made by hand, checked and completed like one from the command line."""
+    """Validate and complete a config built in Python like one of the command line."""
     unset = {"optimizer": config.optimizer, "scheduler": config.scheduler}
     tree = encode(config)
     for name in (name for name, value in unset.items() if value is None):
@@ -212,7 +212,7 @@ def resolve_config(config: TrainConfig) -> TrainConfig:
 
 
 def choose_output_dir(config: TrainConfig, now: str) -> Path:
-    """Where the run lives; `now` is a date and time such as 2026-01-31/17-05-09."""
+    """The run directory; `now` is a date and time such as 2026-01-31/17-05-09."""
     if config.output_dir is not None:
         return config.output_dir
     return Path("outputs", "train", f"{now}_{choose_job_name(config)}")
@@ -225,7 +225,7 @@ def choose_job_name(config: TrainConfig) -> str:
 
 
 def read_train_config(argv: Sequence[str]) -> TrainConfig:
-    """The run a command line asks for."""
+    """Resolve the run of a command line."""
     from manyhands.config.schema.command_line import read_flags
 
     return resolve_train_config(read_flags(argv).tree)

@@ -1,4 +1,4 @@
-"""What a run that goes on does otherwise than it did before."""
+"""Differences between a resumed run and its checkpoint."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ Changes = dict[str, tuple[Any, Any]]
 
 
 def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:
-    """What differs from the run that saved a checkpoint; nothing if it is not one of ours."""
+    """Compare with the config of a checkpoint; empty if manyhands did not write it."""
     file = checkpoint / TRAINING_STATE / OWN_CONFIG
     if not file.is_file():
         return {}
@@ -40,7 +40,7 @@ def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:
 
 
 def fixed_change_faults(changes: Changes) -> Iterator[str]:
-    """Yield what a run cannot change on its way, by flag."""
+    """Yield the changed flags that cannot change when resuming."""
     for name, (before, now) in changes.items():
         section, _, own = name.partition(".")
         own = own.partition(".")[0]
@@ -53,7 +53,7 @@ def fixed_change_faults(changes: Changes) -> Iterator[str]:
 
 
 def change_lines(changes: Changes) -> list[str]:
-    """Changes as sentences for the log."""
+    """Format changes for the log."""
     return [
         f"changed since the checkpoint: --{name} from {old} to {new}"
         for name, (old, new) in changes.items()

@@ -1,15 +1,18 @@
-"""Files of a run directory: names, checkpoints, and which of those are intact."""
+"""Files of a run directory: names, checkpoints, and which checkpoints are intact."""
 
 from pathlib import Path
 
 from manyhands.errors import CheckpointError
 from manyhands.manifest import MANIFEST, ManifestFault, find_damage, read_manifest
 
-# ``` checkpoints/ 000200/ pretrained_model/ the policy, loadable by LeRobot, and train_config.json
-# pretrained_model_ema/ with --ema.enable: the same with averaged weights training_state/ what
-# resuming needs beside them shards/ of a sharded run: weights and optimizer, a file per process
-# manifest.json files, sizes, checksums; step, samples, processes, versions last -> 000200 best ->
-# 000100 with --keep_best: the checkpoint of the best score ```
+# Layout of a run directory, with N for a step such as 000200:
+#   checkpoints/N/pretrained_model/      the policy for LeRobot, and train_config.json
+#   checkpoints/N/pretrained_model_ema/  with --ema.enable: the same with averaged weights
+#   checkpoints/N/training_state/        what resuming needs besides weights
+#   checkpoints/N/training_state/shards/ if sharded: weights and optimizer, a file per process
+#   checkpoints/N/manifest.json          files, sizes, checksums; step, samples, processes, versions
+#   checkpoints/last -> N
+#   checkpoints/best -> N                with --keep_best: the checkpoint of the best score
 CHECKPOINTS = "checkpoints"
 LAST = "last"
 BEST = "best"
@@ -20,7 +23,7 @@ SHARDS = "shards"
 
 
 def missing_run_dir(run_dir: Path) -> str | None:
-    """What to tell of a run directory that was removed during the run; None if it is there."""
+    """The error for a run directory removed during the run; None if it exists."""
     if run_dir.is_dir():
         return None
     return (
@@ -34,27 +37,27 @@ OWN_FILE = "manyhands.json"
 
 
 def checkpoint_dir(run_dir: Path, step: int, num_steps: int) -> Path:
-    """The folder of the checkpoint after `step` updates of a run of `num_steps`."""
+    """The folder of the checkpoint after `step` steps of a run of `num_steps`."""
     return run_dir / CHECKPOINTS / f"{step:0{max(6, len(str(num_steps)))}d}"
 
 
 def list_checkpoints(run_dir: Path) -> list[Path]:
-    """The checkpoints of a run, damaged ones included, the one that was saved last first."""
+    """The checkpoints of a run, including damaged ones, newest first."""
     folder = run_dir / CHECKPOINTS
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
-    # A run that went back to an older checkpoint may save smaller steps after greater ones.
+    # A run that rolled back to an older checkpoint may save smaller steps after larger ones.
     return sorted(found, key=lambda path: (saved_at(path), path.name), reverse=True)
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder holds what can be resumed from."""
+    """Whether a folder is a checkpoint that can be resumed."""
     return (folder / TRAINING_STATE).is_dir() and (folder / PRETRAINED).is_dir()
 
 
 def saved_at(checkpoint: Path) -> float:
-    """When a checkpoint was saved, as it says itself or else as its folder does."""
+    """When a checkpoint was saved, from its manifest or else from its folder."""
     try:
         facts, _ = read_manifest(checkpoint)
         return float(facts["saved_at"])
@@ -63,9 +66,9 @@ def saved_at(checkpoint: Path) -> float:
 
 
 def checkpoint_damage(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint; None if it is whole, or has nothing to tell by."""
+    """Describe the damage of a checkpoint; None if it is intact or has no manifest."""
     for name in (TRAINING_STATE, PRETRAINED):
-        # A save appears complete or not at all: something else has emptied such a folder.
+        # Saves are atomic: another program has emptied such a folder.
         if not (checkpoint / name).is_dir():
             return f"{checkpoint} {f'lacks {name}' if any(checkpoint.iterdir()) else 'is empty'}"
     is_ours = (checkpoint / TRAINING_STATE / OWN_FILE).exists()
@@ -75,9 +78,9 @@ def checkpoint_damage(checkpoint: Path) -> str | None:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint a path stands for: itself, one of its parts, or the newest whole one of a run.
+    """Find the checkpoint of a path: itself, a folder in it, or a run's newest intact one.
 
-    One that is named must be whole.
+    A checkpoint that is named explicitly must be intact.
     """
     for candidate in (path, path.parent):
         if is_checkpoint(candidate) or candidate in list_checkpoints(candidate.parent.parent):
@@ -93,9 +96,9 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def newest_intact(run_dir: Path) -> Path | None:
-    """The checkpoint that was saved last and is whole; None where there are none at all.
+    """Return the newest intact checkpoint; None if there are no checkpoints.
 
-    Where all are damaged a run cannot go on, and must not begin anew unasked.
+    Raises if all are damaged: a run must not restart from step 0 by default.
     """
     faults = []
     for checkpoint in list_checkpoints(run_dir):
@@ -112,7 +115,7 @@ def newest_intact(run_dir: Path) -> Path | None:
 
 
 def damaged_newer(checkpoint: Path) -> list[str]:
-    """What is wrong with the checkpoints that were saved after one of the same run."""
+    """Describe the damaged checkpoints that are newer than this one."""
     newer = []
     for other in list_checkpoints(checkpoint.parent.parent):
         if other.resolve() == checkpoint:

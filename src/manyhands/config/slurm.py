@@ -1,4 +1,4 @@
-"""A job for SLURM as the user asked for it; what it trains is said by the flags of training."""
+"""SLURM job settings; the training flags are separate."""
 
 import re
 from collections.abc import Iterator
@@ -56,11 +56,11 @@ class SlurmConfig:
 
     @property
     def num_processes(self) -> int:
-        """Processes on each node."""
+        """Processes per node."""
         return self.processes_per_node or self.gpus_per_node
 
     def faults(self) -> list[str]:
-        """Everything that no job can be made of."""
+        """Return every invalid value."""
         return [*self._count_faults(), *self._time_faults(), *self._text_faults()]
 
     def _count_faults(self) -> Iterator[str]:
@@ -100,7 +100,7 @@ class SlurmConfig:
                 yield f"{flag}={text!r} {BREAKS_A_LINE}"
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        """Texts that stand in the script, each with the flag that gave it."""
+        """Yield the texts inserted into the script, each with its flag."""
         for name in ("partition", "account", "qos", "job_name"):
             yield f"--{name}", getattr(self, name) or ""
         yield from ((f"--env.{name}", value) for name, value in self.env.items())
@@ -110,14 +110,14 @@ class SlurmConfig:
 
 
 def seconds_of(limit: str) -> int | None:
-    """Seconds of a time limit in the forms that SLURM knows; None if it is none of them."""
+    """Parse a SLURM time limit to seconds; None if invalid."""
     found = TIME.fullmatch(limit)
     if found is None:
         return None
     days, *given = found.groups()
     numbers = [int(number) for number in given if number is not None]
     if days is not None:
-        # After days come hours, then minutes, then seconds.
+        # After days, fields are hours, minutes, seconds.
         numbers += [0] * (3 - len(numbers))
     elif len(numbers) == 1:
         numbers = [0, numbers[0], 0]

@@ -1,4 +1,4 @@
-"""A training run as the user asked for it: frozen data, LeRobot's names."""
+"""The config of a training run: frozen dataclasses with LeRobot's names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ LR_SCALINGS = ("none", "linear", "sqrt")
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetConfig(NamedDatasetConfig):
-    """Dataset to learn from."""
+    """Dataset to train on."""
 
     mix: dict[str, float] | None = None
     """Several datasets and their weights, {folder or Hub name: weight}, instead of one."""
@@ -48,13 +48,13 @@ class DatasetConfig(NamedDatasetConfig):
 
     @property
     def is_named(self) -> bool:
-        """Whether it says which data there is."""
+        """Whether the config names a dataset."""
         return any(name is not None for name in (self.repo_id, self.root, self.mix))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientAccumulationConfig:
-    """Several micro-batches per update."""
+    """Several micro-batches per step."""
 
     steps: int = 1
     """Micro-batches per optimizer step."""
@@ -75,7 +75,7 @@ class AcceleratorConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingConfig:
-    """What follows the effective batch."""
+    """Scaling with the effective batch size."""
 
     lr: str = "none"
     """Scaling of learning rates with the effective batch: none, linear or sqrt."""
@@ -83,7 +83,7 @@ class ScalingConfig:
     """Effective batch for which the learning rates are set."""
 
     def faults(self) -> Iterator[str]:
-        """Yield values that scale nothing."""
+        """Yield invalid values."""
         base = self.base_batch_size
         if self.lr not in LR_SCALINGS:
             yield f"--scaling.lr={self.lr} is not one of {', '.join(LR_SCALINGS)}"
@@ -108,7 +108,7 @@ class ProcessesConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchConfig(ProcessesConfig):
-    """Worker processes, where no launcher starts them."""
+    """Worker processes, if no launcher starts them."""
 
     gpu_ids: list[int] | None = None
     """GPUs to use, by index within CUDA_VISIBLE_DEVICES; null: all."""
@@ -124,7 +124,7 @@ class LaunchConfig(ProcessesConfig):
     """Restarts of all processes after one dies; a new checkpoint resets the count."""
 
     def faults(self) -> Iterator[str]:
-        """Yield what starts no processes."""
+        """Yield invalid values."""
         ids = self.gpu_ids
         if ids is not None and (not ids or len(set(ids)) < len(ids) or min(ids) < 0):
             yield f"--launch.gpu_ids={ids} must be distinct numbers from 0"
@@ -151,7 +151,7 @@ class LaunchConfig(ProcessesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CacheFolderConfig:
-    """Where files lie that all runs of a machine share."""
+    """Cache folder common to all runs of a machine."""
 
     folder: Path | None = None
     """Folder of the cache; null: MANYHANDS_HOME or ~/.cache/manyhands."""
@@ -169,7 +169,7 @@ class DiskCacheConfig(CacheFolderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig(DiskCacheConfig):
-    """Decoded frames kept for later epochs and runs."""
+    """Cache of decoded frames for later epochs and runs."""
 
     mode: str = "auto"
     """Where decoded frames are cached: disk, ram, off, or auto by free space."""
@@ -256,15 +256,15 @@ class TrainConfig:
 
     @property
     def resumes(self) -> bool:
-        """Whether there is a checkpoint to go on from."""
+        """Whether the run resumes from a checkpoint."""
         return self.resume not in (False, AUTO)
 
     @property
     def num_steps(self) -> int:
-        """Updates of the run, once they are known."""
+        """Steps of the run, once resolved."""
         assert self.steps is not None, "the budget of the run is not settled yet"
         return self.steps
 
     def without_cache(self) -> "TrainConfig":
-        """The same run decoding every frame."""
+        """The same run with the cache disabled."""
         return replace(self, cache=replace(self.cache, mode="off"))

@@ -1,7 +1,7 @@
-"""What `accelerate launch` was asked for and does not pass on.
+"""Requests of `accelerate launch` that it does not pass on.
 
-On a CPU, accelerate starts a single process, and it drops some flags on the way, but its own
-command line still says them. Taking them from there gives users what they asked for.
+On a CPU, accelerate starts a single process and drops some flags, but its own command line still
+contains them. Reading them there gives users what they requested.
 """
 
 import os
@@ -36,19 +36,19 @@ class AccelerateCommand:
     file: Mapping[str, Any]
 
     def value(self, name: str) -> str | None:
-        """What the command line says of a setting, else its file."""
+        """The value of a setting on the command line, else in its file."""
         typed = _value_of(self.arguments, name)
         stored = self.file.get(name)
         return typed if typed is not None or stored is None else str(stored)
 
     def count(self, name: str) -> int | None:
-        """A setting that is a whole number."""
+        """The value of an integer setting."""
         text = self.value(name)
         return int(text) if text and text.isdecimal() else None
 
 
 def accelerate_command() -> AccelerateCommand | None:
-    """The accelerate command that started this process, if one did."""
+    """The accelerate command that started this process; None if there is none."""
     try:
         return read_command(psutil.Process(os.getppid()).cmdline())
     except psutil.Error:
@@ -56,19 +56,19 @@ def accelerate_command() -> AccelerateCommand | None:
 
 
 def read_command(words: list[str]) -> AccelerateCommand | None:
-    """The words of a process as an accelerate command, if they are one."""
+    """Parse the arguments of a process as an accelerate command; None if it is another one."""
     arguments = _launcher_arguments(words)
     if arguments is None:
         return None
     named = _value_of(arguments, "config_file")
-    # As accelerate does: the default file counts unless the CPU is asked for.
+    # As accelerate does: the default file applies unless --cpu is set.
     default = None if "--cpu" in arguments else _hugging_face_home() / DEFAULT_CONFIG
     file = Path(named) if named else default
     return AccelerateCommand(arguments, _read(file) if file else {})
 
 
 def variables_of(command: AccelerateCommand, has_ranks: bool) -> dict[str, str]:
-    """What a command asks for beyond the variables that accelerate sets; raises what cannot be."""
+    """Variables for requests that accelerate does not pass on; raises for unsupported ones."""
     for name, instead in DROPPED.items():
         if _value_of(command.arguments, name) is not None:
             raise EnvironmentFault(f"accelerate launch --{name} has no effect; use {instead}")
@@ -83,7 +83,7 @@ def variables_of(command: AccelerateCommand, has_ranks: bool) -> dict[str, str]:
 
 
 def _reject_dropped(command: AccelerateCommand) -> None:
-    """Refuse what accelerate forgets when it starts a single process, as it does on the CPU."""
+    """Reject requests that accelerate drops when it starts a single process, as on the CPU."""
     shards = command.value("distributed_type") == "FSDP"
     if shards or (command.count("num_machines") or 1) > 1:
         what = "the sharding of its config file" if shards else "its other machines"
@@ -109,7 +109,7 @@ def _launcher_arguments(command: list[str]) -> list[str] | None:
 
 
 def _value_of(arguments: list[str], name: str) -> str | None:
-    """The first value of a flag; launcher flags come before the script and its own flags."""
+    """The first value of a flag; launcher flags precede the script and its own flags."""
     spellings = (f"--{name}", f"--{name.replace('_', '-')}")
     for place, argument in enumerate(arguments):
         flag, equals, value = argument.partition("=")

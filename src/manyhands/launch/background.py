@@ -1,4 +1,4 @@
-"""A program that works for a run in the background, at the lowest priority."""
+"""Starts background processes of a run, at the lowest priority."""
 
 import os
 import subprocess
@@ -32,9 +32,9 @@ RANK_VARIABLES = (
 def start_in_background(
     command: Sequence[str], log: Path, gpu: int, num_compile_threads: int
 ) -> subprocess.Popen[bytes]:
-    """Start a program of a single rank on one of the visible GPUs, which ends with this process.
+    """Start a single-rank process on one visible GPU; it ends with this process.
 
-    It prints to a file.
+    Its output is written to a file.
     """
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith(RANK_VARIABLES)
@@ -42,7 +42,7 @@ def start_in_background(
     environ |= {
         "CUDA_VISIBLE_DEVICES": visible_gpus([gpu])[0],
         "OMP_NUM_THREADS": "1",
-        # A run may have been found by other ways than those of a new interpreter.
+        # This process may have a sys.path that a new interpreter does not have.
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "TORCHINDUCTOR_COMPILE_THREADS": str(num_compile_threads),
     }
@@ -58,5 +58,5 @@ def start_in_background(
 
 
 def lower_priority() -> None:
-    """Called by such a program first: let everybody else go before it."""
+    """Set the lowest priority for this process; background processes call it first."""
     os.nice(LOWEST_PRIORITY)

@@ -23,10 +23,10 @@ LOOPBACK_DEVICES = ("lo", "lo0")
 
 
 def current_launcher() -> Launcher:
-    """The place this process was given, from its environment.
+    """Read this process' launcher from its environment.
 
-    What srun and accelerate say in ways of their own becomes the variables that torchrun sets and
-    torch reads, once and for the life of this process.
+    Settings of srun and accelerate become the variables that torchrun sets and torch reads, once
+    for the lifetime of this process.
     """
     os.environ.update(task_variables(os.environ))
     command = accelerate_command()
@@ -38,11 +38,11 @@ def current_launcher() -> Launcher:
 
 
 def _use_loopback(launcher: Launcher) -> None:
-    """Have gloo talk over the loopback device where all ranks are known to be on this machine.
+    """Let gloo use the loopback device if all ranks are known to run on this machine.
 
-    By default gloo takes the address of the host name, which may be wrong, slow or seen by others.
+    By default gloo uses the address of the host name, which may be wrong, slow or public.
     """
-    # Not every launcher says how many ranks are here.
+    # Not every launcher sets the number of local ranks.
     are_counted = launcher.started_ranks and "LOCAL_WORLD_SIZE" in os.environ
     if not are_counted or launcher.num_local_ranks != launcher.num_ranks:
         return
@@ -52,37 +52,37 @@ def _use_loopback(launcher: Launcher) -> None:
 
 
 def visible_gpus(gpu_ids: list[int]) -> list[str]:
-    """Names for CUDA_VISIBLE_DEVICES of chosen GPUs, counted among those visible already."""
+    """CUDA_VISIBLE_DEVICES entries of the chosen GPUs, indexed among those visible."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     names = [name.strip() for name in visible.split(",") if name.strip()]
     return [names[number] if names else str(number) for number in gpu_ids]
 
 
 def num_set_visible() -> int | None:
-    """How many GPUs CUDA_VISIBLE_DEVICES leaves; None where it is not set."""
+    """Number of GPUs in CUDA_VISIBLE_DEVICES; None if it is not set."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return None if visible is None else len([name for name in visible.split(",") if name.strip()])
 
 
 def user_port() -> int | None:
-    """The MASTER_PORT that a person set; the one that accelerate sets on the CPU is for nobody."""
+    """The MASTER_PORT that the user set; the one that accelerate sets on the CPU is unused."""
     port = os.environ.get("MASTER_PORT", "")
     by_accelerate = "ACCELERATE_MIXED_PRECISION" in os.environ
     return int(port) if port.isdecimal() and not by_accelerate else None
 
 
 def keep_compiled(folder: Path) -> None:
-    """Cache compiled kernels in a folder for later runs, unless the user chose another."""
+    """Cache compiled kernels in a folder for later runs, unless the user set another."""
     os.environ.setdefault(KERNELS, str(folder))
 
 
 def compiled_kernels_dir() -> Path:
-    """The folder that compiled kernels are cached in, for as long as a run computes."""
+    """The folder of the compiled-kernel cache, for the duration of a run."""
     return Path(os.environ[KERNELS])
 
 
 def restarts_so_far() -> list[dict[str, Any]]:
-    """Why our own launcher started this process anew, and those before it."""
+    """Reasons for all restarts of this process by our own launcher."""
     restarts: list[dict[str, Any]] = json.loads(os.environ.get(RESTARTS) or "[]")
     return restarts
 
@@ -95,14 +95,14 @@ DEADLINE_S = 120.0
 
 
 def may_have_several() -> bool:
-    """Whether a run may find more than one GPU, which torch, slow to import, has to count."""
+    """Whether there may be several GPUs; if so, torch counts them, which is slow to import."""
     num_installed = ask_driver(lambda nvml: int(nvml.nvmlDeviceGetCount()))
     known = [count for count in (num_set_visible(), num_installed) if count is not None]
     return not known or min(known) > 1
 
 
 def ask_driver(ask: Callable[[Any], T]) -> T | None:
-    """What NVIDIA's driver answers through its library; None where there is no driver."""
+    """Query NVIDIA's driver through NVML; None without a driver."""
     import pynvml
 
     try:
@@ -116,9 +116,9 @@ def ask_driver(ask: Callable[[Any], T]) -> T | None:
 
 
 def gpus_that_compute(names: Sequence[str]) -> list[str]:
-    """Those of some GPUs, named as in CUDA_VISIBLE_DEVICES, that a fresh process can compute on.
+    """Select the GPUs, named as in CUDA_VISIBLE_DEVICES, on which a fresh process can compute.
 
-    Each is asked by a process of its own: one that is lost spoils those that use it.
+    A separate process probes each GPU, because a failed GPU breaks the process that uses it.
     """
     probes = {name: _probe(name) for name in names}
     deadline = time.monotonic() + DEADLINE_S
@@ -140,5 +140,5 @@ def _succeeds(probe: subprocess.Popen[bytes], deadline: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     finally:
-        # A process in the hands of a broken driver may not even die: nobody waits for it.
+        # A process blocked in a broken driver may not die, so nothing waits for it.
         probe.kill()

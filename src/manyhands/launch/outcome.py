@@ -1,4 +1,4 @@
-"""How workers ended together, from the exit code of each."""
+"""The common outcome of workers, from the exit code of each."""
 
 import signal
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ Codes = Sequence[int | None]
 
 @dataclass(frozen=True)
 class WorkerDeath:
-    """How one worker ended that should not have."""
+    """A worker that failed or exited too early."""
 
     rank: int
     code: int
 
     @property
     def how(self) -> str:
-        """What to say of it."""
+        """Describe how it ended."""
         if self.code == -signal.SIGKILL:
             return "was killed by SIGKILL, probably out of memory"
         if self.code < 0:
@@ -43,7 +43,7 @@ class WorkerDeath:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How workers ended."""
+    """Outcome of all workers."""
 
     code: int
     """The exit code of the whole."""
@@ -54,22 +54,22 @@ class Outcome:
 
 
 def failed_ranks(codes: Codes) -> dict[int, int]:
-    """The exit codes of ranks that neither finished nor were asked to stop."""
+    """The exit codes of ranks that neither finished nor stopped on request."""
     fine = (None, 0, STOPPED, *UNHEARD)
     return {rank: code for rank, code in enumerate(codes) if code not in fine and code is not None}
 
 
 def is_explained(codes: Codes) -> bool:
-    """Whether one rank failed by itself, and surely not because another did."""
+    """Whether a rank failed on its own, not because of another rank."""
     return any(code not in (LOST, ABORTED) for code in failed_ranks(codes).values())
 
 
 def outcome_of(codes: Codes) -> Outcome:
-    """The exit code that explains most, and whose it is."""
+    """Determine the most informative exit code and the ranks that caused it."""
     failed = failed_ranks(codes)
     if not failed:
         return Outcome(STOPPED if any(codes) else 0)
-    # A rank that fails by itself says why, or is spoken for; those it drags down have no say.
+    # A rank that fails on its own is reported; ranks that fail because of it are ignored.
     own = [WorkerDeath(rank, code) for rank, code in failed.items() if code not in (LOST, ABORTED)]
     own = own or [WorkerDeath(rank, code) for rank, code in failed.items() if code == ABORTED]
     early = [WorkerDeath(rank, code) for rank, code in enumerate(codes) if code in (0, STOPPED)]
@@ -93,7 +93,7 @@ EXIT_CODES = {Ending.FINISHED: 0, Ending.STOPPED: 75}
 
 
 def ending_from_exit_code(exit_code: int) -> Ending:
-    """The ending that worker processes reported; raises if they failed, after logging why."""
+    """Convert an exit code of workers to an ending; raises if they failed."""
     for ending, code in EXIT_CODES.items():
         if code == exit_code:
             return ending

@@ -1,4 +1,4 @@
-"""The script of a SLURM job: from a config and the flags of a run to text that sbatch takes."""
+"""Generates the sbatch script of a SLURM job from a config and the training flags."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ SUBMIT_AGAIN = """    echo "stopped on request; submit again to continue"
 
 @dataclass(frozen=True)
 class Job:
-    """What a job runs, and where."""
+    """The command, folders and flags of a job."""
 
     program: Sequence[str]
     """What starts manyhands, such as the path of a Python and `-m manyhands`."""
@@ -38,7 +38,7 @@ class Job:
     """The command that asked for the script."""
 
     def faults(self) -> list[str]:
-        """Texts that cannot stand in the script, each with the flag that gave it."""
+        """Texts that the script cannot contain, each with its flag."""
         return [
             f"{flag}: {text!r} {BREAKS_A_LINE}"
             for flag, text in self._texts()
@@ -50,13 +50,13 @@ class Job:
         yield "--job_name", self.name
         yield "working directory", str(self.folder)
         yield "command", shlex.join(self.program)
-        # A value may follow its flag as a word of its own.
+        # A value may follow its flag as a separate argument.
         for before, word in zip(["", *self.flags], self.flags, strict=False):
             yield "training flags", word if word.startswith("--") else f"{before} {word}"
 
 
 def sbatch_script(config: SlurmConfig, job: Job) -> str:
-    """The text of a script that can be submitted again and again until the run has finished."""
+    """Generate a script that can be submitted repeatedly until the run has finished."""
     faults = [*config.faults(), *job.faults()]
     if faults:
         raise ConfigError(faults)
@@ -74,12 +74,12 @@ def sbatch_script(config: SlurmConfig, job: Job) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text that cannot leave the comment it stands in."""
+    """A text on one line, safe inside a comment."""
     return " ".join(text.splitlines())
 
 
 def directives(config: SlurmConfig, job: Job) -> Iterator[str]:
-    """The lines that sbatch reads, with what is not plain explained."""
+    """Yield the #SBATCH lines, with comments."""
     for option, value in resources(config, job):
         if value is not None:
             yield f"#SBATCH --{option}={shlex.quote(str(value))}"
@@ -95,7 +95,7 @@ def directives(config: SlurmConfig, job: Job) -> Iterator[str]:
 
 
 def resources(config: SlurmConfig, job: Job) -> list[tuple[str, object]]:
-    """What the job asks of the cluster; None where the cluster decides."""
+    """The resources of the job; None where the cluster's default applies."""
     return [
         ("job-name", config.job_name or job.name),
         ("partition", config.partition),
@@ -112,14 +112,14 @@ def resources(config: SlurmConfig, job: Job) -> list[tuple[str, object]]:
 
 
 def setup_lines(config: SlurmConfig) -> list[str]:
-    """What the job does first, as the user wrote it, and the variables of every process."""
+    """The user's setup commands, and the environment variables of every process."""
     exports = [f"export {name}={shlex.quote(value)}" for name, value in config.env.items()]
-    # Such scripts as `module` and `conda` look at variables that nobody set.
+    # Scripts such as `module` and `conda` read unset variables.
     return [*config.setup, *exports]
 
 
 def command_lines(job: Job) -> list[str]:
-    """The words of the training command, one flag a line."""
+    """The training command, one flag per line."""
     return [
         shlex.join([*job.program, "train"]),
         *(shlex.quote(flag) for flag in job.flags),
@@ -127,7 +127,7 @@ def command_lines(job: Job) -> list[str]:
 
 
 def step_options(config: SlurmConfig) -> list[str]:
-    """Options of srun; a step inherits tasks and GPUs from its job, but not every version cores."""
+    """Options of srun; a step inherits tasks and GPUs, but cores only in some versions."""
     options = ["--kill-on-bad-exit=1", "--export=ALL"]
     if config.cpus_per_task is not None:
         options.append(f"--cpus-per-task={config.cpus_per_task}")

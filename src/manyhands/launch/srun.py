@@ -1,7 +1,7 @@
-"""The place of a task that SLURM's srun started, as the variables torchrun would have set.
+"""Converts the variables of SLURM's srun to those of torchrun.
 
-A script that sbatch runs has some of SLURM's variables too, but is no task of a step: the number of
-tasks of a step tells them apart.
+A script that sbatch runs also has some of SLURM's variables, but is not a task of a step: the
+number of tasks of a step distinguishes them.
 """
 
 import re
@@ -16,7 +16,7 @@ NUM_PORTS = 20_000
 
 
 def task_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables that say rank, world and meeting point of one of several tasks; none elsewhere."""
+    """Variables for rank, world size and rendezvous of one of several tasks; empty otherwise."""
     num_tasks = int(environ.get("SLURM_STEP_NUM_TASKS") or 1)
     if "RANK" in environ or "SLURM_PROCID" not in environ or num_tasks < 2:
         return {}
@@ -35,18 +35,18 @@ def task_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def port_of_step(environ: Mapping[str, str]) -> int:
-    """A port that steps of other jobs, and other steps of this one, do not take."""
+    """A port that differs between jobs, and between steps of one job."""
     job, step = (int(environ.get(name) or 0) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
     return FIRST_PORT + (job * 7 + step) % NUM_PORTS
 
 
 def hosts_of(node_list: str) -> list[str]:
-    """The names in a SLURM node list, such as gpu[01-03,7],login1."""
+    """Expand a SLURM node list, such as gpu[01-03,7],login1."""
     return [name for part in _split(node_list) for name in _expanded(part)]
 
 
 def _split(node_list: str) -> list[str]:
-    """The parts between commas that stand outside of brackets."""
+    """Split a node list at commas outside of brackets."""
     return re.findall(r"(?:[^,\[]|\[[^\]]*\])+", node_list)
 
 
@@ -74,7 +74,7 @@ def _node_list(environ: Mapping[str, str]) -> str:
 
 
 def _num_local_tasks(environ: Mapping[str, str], num_tasks: int) -> int:
-    """Tasks on this node, from a list such as 4(x2),3."""
+    """Number of tasks on this node, from a list such as 4(x2),3."""
     counts: list[int] = []
     listed = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE", "")
     for number, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", listed):
@@ -84,6 +84,6 @@ def _num_local_tasks(environ: Mapping[str, str], num_tasks: int) -> int:
 
 
 def _num_threads(environ: Mapping[str, str], num_local: int) -> int:
-    """Cores of one task: its own where srun binds it to some, else its part of the node."""
+    """Number of cores of one task: those bound by srun, else an equal fraction of the node."""
     per_task = environ.get("SLURM_CPUS_PER_TASK")
     return int(per_task) if per_task else max(1, num_cores() // num_local)

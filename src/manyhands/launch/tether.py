@@ -1,7 +1,7 @@
-"""Becomes a command that the kernel stops if the process that started it is killed.
+"""Executes a command that the kernel stops if its parent process is killed.
 
-A program of its own, because a process with threads must not run Python between fork and exec. It
-takes 20 ms, and what the kernel was asked outlives the exec.
+It is a separate program, because a process with threads must not run Python between fork and exec.
+It takes 20 ms, and the parent-death signal survives the exec.
 """
 
 import ctypes
@@ -14,16 +14,16 @@ STOPPED = 75
 
 
 def with_parent_death_signal(command: list[str]) -> list[str]:
-    """The command line for a child of this process that ends with it, where the system can."""
+    """The command line for a child process that ends with this process, if supported."""
     if sys.platform != "linux":
         return command
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
 def end_with(launcher: int) -> None:
-    """Ask the kernel to stop this process if the one that watches it is killed."""
+    """Set the parent-death signal: the kernel stops this process if its launcher is killed."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    # It may have been killed before the kernel was asked.
+    # The launcher may have been killed before the signal was set.
     if os.getppid() != launcher:
         sys.exit(STOPPED)
 

@@ -1,6 +1,6 @@
-"""One process per rank on this machine, watched until all have ended.
+"""Starts one process per rank on this machine and monitors them until all have ended.
 
-The first rank to fail ends the others; its exit code is the answer.
+If a rank fails, the others are stopped; its exit code is returned.
 """
 
 import os
@@ -44,7 +44,7 @@ Workers = list[subprocess.Popen[bytes]]
 
 @dataclass(frozen=True)
 class Machines:
-    """All machines of a run, seen from one of them, and where their processes meet."""
+    """All machines of a run, the rank of this one, and the rendezvous address."""
 
     port: int
     address: str = LOOPBACK
@@ -60,9 +60,9 @@ def run_workers(
     machines: Machines | None = None,
     changes: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Run a command once per rank of this machine until none is left.
+    """Run a command once per local rank until all have ended.
 
-    `changes` are to the environment of all.
+    `changes` apply to the environment of all ranks.
     """
     machines = machines or Machines(free_port())
     environ = os.environ | (changes or {})
@@ -80,7 +80,7 @@ def run_workers(
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on at the moment."""
+    """A TCP port that is free at the moment."""
     with socket.socket() as listener:
         listener.bind((LOOPBACK, 0))
         port: int = listener.getsockname()[1]
@@ -88,7 +88,7 @@ def free_port() -> int:
 
 
 def listen(address: str, port: int | None, named_by: str) -> socket.socket:
-    """Take a port, any where none is given; one that is taken already is told with its name."""
+    """Listen on a port, any if none is given; raises with its name if it is in use."""
     try:
         return socket.create_server((address, port or 0))
     except OSError as error:
@@ -118,7 +118,7 @@ def _place(local_rank: int, num_processes: int, machines: Machines) -> dict[str,
 def _start(
     command: Sequence[str], environ: Mapping[str, str], listener: socket.socket | None
 ) -> subprocess.Popen[bytes]:
-    # A session of its own: the terminal's Ctrl-C reaches a worker once, through us.
+    # A separate session: the terminal's Ctrl-C reaches a worker once, through this process.
     return subprocess.Popen(
         with_parent_death_signal([*command]),
         env=environ,
@@ -128,12 +128,12 @@ def _start(
 
 
 def threads_per_worker(num_processes: int) -> int:
-    """Compute threads for each worker so that together they do not crowd the cores."""
+    """Compute threads per worker that do not oversubscribe the cores."""
     return max(1, num_cores() // num_processes)
 
 
 def _watch(workers: Workers, requests: list[Request]) -> Outcome:
-    """Wait until every worker has ended, one has failed, or they leave a request unanswered."""
+    """Wait until every worker has ended, one has failed, or a stop request times out."""
     first_end: float | None = None
     num_forwarded = 0
     while True:
@@ -145,7 +145,7 @@ def _watch(workers: Workers, requests: list[Request]) -> Outcome:
         if None not in codes or is_explained(codes) or (is_time and failed_ranks(codes)):
             return report_deaths(replace(outcome_of(codes), was_asked=bool(requests)))
         if is_time and not requests:
-            # One rank was asked to stop and has left; whoever never met it would wait for it.
+            # One rank stopped on request; ranks before the rendezvous would wait for it.
             requests.append((signal.SIGTERM, time.monotonic()))
         if _must_end(requests):
             return Outcome(INTERRUPTED, was_asked=True)
@@ -153,13 +153,13 @@ def _watch(workers: Workers, requests: list[Request]) -> Outcome:
 
 
 def _must_end(requests: list[Request]) -> bool:
-    """Whether workers were asked in vain, or Ctrl-C was pressed again."""
+    """Whether a stop request timed out, or Ctrl-C was pressed again."""
     interrupts = [number for number, _ in requests if number == signal.SIGINT]
     return len(interrupts) > 1 or (bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S)
 
 
 def report_deaths(outcome: Outcome) -> Outcome:
-    """Speak for the ranks that could not do it themselves."""
+    """Print the deaths of ranks that could not report them."""
     for death in outcome.deaths:
         if death.code not in SPOKEN:
             print(f"manyhands: rank {death.rank} {death.how}", file=sys.stderr, flush=True)
@@ -167,7 +167,7 @@ def report_deaths(outcome: Outcome) -> Outcome:
 
 
 def _end(workers: Workers) -> None:
-    """Ask the workers that are left to stop, then make them, with all they started."""
+    """Terminate the remaining workers, then kill them with all their child processes."""
     for worker in workers:
         if worker.poll() is None:
             worker.terminate()
@@ -185,7 +185,7 @@ def _end(workers: Workers) -> None:
 
 @contextmanager
 def _recorded_signals() -> Iterator[list[Request]]:
-    """Note requests to stop, and when they came."""
+    """Record stop signals and when they arrived."""
     requests: list[Request] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -200,7 +200,7 @@ def _recorded_signals() -> Iterator[list[Request]]:
 
 
 def _forward(requests: list[Request], workers: Workers) -> int:
-    """Hand requests on to every worker; how many there were."""
+    """Forward signals to every worker; return their number."""
     for number, _ in requests:
         for worker in workers:
             worker.send_signal(number)

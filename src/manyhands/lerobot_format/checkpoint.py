@@ -1,13 +1,13 @@
-"""The `training_state/` folder of a checkpoint, as LeRobot writes and resumes it.
+"""The `training_state/` folder of a checkpoint, as LeRobot writes and reads it.
 
 ```
 training_state/
-  training_step.json            updates made, and the batch they were made with
+  training_step.json            finished steps, and their batch size
   optimizer_state.safetensors   state/<parameter index>/<name>, unless it is saved in shards
   optimizer_param_groups.json   hyper-parameters of each group
   scheduler_state.json          only with a schedule
   rng_state.safetensors         for LeRobot; here every draw is a function of the step
-  manyhands.json                samples consumed, samples of an update, loss scale
+  manyhands.json                samples consumed, samples per step, loss scale
 ```
 """
 
@@ -46,7 +46,7 @@ class ScheduleState:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Everything beside the weights that a run needs to go on."""
+    """Everything besides the weights that a run needs to resume."""
 
     step: int
     samples: int
@@ -90,7 +90,7 @@ def read_training_state(folder: Path) -> TrainingState:
 
 
 def read_progress(folder: Path) -> TrainingState:
-    """Read how far a run was, and leave its optimizer aside."""
+    """Read the progress of a run, without its optimizer."""
     if not folder.is_dir():
         raise CheckpointError(f"{folder} is missing: the checkpoint cannot be resumed")
     document = read_json(folder / STEP_FILE)
@@ -125,7 +125,7 @@ def read_progress(folder: Path) -> TrainingState:
 
 
 def flat_state(state: Mapping[int, Mapping[str, Any]]) -> dict[str, Tensor]:
-    """What an optimizer remembers of each weight, by LeRobot's names."""
+    """Flatten the optimizer state of each weight, by LeRobot's names."""
     return {
         f"state/{index}/{name}": torch.as_tensor(value)
         for index, values in state.items()
@@ -134,7 +134,7 @@ def flat_state(state: Mapping[int, Mapping[str, Any]]) -> dict[str, Tensor]:
 
 
 def nested_state(tensors: Mapping[str, Tensor], file: Path) -> dict[int, dict[str, Tensor]]:
-    """What an optimizer remembers, by weight, from tensors of LeRobot's names in a file."""
+    """Nest the optimizer state by weight, from LeRobot's names in a file."""
     state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
     for key, tensor in tensors.items():
         index = parameter_index(key)
@@ -145,7 +145,7 @@ def nested_state(tensors: Mapping[str, Tensor], file: Path) -> dict[int, dict[st
 
 
 def parameter_index(key: str) -> int | None:
-    """The number of the weight that a tensor of an optimizer is about; None for other tensors."""
+    """The parameter index in the name of an optimizer tensor; None for other tensors."""
     match = STATE_KEY.fullmatch(key)
     return int(match["index"]) if match else None
 
@@ -162,7 +162,7 @@ def _step_document(state: TrainingState) -> dict[str, Any]:
 
 
 def _group_documents(state: TrainingState) -> list[dict[str, Any]]:
-    """The optimizer's groups; with a schedule LeRobot finds the rates in them, and goes on so."""
+    """The optimizer's groups; with a schedule they contain the rates from which LeRobot resumes."""
     groups: list[dict[str, Any]] = state.optimizer["param_groups"]
     if state.schedule is None:
         return groups

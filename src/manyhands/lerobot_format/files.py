@@ -1,4 +1,4 @@
-"""The files of a policy folder, JSON and safetensors: read strictly, written whole."""
+"""The JSON and safetensors files of a policy folder: read strictly, written atomically."""
 
 import json
 import os
@@ -23,9 +23,9 @@ _HEADER_STEP = 8
 
 
 def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:
-    """The text of a file."""
+    """Read the text of a file."""
     try:
-        # Reading a pipe or a device would wait for ever.
+        # Reading a pipe or a device would block.
         if path.exists() and not path.is_file():
             raise fault(f"{path} is not a file; copy or download its folder again")
         if path.stat().st_size > MAX_TEXT_BYTES:
@@ -39,11 +39,11 @@ def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """What a JSON text says; a ValueError tells what is wrong with it."""
+    """Parse JSON; raises ValueError if it is invalid."""
     try:
         document = json.loads(text)
         if "\\u" in text:
-            # Escapes can name halves of characters, which nothing can print or write.
+            # Escapes can encode lone surrogates, which cannot be printed or written.
             json.dumps(document, ensure_ascii=False).encode("utf-8")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
@@ -51,7 +51,7 @@ def parse_json(text: str) -> Any:
 
 
 def read_json(path: Path, fault: type[UserError] = CheckpointError) -> dict[str, Any]:
-    """The object a JSON file holds."""
+    """Read the object of a JSON file."""
     text = read_text(path, fault)
     try:
         document = parse_json(text)
@@ -69,7 +69,7 @@ def write_json(path: Path, document: Mapping[str, Any], indent: int) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, on the CPU."""
+    """Read the tensors of a safetensors file by name, on the CPU."""
     if not path.is_file():
         raise CheckpointError(f"{path} is missing")
     try:
@@ -92,11 +92,11 @@ def write_tensors(
 def write_tensors_in_place(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> None:
-    """Write contiguous CPU tensors in place; a full disk raises OSError, as for any other file."""
+    """Write contiguous CPU tensors in place; a full disk raises OSError."""
     try:
         save_file(dict(tensors), path, metadata)
     except SafetensorError as error:
-        # The library reports what the system refuses as an error of its own.
+        # The library reports system errors as its own error type.
         match = _SYSTEM_ERROR.search(str(error))
         if match is None:
             raise
@@ -107,7 +107,7 @@ def write_tensors_in_place(
 def tensors_num_bytes(
     tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> int:
-    """The size of the safetensors file of some tensors; up to a few bytes per tensor too large."""
+    """The size of a safetensors file of some tensors, overestimated by a few bytes per tensor."""
     header: dict[str, Any] = {"__metadata__": dict(metadata or {})}
     end = 0
     for name, tensor in tensors.items():

@@ -42,7 +42,7 @@ EPISODES_PATH = EPISODES_FOLDER + "/chunk-{chunk_index:03d}/file-{file_index:03d
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 
-# What versions 2.0 and 2.1 have instead.
+# Files of versions 2.0 and 2.1 instead.
 TASK_LINES_FILE = "meta/tasks.jsonl"
 EPISODE_LINES_FILE = "meta/episodes.jsonl"
 EPISODE_STATS_LINES_FILE = "meta/episodes_stats.jsonl"

@@ -1,4 +1,4 @@
-"""An update made with tensors that have shapes and no values: what it would keep in memory."""
+"""Measures the memory of a training step with fake tensors, which have shapes but no values."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class StepConditions:
-    """What changes how much an update keeps in memory."""
+    """The conditions that determine the memory of a step."""
 
     num_samples: int
     """Samples at a time."""
@@ -33,7 +33,7 @@ class StepConditions:
 
 
 class FakeSteps:
-    """Updates of one policy, which is of no other use afterwards."""
+    """Fake training steps of one policy, which is unusable afterwards."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy.train()
@@ -43,7 +43,7 @@ class FakeSteps:
         self._found: dict[StepConditions, int] = {}
 
     def most_bytes(self, conduct: StepConditions) -> int:
-        """What an update keeps at most beside weights: its batch, activations and gradients."""
+        """Peak memory of a step besides weights: its batch, activations and gradients."""
         if conduct not in self._found:
             self._found[conduct] = self._rehearsed(conduct)
         return self._found[conduct]
@@ -69,7 +69,7 @@ class FakeSteps:
 
 
 def fake_parameters(network: nn.Module, fake: FakeTensorMode) -> None:
-    """Replace all tensors of a network by some that take no memory."""
+    """Replace all tensors of a network by fake tensors."""
     made: dict[int, nn.Parameter] = {}
     for module in network.modules():
         for name, weight in module._parameters.items():
@@ -82,7 +82,7 @@ def fake_parameters(network: nn.Module, fake: FakeTensorMode) -> None:
 
 
 def weights_of(network: nn.Module, conduct: StepConditions) -> dict[str, Tensor]:
-    """The weights that an update computes with: the network's own, or those that are gathered."""
+    """The weights that a step computes with: the network's own, or gathered ones."""
     own = dict(network.named_parameters())
     if conduct.has_whole_weights or not conduct.in_low_precision:
         return {**own}
@@ -91,7 +91,7 @@ def weights_of(network: nn.Module, conduct: StepConditions) -> dict[str, Tensor]
 
 @contextmanager
 def gradients(weights: list[Tensor], conduct: StepConditions) -> Iterator[None]:
-    """Have gradients come and go as a strategy lets them."""
+    """Allocate and free gradients as the strategy does."""
     trained = [weight for weight in weights if weight.requires_grad]
     hooks = []
     if not conduct.has_whole_weights:
@@ -109,5 +109,5 @@ def gradients(weights: list[Tensor], conduct: StepConditions) -> Iterator[None]:
 
 
 def drop_gradient(weight: Tensor) -> None:
-    """Keep no gradient of a weight."""
+    """Free the gradient of a weight."""
     weight.grad = None

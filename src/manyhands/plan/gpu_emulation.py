@@ -30,14 +30,14 @@ LOW = torch.bfloat16
 
 
 class GpuEmulation(TorchFunctionMode):
-    """Lets tensors compute as on a GPU, in low precision where it is asked for."""
+    """Runs operations as on a GPU, optionally in low precision."""
 
     def __init__(self, in_low_precision: bool) -> None:
         super().__init__()
         self._in_low_precision = in_low_precision
 
     def autocast(self) -> torch.autocast:
-        """What the forward pass of a network runs in."""
+        """The autocast context of the forward pass."""
         return torch.autocast("cpu", LOW, enabled=self._in_low_precision)
 
     def __torch_function__(
@@ -58,7 +58,7 @@ class GpuEmulation(TorchFunctionMode):
 def fused_attention(
     queries: Tensor, keys: Tensor, values: Tensor, attn_mask: Tensor | None = None, **_: Any
 ) -> Tensor:
-    """Attention by a kernel that keeps no table of who looks at whom."""
+    """Emulate a fused attention kernel, which stores no attention matrix."""
     parts: Sequence[Tensor] = (queries, keys, values)
     if torch.is_autocast_enabled("cpu"):
         parts = [part.to(LOW) for part in parts]
@@ -68,14 +68,14 @@ def fused_attention(
 
 
 class _Attention(torch.autograd.Function):
-    """The memory of fused attention, without its arithmetic."""
+    """The memory of fused attention, without its computation."""
 
     @staticmethod
     def forward(
         ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> Tensor:
         samples, heads, length, _ = queries.shape
-        # Heads side by side, as all these kernels leave them.
+        # Laid out as (samples, length, heads, size), as in the outputs of all fused kernels.
         output = queries.new_empty(samples, length, heads, values.shape[-1]).transpose(1, 2)
         sums = queries.new_empty(samples, heads, length, dtype=torch.float32)
         kept = [each for each in (queries, keys, values, output, sums, mask) if each is not None]
@@ -98,7 +98,7 @@ BLOCK = 512
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts the memory of every tensor that is made, for as long as it is there."""
+    """Counts the memory of every tensor that is created, until it is freed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class LiveBytes(TorchDispatchMode):
         return made
 
     def count(self, tensors: Iterable[Tensor]) -> None:
-        """Count tensors that are there already, too; one that is known is not counted again."""
+        """Also count existing tensors; each is counted once."""
         for tensor in tensors:
             memory = tensor.untyped_storage()
             if memory in self._known:
@@ -127,7 +127,7 @@ class LiveBytes(TorchDispatchMode):
             self.most = max(self.most, self.now)
 
     def reset_peak(self) -> None:
-        """Look for the most from here on."""
+        """Reset the peak to the current memory."""
         self.most = self.now
 
     def _release(self, size: int) -> None:
@@ -135,5 +135,5 @@ class LiveBytes(TorchDispatchMode):
 
 
 def in_blocks(size: int) -> int:
-    """What a tensor of some bytes takes of a GPU's memory."""
+    """Round the size of a tensor up to blocks of the GPU allocator."""
     return -(-size // BLOCK) * BLOCK

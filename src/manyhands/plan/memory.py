@@ -20,7 +20,7 @@ GATHERED = 2
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes on one GPU."""
+    """GPU memory in bytes, by purpose."""
 
     weights: int
     """What the GPU holds of the weights, trained or not, and of their average."""
@@ -35,23 +35,23 @@ class Footprint:
 
     @property
     def needed(self) -> int:
-        """The most while steps run eagerly."""
+        """Peak memory while steps run eagerly."""
         return self.weights + self.optimizer + self.update
 
     @property
     def most(self) -> int:
-        """The most that the run itself has at any time."""
+        """Peak memory of the run itself."""
         return self.needed + self.capture
 
     @property
     def trial(self) -> int:
-        """What a trial of the compiled step needs on top, in a process of its own."""
+        """Additional memory of a trial of the compiled step, in a separate process."""
         return self.most + RESERVED_BYTES if self.tries_compiled else 0
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a policy, whatever it is spread over."""
+    """Sizes of a policy in bytes, independent of the topology."""
 
     weights: int
     """All weights and buffers."""
@@ -67,12 +67,12 @@ class Sizes:
 
     @property
     def changed(self) -> int:
-        """All that an update changes."""
+        """Size of everything that a step changes."""
         return self.trained + self.remembered + self.averaged
 
 
 def model_sizes(network: nn.Module, config: TrainConfig, strategy: Strategy) -> Sizes:
-    """The sizes of a network and of what training adds to it."""
+    """Measure a network and what training adds to it."""
     assert config.optimizer is not None
     trained = bytes_of(each for each in network.parameters() if each.requires_grad)
     units = [
@@ -90,20 +90,20 @@ def model_sizes(network: nn.Module, config: TrainConfig, strategy: Strategy) -> 
 
 
 def num_optimizer_states(optimizer: OptimizerConfig) -> int:
-    """Numbers that an optimizer keeps for every weight."""
+    """Number of optimizer states per weight."""
     if isinstance(optimizer, SgdConfig):
         return 1 if optimizer.momentum else 0
     return 2
 
 
 def memory_footprint(rehearsals: FakeSteps, sizes: Sizes, spread: PlannedRun) -> Footprint:
-    """What one GPU of a run holds."""
+    """Estimate the memory of one GPU of a run."""
     strategy, config, share = spread.strategy, spread.config, spread.split
     is_ddp = strategy.kind is StrategyKind.DDP
     conduct = StepConditions(
         num_samples=-(-share.micro_batch_size // strategy.num_devices),
         in_low_precision=spread.is_rounded,
-        # DDP sends gradients from where they lie, and several micro-batches add them up.
+        # DDP sends gradients in place, and several micro-batches accumulate them.
         keeps_gradients=is_ddp or share.num_micro_batches > 1,
         has_whole_weights=not strategy.is_sharded,
     )
@@ -118,7 +118,7 @@ def memory_footprint(rehearsals: FakeSteps, sizes: Sizes, spread: PlannedRun) ->
     return Footprint(
         weights=sizes.weights + sizes.averaged,
         optimizer=sizes.remembered,
-        # Once gradients are there, a step of the average makes a difference of all weights.
+        # After the backward pass, an EMA step allocates a difference of all weights.
         update=max(update, sizes.trained + sizes.averaged) + sends_copies * sizes.trained,
         capture=2 * sizes.changed if captures else 0,
         tries_compiled=captures and config.step.mode == "auto" and not config.cudnn_deterministic,
@@ -129,7 +129,7 @@ def _of_shards(sizes: Sizes, update: int, spread: PlannedRun) -> Footprint:
     num_shards = spread.strategy.num_shards
     kept = (sizes.weights + sizes.averaged) // num_shards
     travelling = sizes.outside + GATHERED * sizes.largest_unit
-    # Gradients are added up in full precision, whatever weights travel in.
+    # Gradients are reduced in full precision, whatever the precision of gathered weights.
     gathered = (travelling // 2 if spread.is_rounded else travelling) + sizes.largest_unit
     return Footprint(
         weights=kept + gathered,
@@ -140,13 +140,13 @@ def _of_shards(sizes: Sizes, update: int, spread: PlannedRun) -> Footprint:
 
 
 def bytes_of(tensors: Iterable[Tensor]) -> int:
-    """What tensors take of a GPU's memory."""
+    """Memory of tensors on a GPU."""
     return sum(in_blocks(each.numel() * each.element_size()) for each in tensors)
 
 
 @dataclass(frozen=True)
 class Disk:
-    """Checkpoints of a run."""
+    """Disk space of a run's checkpoints."""
 
     checkpoint_bytes: int
     num_checkpoints: int
@@ -154,12 +154,12 @@ class Disk:
 
     @property
     def most_bytes(self) -> int:
-        """All of them together."""
+        """Total size of all checkpoints."""
         return self.checkpoint_bytes * self.num_checkpoints
 
 
 def checkpoint_disk(sizes: Sizes, config: TrainConfig, strategy: Strategy) -> Disk:
-    """What a run saves, once its budget is settled."""
+    """Estimate the checkpoints of a run, once its budget is resolved."""
     weights = sizes.weights + (sizes.weights if sizes.averaged else 0)
     shards = weights if strategy.saves_shards else 0
     whole = weights if strategy.saves_full else 0
@@ -167,7 +167,7 @@ def checkpoint_disk(sizes: Sizes, config: TrainConfig, strategy: Strategy) -> Di
 
 
 def num_kept(config: TrainConfig) -> int:
-    """Checkpoints that are there at a time, the one that is being written included."""
+    """Maximum number of checkpoints on disk, including the one being written."""
     if not config.save_checkpoint:
         return 0
     every, steps = config.save_freq, config.num_steps

@@ -1,4 +1,4 @@
-"""What a run comes to before it is started: batches, updates, learning rates, memory and disk."""
+"""Estimates batches, steps, learning rates, memory and disk of a run before it starts."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -25,7 +25,7 @@ DRIVER_BYTES = 2**30
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A run spread over some GPUs."""
+    """A run on some number of GPUs."""
 
     gpus: int
     strategy: str
@@ -58,11 +58,11 @@ class Plan:
 
     @property
     def is_possible(self) -> bool:
-        """Whether any of it can be done, as far as is known."""
+        """Whether any row is feasible, as far as known."""
         return any(row.fault is None and row.fits is not False for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
-        """The plan for programs."""
+        """The plan as JSON."""
         return {**asdict(self), "rows": [_row_as_json(row) for row in self.rows]}
 
 
@@ -77,7 +77,7 @@ def _row_as_json(row: Row) -> dict[str, Any]:
 
 
 def make_plan(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) -> Plan:
-    """Plan a run over every number of GPUs that is asked for."""
+    """Plan a run for each requested number of GPUs."""
     config, stats, num_samples = describe_run(plan, config)
     policy, _ = build_initial_policy(config, stats, CPU)
     weights = [*policy.network.parameters()]
@@ -98,7 +98,7 @@ def make_plan(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) ->
 
 
 def describe_run(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats, int | None]:
-    """The run with its features, statistics, and samples of an epoch, of data or made up."""
+    """Return the run with features, its statistics and samples per epoch; data may be synthetic."""
     if config.dataset.is_named:
         data, config = open_training_data(config.without_cache(), alone)
         return config, data.stats, data.order.num_samples
@@ -108,7 +108,7 @@ def describe_run(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, St
 
 
 def memory_here() -> int | None:
-    """The memory of the first GPU of this machine, if it has one."""
+    """Memory of the first GPU of this machine; None without a GPU."""
     if not torch.cuda.is_available():
         return None
     return int(torch.cuda.get_device_properties(0).total_memory)
@@ -116,14 +116,14 @@ def memory_here() -> int | None:
 
 @dataclass(frozen=True)
 class Planner:
-    """What is planned for, whatever it is spread over."""
+    """Plans a run, whatever its topology."""
 
     rehearsals: FakeSteps
     num_samples: int | None
     gpu_bytes: int | None
 
     def row(self, gpus: int, config: TrainConfig) -> Row:
-        """The run over so many GPUs; what cannot be is a row too, with the reason."""
+        """Plan the run on so many GPUs; an infeasible run is a row with the reason."""
         try:
             return self._row(gpus, config)
         except UserError as error:

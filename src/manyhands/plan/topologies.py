@@ -1,4 +1,4 @@
-"""The ways to spread a run over GPUs that are worth a look, and what each comes to."""
+"""The topologies to plan for a run, and the batch and steps of each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ class PlannedRun:
 
 
 def topologies(plan: PlanConfig, config: TrainConfig) -> Iterator[tuple[int, TrainConfig]]:
-    """Yield numbers of GPUs, each with the run as it would be spread over them."""
+    """Yield numbers of GPUs, each with the config of the run on them."""
     asked = config.launch.num_processes
     numbers = plan.gpus or ([asked] if asked is not None else USUAL_GPUS)
     is_free = config.parallelism == ParallelismConfig()
@@ -46,7 +46,7 @@ def topologies(plan: PlanConfig, config: TrainConfig) -> Iterator[tuple[int, Tra
 
 
 def plan_topology(gpus: int, config: TrainConfig, num_samples: int | None) -> PlannedRun:
-    """A run over GPUs, refused where it cannot be; without samples one batch is an epoch."""
+    """Plan a run on GPUs; raises if infeasible; without samples one batch is an epoch."""
     precision = precision_on_gpus(config)
     num_ranks = gpus // config.parallelism.gpus_per_process
     strategy = resolve_strategy(config, Launcher(num_ranks=num_ranks))
@@ -58,5 +58,5 @@ def plan_topology(gpus: int, config: TrainConfig, num_samples: int | None) -> Pl
 
 
 def precision_on_gpus(config: TrainConfig) -> str:
-    """The precision that a run has on GPUs of today."""
+    """The default precision of a run on current GPUs."""
     return preferred_precision(config, Launcher(), has_bf16=True)

@@ -73,7 +73,7 @@ class ActConfig(BackbonePolicyConfig):
 
     @property
     def takes_any_image_size(self) -> bool:
-        """The transformer reads feature maps of any size."""
+        """The transformer accepts feature maps of any size."""
         return True
 
     @property
@@ -83,7 +83,7 @@ class ActConfig(BackbonePolicyConfig):
 
     @property
     def num_executed_actions(self) -> int:
-        """As many as the field says."""
+        """The value of `n_action_steps`."""
         return self.n_action_steps
 
     def optimizer_preset(self) -> OptimizerConfig:
@@ -91,7 +91,7 @@ class ActConfig(BackbonePolicyConfig):
         return AdamWConfig(lr=self.optimizer_lr, weight_decay=self.optimizer_weight_decay)
 
     def faults(self) -> list[str]:
-        """Sizes and choices that no ACT network can have."""
+        """Return every size and choice that ACT does not support."""
         rules = self._chunk_rules() + self._network_rules()
         return [sentence for is_wrong, sentence in rules if is_wrong]
 

@@ -1,4 +1,4 @@
-"""What all policies have: fields of LeRobot's `config.json`, under its names and in its order."""
+"""The fields of all policies: those of LeRobot's `config.json`, in its names and order."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
@@ -16,7 +16,7 @@ UNSTORED = "unstored"
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyConfig(ABC):
-    """What every policy has; the concrete class is chosen by `--policy.type`."""
+    """Base config of a policy; `--policy.type` selects the concrete class."""
 
     type: ClassVar[str]
     title: ClassVar[str | None] = None
@@ -53,39 +53,39 @@ class PolicyConfig(ABC):
 
     @property
     def trains_in_bf16(self) -> bool:
-        """Whether it learns as well in bf16 mixed precision, the default on GPUs then."""
+        """Whether the policy trains as well in bf16 mixed precision, then its default on GPUs."""
         return False
 
     @property
     def language(self) -> LanguageConfig | None:
-        """How tasks are read; None for a policy that does not."""
+        """The tokenizer config; None for a policy that does not read tasks."""
         return None
 
     def without_downloads(self) -> Self:
-        """The same policy where its folder holds all its weights: nothing is fetched to start."""
+        """The same policy with all weights in its folder, so that nothing is downloaded."""
         return self
 
     def reads(self, feature: PolicyFeature) -> bool:
-        """Whether the policy has a use for an observation, where nobody names what it reads."""
+        """Whether the policy reads an observation by default."""
         return True
 
     def is_optional_input(self, name: str) -> bool:
-        """Whether the policy does without an input where it is not there."""
+        """Whether an input may be missing."""
         return False
 
     @property
     def recorded_features(self) -> dict[str, PolicyFeature]:
-        """Inputs that datasets have; others are made up by the policy itself."""
+        """Inputs that datasets contain; the policy synthesizes all others."""
         return self.input_features
 
     @property
     def takes_any_image_size(self) -> bool:
-        """Whether weights learned from images of one size work with another."""
+        """Whether weights trained at one image size work with another."""
         return False
 
     @property
     def takes_any_vector_size(self) -> bool:
-        """Whether weights learned from states and actions of one size work with another."""
+        """Whether weights trained at one size of states and actions work with another."""
         return False
 
     @property
@@ -100,28 +100,28 @@ class PolicyConfig(ABC):
 
     @property
     def num_executed_actions(self) -> int:
-        """Actions of a predicted chunk that are executed before the next one is asked for."""
+        """Actions of a predicted chunk to execute before the next prediction."""
         return len(self.action_offsets)
 
     @property
     def num_dropped_frames(self) -> int:
-        """Frames at the end of every episode that no sample begins at."""
+        """Frames at the end of every episode at which no sample starts."""
         return 0
 
     @abstractmethod
     def optimizer_preset(self) -> OptimizerConfig:
-        """The optimizer this policy is trained with unless flags say otherwise."""
+        """The default optimizer of this policy."""
 
     def scheduler_preset(self) -> SchedulerConfig | None:
-        """The schedule this policy is trained with unless flags say otherwise; None is constant."""
+        """The default schedule of this policy; None is constant."""
         return None
 
     def faults(self) -> list[str]:
-        """Everything about these values that cannot work."""
+        """Return every invalid value."""
         return []
 
     def feature_faults(self) -> list[str]:
-        """Everything about the features, as found in a dataset, that cannot work."""
+        """Return every invalid feature of a dataset."""
         action = self.output_features.get("action")
         shapes = {name: self.input_features[name].shape for name in visual_features(self)}
         rules = [
@@ -143,25 +143,25 @@ class PolicyConfig(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class BackbonePolicyConfig(PolicyConfig):
-    """A policy whose image encoders may start from published weights."""
+    """A policy whose image encoders may start from pretrained weights."""
 
     backbone_weights: Path | None = field(default=None, metadata={UNSTORED: True})
     """File with pretrained weights of the image encoder (.safetensors, .pth) to use offline."""
 
     @property
     def trains_in_bf16(self) -> bool:
-        """Such policies do."""
+        """True: these policies train as well in bf16."""
         return True
 
     def without_downloads(self) -> Self:
-        """Without the places that image encoders would start from."""
+        """The same policy without sources of pretrained image encoders."""
         sources = {"backbone_weights", "pretrained_backbone_weights"}
         own: dict[str, Any] = dict.fromkeys(sources & {item.name for item in fields(self)})
         return replace(self, **own)
 
 
 def visual_features(config: PolicyConfig) -> list[str]:
-    """Names of the cameras, in the order that numbers them."""
+    """Names of the cameras, in order."""
     return [
         name
         for name, feature in config.input_features.items()
@@ -170,7 +170,7 @@ def visual_features(config: PolicyConfig) -> list[str]:
 
 
 def observation_faults(config: PolicyConfig) -> list[str]:
-    """What is missing for a policy that sees the robot's state and the scene around it."""
+    """Faults if the robot's state, or both camera and environment state, are missing."""
     inputs = config.input_features
     state = inputs.get("observation.state")
     environment = [name for name, item in inputs.items() if item.type is FeatureType.ENV]

@@ -133,7 +133,7 @@ class DiffusionConfig(BackbonePolicyConfig):
 
     @property
     def takes_any_image_size(self) -> bool:
-        """Points in the image are measured on a grid; it stays where images are cut to one size."""
+        """Keypoints depend on the image size; resizing or cropping makes it constant."""
         return self.resize_shape is not None or self.crop_shape is not None
 
     @property
@@ -148,18 +148,18 @@ class DiffusionConfig(BackbonePolicyConfig):
 
     @property
     def num_executed_actions(self) -> int:
-        """As many as the field says."""
+        """The value of `n_action_steps`."""
         return self.n_action_steps
 
     @property
     def num_denoising_steps(self) -> int:
-        """Steps from noise to actions when acting."""
+        """Denoising steps at inference."""
         steps = self.num_inference_steps
         return self.num_train_timesteps if steps is None else steps
 
     @property
     def num_dropped_frames(self) -> int:
-        """As many as the field says, whatever the horizon is."""
+        """The value of `drop_n_last_frames`, independent of the horizon."""
         return self.drop_n_last_frames
 
     def optimizer_preset(self) -> OptimizerConfig:
@@ -172,19 +172,19 @@ class DiffusionConfig(BackbonePolicyConfig):
         )
 
     def scheduler_preset(self) -> SchedulerConfig | None:
-        """A warm-up and the curve that is named."""
+        """A warm-up and the configured curve."""
         return DiffuserSchedulerConfig(
             name=self.scheduler_name, num_warmup_steps=self.scheduler_warmup_steps
         )
 
     def faults(self) -> list[str]:
-        """Sizes and choices that no Diffusion Policy can have."""
+        """Return every size and choice that Diffusion Policy does not support."""
         rules = self._count_rules() + self._choice_rules() + self._image_rules()
         rules += self._network_rules() + self._noise_rules()
         return [f"--policy.{sentence}" for is_wrong, sentence in rules if is_wrong]
 
     def feature_faults(self) -> list[str]:
-        """The robot's state, a camera or the environment's state, and cameras of one size."""
+        """Require the robot's state, a camera or environment state, and cameras of one size."""
         return super().feature_faults() + observation_faults(self) + self._camera_faults()
 
     def _camera_faults(self) -> list[str]:
@@ -296,5 +296,5 @@ class DiffusionConfig(BackbonePolicyConfig):
 
 
 def _crop_from_ratio(shape: tuple[int, int], ratio: float) -> tuple[int, int] | None:
-    """The crop of a fraction of height and width; all of them is no crop."""
+    """The crop of a fraction of height and width; None for the full image."""
     return (int(shape[0] * ratio), int(shape[1] * ratio)) if 0 < ratio < 1 else None

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class FeatureType(StrEnum):
-    """Kinds of feature, by LeRobot's names."""
+    """Feature types, by LeRobot's names."""
 
     STATE = "STATE"
     VISUAL = "VISUAL"
@@ -16,7 +16,7 @@ class FeatureType(StrEnum):
 
 
 class NormalizationMode(StrEnum):
-    """Ways to bring a feature to a common scale, by LeRobot's names."""
+    """Normalization modes, by LeRobot's names."""
 
     MIN_MAX = "MIN_MAX"
     MEAN_STD = "MEAN_STD"
@@ -35,7 +35,7 @@ class PolicyFeature:
 
 @dataclass(frozen=True)
 class LanguageConfig:
-    """The tokenizer of a policy, and how long its texts are."""
+    """The tokenizer of a policy, and its maximum length."""
 
     tokenizer_name: str
     """Folder or name on the Hub."""

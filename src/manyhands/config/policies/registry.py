@@ -1,4 +1,4 @@
-"""Policies by type: those that come with manyhands, and those that other packages add."""
+"""Policies by type: those of manyhands, and those of plugins."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
@@ -17,7 +17,7 @@ POLICIES = "manyhands.policies"
 NETWORKS = "manyhands.networks"
 """Group of their networks, each made from such a configuration."""
 
-# Whatever a module of somebody else's can do wrong while it is imported.
+# Errors that a third-party module can raise on import.
 _LOADING_FAULTS = (
     ImportError,
     AttributeError,
@@ -32,7 +32,7 @@ _LOADING_FAULTS = (
 
 @dataclass(frozen=True)
 class Plugins:
-    """One group of entry points."""
+    """The plugins of one entry-point group."""
 
     found: dict[str, Any]
     """What could be loaded, by name."""
@@ -42,7 +42,7 @@ class Plugins:
 
 @cache
 def installed(group: str) -> Plugins:
-    """Everything that installed packages offer in a group."""
+    """Load all entry points of a group."""
     plugins = Plugins({}, {})
     for entry in entry_points(group=group):
         try:
@@ -53,7 +53,7 @@ def installed(group: str) -> Plugins:
 
 
 def broken(entry: EntryPoint, reason: str) -> str:
-    """A sentence about an entry point that is of no use."""
+    """Describe an entry point that cannot be loaded."""
     package = entry.dist.name if entry.dist is not None else entry.value
     return f"{entry.name} is in the package {package}, which cannot be loaded: {reason}"
 
@@ -62,7 +62,7 @@ OWN = (ActConfig, DiffusionConfig, SmolVLAConfig)
 
 
 class PolicyTypes(Mapping[str, type[PolicyConfig]]):
-    """Configurations by `--policy.type`; other packages are asked on first use."""
+    """Policy configs by `--policy.type`; plugins are loaded on first use."""
 
     @cached_property
     def _types(self) -> dict[str, type[PolicyConfig]]:
@@ -87,12 +87,12 @@ POLICY_TYPES = PolicyTypes()
 
 
 def policy_title(kind: str) -> str:
-    """What people call policies of a type."""
+    """The display name of a policy type."""
     return (POLICY_TYPES[kind].title if kind in POLICY_TYPES else None) or kind
 
 
 def unknown_type(kind: str) -> str:
-    """What to say of a type that cannot be had: why, or which ones can."""
+    """Explain why a type is unavailable, or list those available."""
     plugins = installed(POLICIES)
     if kind in plugins.broken:
         return plugins.broken[kind]
@@ -102,7 +102,7 @@ def unknown_type(kind: str) -> str:
 
 
 def plugin_fault(name: str, config: object) -> str | None:
-    """Why what a package offers under a name is no policy's configuration; None if it is one."""
+    """Why a plugin's object is not a policy config; None if it is one."""
     is_config = isinstance(config, type) and issubclass(config, PolicyConfig)
     if not is_config or not is_dataclass(config):
         return f"its entry point in {POLICIES} is not a dataclass derived from PolicyConfig"

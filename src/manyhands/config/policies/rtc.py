@@ -1,4 +1,4 @@
-"""Real-time chunking, as LeRobot's files hold it."""
+"""Real-time chunking settings, as in LeRobot's files."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from manyhands.config.policies.base import UNSTORED
 
 @dataclass(frozen=True, kw_only=True)
 class RtcConfig:
-    """Real-time chunking, by which LeRobot's rollouts join one chunk to the next."""
+    """Real-time chunking, by which LeRobot's rollouts blend consecutive chunks."""
 
     enabled: bool = True
     """Stored for LeRobot; no effect here."""
@@ -21,6 +21,6 @@ class RtcConfig:
     """Stored for LeRobot; no effect here."""
     debug_maxlen: int = 100
     """Stored for LeRobot; no effect here."""
-    # Releases up to 0.6.1 refuse a file with this key; all others have its default.
+    # Releases up to 0.6.1 reject a file with this key; later ones have its default.
     mode: str = field(default="guided", metadata={UNSTORED: True})
     """Stored for LeRobot; only guided is supported."""

@@ -1,7 +1,7 @@
-"""Sizes that no policy needs, refused before anything is allocated.
+"""Limits on policy sizes, checked before anything is allocated.
 
-A policy's `config.json` may come from anywhere. What it asks for is bounded field by field, and the
-weights that it amounts to must fit into the memory of this machine.
+A policy's `config.json` may come from an untrusted source. Each field has a limit, and the
+resulting weights must fit into the memory of this machine.
 """
 
 import math
@@ -51,7 +51,7 @@ _RESNET_STRIDE = 32
 
 
 def size_faults(config: PolicyConfig) -> list[str]:
-    """Sizes that are out of bounds; where none is, weights that do not fit into memory."""
+    """Sizes out of bounds; if there are none, weights that do not fit into memory."""
     return [*_field_faults(config), *_feature_faults(config)] or [*_memory_faults(config)]
 
 
@@ -90,12 +90,12 @@ def _memory_faults(config: PolicyConfig) -> Iterator[str]:
 
 
 def total_memory() -> int:
-    """Bytes of memory."""
+    """Total memory of this machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _num_inputs(config: PolicyConfig) -> int:
-    """Numbers of states and actions."""
+    """Total number of values in states and actions."""
     features = config.input_features | config.output_features
     cameras = visual_features(config)
     return sum(math.prod(each.shape) for name, each in features.items() if name not in cameras)
@@ -113,7 +113,7 @@ def _of_act(config: ActConfig) -> int:
 
 
 def _of_diffusion(config: DiffusionConfig) -> int:
-    # Each level has two blocks of two convolutions, on the way down and on the way up.
+    # Each level has two blocks of two convolutions, in the encoder and in the decoder.
     convolutions = sum(config.kernel_size * size**2 * 8 for size in config.down_dims)
     points = 2 * config.spatial_softmax_num_keypoints
     seen = config.n_obs_steps * (_num_inputs(config) + points * bool(visual_features(config)))

@@ -127,7 +127,7 @@ class SmolVLAConfig(PolicyConfig):
     """Compute in LeRobot's operation order and dtypes (slower); false: equal up to rounding."""
 
     def __post_init__(self) -> None:
-        # Without inputs the policy takes a dataset's, and comes here again with them.
+        # Without inputs the policy takes those of a dataset, which calls this again.
         if self.input_features:
             empty = PolicyFeature(FeatureType.VISUAL, _EMPTY_SHAPE)
             added = {name: self.input_features.get(name, empty) for name in self._empty_names()}
@@ -135,41 +135,41 @@ class SmolVLAConfig(PolicyConfig):
 
     @property
     def trains_in_bf16(self) -> bool:
-        """Unless it is to compute as LeRobot does by default."""
+        """True, unless it computes exactly as LeRobot does by default."""
         return not self.exact
 
     @property
     def language(self) -> LanguageConfig:
-        """By the tokenizer of the vision-language model."""
+        """The tokenizer of the vision-language model."""
         return LanguageConfig(self.vlm_model_name, self.tokenizer_max_length, self.pad_language_to)
 
     def without_downloads(self) -> Self:
-        """The vision-language model's weights are among the policy's."""
+        """Unchanged: the policy's weights include those of the vision-language model."""
         return replace(self, random_vlm=True)
 
     def reads(self, feature: PolicyFeature) -> bool:
-        """States and cameras."""
+        """True for states and cameras."""
         return feature.type in (FeatureType.STATE, FeatureType.VISUAL)
 
     def is_optional_input(self, name: str) -> bool:
-        """Cameras may be missing, as long as there is one."""
+        """Cameras may be missing, except one."""
         feature = self.input_features.get(name)
         return feature is not None and feature.type is FeatureType.VISUAL
 
     @property
     def recorded_features(self) -> dict[str, PolicyFeature]:
-        """All but the cameras that have no picture."""
+        """All inputs except empty cameras."""
         empty = self._empty_names()
         return {name: each for name, each in self.input_features.items() if name not in empty}
 
     @property
     def takes_any_image_size(self) -> bool:
-        """Images are brought to one size."""
+        """True: images are resized to one size."""
         return True
 
     @property
     def takes_any_vector_size(self) -> bool:
-        """States and actions are filled up to one size."""
+        """True: states and actions are padded to one size."""
         return True
 
     @property
@@ -179,7 +179,7 @@ class SmolVLAConfig(PolicyConfig):
 
     @property
     def num_executed_actions(self) -> int:
-        """As many as the field says."""
+        """The value of `n_action_steps`."""
         return self.n_action_steps
 
     def optimizer_preset(self) -> OptimizerConfig:
@@ -193,7 +193,7 @@ class SmolVLAConfig(PolicyConfig):
         )
 
     def scheduler_preset(self) -> SchedulerConfig | None:
-        """A warm-up and a cosine down to the lowest learning rate."""
+        """A warm-up, then a cosine down to the lowest learning rate."""
         return CosineDecayWithWarmupConfig(
             peak_lr=self.optimizer_lr,
             decay_lr=self.scheduler_decay_lr,
@@ -202,12 +202,12 @@ class SmolVLAConfig(PolicyConfig):
         )
 
     def faults(self) -> list[str]:
-        """Sizes and choices that no SmolVLA can have."""
+        """Return every size and choice that SmolVLA does not support."""
         rules = self._count_rules() + self._choice_rules() + self._network_rules()
         return [f"--policy.{sentence}" for is_wrong, sentence in rules if is_wrong]
 
     def feature_faults(self) -> list[str]:
-        """A state and actions that fit, and a camera."""
+        """Require a state and actions that fit, and a camera."""
         inputs, outputs = self.input_features, self.output_features
         state = inputs.get(STATE)
         seen = f"--policy.input_features has {', '.join(inputs) or 'nothing'}"

@@ -1,6 +1,6 @@
-"""The command line as a tree of raw values, in all the spellings people use.
+"""Parses the command line into a tree of raw values; several spellings are accepted.
 
-`--a.b=v`, `--a.b v` and `a.b=v` are the same, and so are `--a_b=v` and `--a-b=v`.
+`--a.b=v`, `--a.b v` and `a.b=v` are equivalent, and so are `--a_b=v` and `--a-b=v`.
 A flag without a value means true.
 `--policy=act` means `--policy.type=act`, `--config=F` means `--config_path=F`.
 """
@@ -22,14 +22,14 @@ SWITCHES = ("help", "print_config")
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What was typed: values to set, and the switches that ask for an answer instead of a run."""
+    """A parsed command line: values to set, and switches such as --help."""
 
     tree: Tree
     switches: frozenset[str]
 
 
 def read_flags(argv: Sequence[str]) -> CommandLine:
-    """Sort arguments into values and switches; raise with every argument that is neither."""
+    """Sort arguments into values and switches; raise with every invalid argument."""
     values, strays = _assignments(argv)
     if strays:
         raise ConfigError([f"{stray} is not a flag. Write --name=value" for stray in strays])
@@ -50,7 +50,7 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
         name, equals, text = argument.partition("=")
         dashed = name.startswith("--")
         name = "help" if argument == "-h" else name.removeprefix("--")
-        if dashed and "." not in name:  # In sections people give names of their own.
+        if dashed and "." not in name:  # Some sections have keys of the user's choice.
             name = name.replace("-", "_")
         if argument == "-h" or (dashed and not equals):
             bare = name in SWITCHES or _next_is_flag(arguments)
@@ -68,7 +68,7 @@ def _next_is_flag(arguments: list[str]) -> bool:
 
 
 def set_value(tree: Tree, name: str, value: object) -> None:
-    """Set the value of a dotted name, making the sections on the way."""
+    """Set the value of a dotted name; create missing sections."""
     *sections, leaf = name.split(".")
     for section in sections:
         inner = tree.get(section)
@@ -79,7 +79,7 @@ def set_value(tree: Tree, name: str, value: object) -> None:
 
 
 def merge_trees(below: Tree, above: Tree) -> Tree:
-    """A tree with the values of `above` where it has any; a changed `type` starts afresh."""
+    """Merge `above` over `below`; a changed `type` discards the section below."""
     merged = dict(below)
     for name, value in above.items():
         old = merged.get(name)

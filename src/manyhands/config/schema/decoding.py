@@ -1,4 +1,4 @@
-"""Dataclasses as flags: what can be set, and a frozen config from a tree of raw values."""
+"""Dataclasses as flags: lists all flags, and decodes raw values into frozen configs."""
 
 import ast
 import inspect
@@ -38,7 +38,7 @@ Config = TypeVar("Config", bound="DataclassInstance")
 
 @dataclass(frozen=True)
 class Choice:
-    """The dataclasses a section has by `type`, and what to say of a type that is none of them."""
+    """The dataclasses of a section by `type`, and the error for an unknown type."""
 
     types: Mapping[str, type]
     why_not: Callable[[str], str]
@@ -65,16 +65,16 @@ _WORDS: dict[Any, str] = {
 
 
 class RawText(str):
-    """A value as typed on the command line, not yet parsed."""
+    """An unparsed value of the command line."""
 
 
 class BareFlag(RawText):
-    """A flag typed without a value."""
+    """A flag without a value."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One value that can be set."""
+    """A flag."""
 
     name: str
     section: str
@@ -84,7 +84,7 @@ class Flag:
 
 
 def flags_of(config: type, prefix: str = "", section: str = "run") -> Iterator[Flag]:
-    """Every flag of a dataclass, nested ones included, in order of declaration."""
+    """Yield every flag of a dataclass, including nested ones, in order of declaration."""
     hints = get_type_hints(config)
     for item in fields(config):
         name, hint = f"{prefix}{item.name}", plain_type(hints[item.name])
@@ -118,7 +118,7 @@ def plain_type(hint: Any) -> Any:
 
 
 def entry_type(hint: Any) -> type | None:
-    """The dataclass whose values a dictionary holds, if each of its fields has a default."""
+    """The dataclass of a dictionary's values, if each of its fields has a default."""
     inner = get_args(hint)[1] if get_origin(hint) is dict else None
     if not isinstance(inner, type) or not is_dataclass(inner):
         return None
@@ -127,7 +127,7 @@ def entry_type(hint: Any) -> type | None:
 
 
 def default_of(item: Field[Any]) -> Any:
-    """The value a field has when nobody sets it."""
+    """The default value of a field."""
     return item.default if item.default_factory is MISSING else item.default_factory()
 
 
@@ -145,13 +145,13 @@ def _field_docs(config: type) -> dict[str, str]:
 
 
 def help_of(config: type, name: str) -> str:
-    """The string under a field, also where the field is inherited."""
+    """The string under a field, also if the field is inherited."""
     docs = (_field_docs(base).get(name) for base in config.__mro__ if is_dataclass(base))
     return next((doc for doc in docs if doc), "")
 
 
 class Decoder:
-    """Turns trees into frozen configs and gathers every fault on the way."""
+    """Decodes trees into frozen configs and collects every fault."""
 
     def __init__(self, root: type) -> None:
         self.faults: list[str] = []
@@ -159,7 +159,7 @@ class Decoder:
         self._entry_flags: list[str] = []
 
     def section(self, config: type[Config], tree: Tree, prefix: str = "") -> Config:
-        """The config a tree describes; values at fault keep their default."""
+        """Decode a section; invalid values keep their default."""
         hints = get_type_hints(config)
         known = {item.name for item in fields(config)}
         values: Tree = {}
@@ -171,7 +171,7 @@ class Decoder:
         return config(**{name: value for name, value in values.items() if value is not MISSING})
 
     def choice(self, base: type, tree: Tree, name: str) -> Any:
-        """The config of the class that the tree's `type` names; None when it names none."""
+        """Decode a section by its `type`; None for an unknown type."""
         kind, choice = tree.get("type"), CHOICES[base]
         if kind is not None and str(kind) in choice.types:
             return self.section(choice.types[str(kind)], tree, f"{name}.")
@@ -183,12 +183,12 @@ class Decoder:
         return None
 
     def unknown(self, name: str, value: Any) -> None:
-        """Note a name nobody declared, a whole section by each of its values."""
+        """Report an unknown name, for a section each of its values."""
         if isinstance(value, dict) and value:
             for inner, inner_value in value.items():
                 self.unknown(f"{name}.{inner}", inner_value)
             return
-        # Listing all flags reads the source of every config, which a run without faults need not.
+        # Listing all flags reads the source of every config, which a valid config does not need.
         flags = [*(f"--{flag.name}" for flag in flags_of(self._root)), *self._entry_flags]
         if f"--{name}" in flags:
             self.faults.append(
@@ -211,11 +211,11 @@ class Decoder:
         try:
             return decode_value(hint, raw) if entry is None else self._entries(entry, raw, name)
         except (DecodingError, TypeError, ValueError, KeyError, AttributeError):
-            # draccus lets errors of its own workings through where a value is far off.
+            # draccus raises internal errors for some invalid values.
             return self._ill(raw, name, type_name(hint))
 
     def _entries(self, entry: type, raw: Any, name: str) -> Any:
-        """Sections by names that users choose; each is told of its own faults."""
+        """Decode sections with keys of the user's choice; faults name the key."""
         entries = decode_value(dict[str, Any], raw)
         if _has_typed_value(entries):
             self.faults.append(
@@ -233,7 +233,7 @@ class Decoder:
 
 
 def decode_value(hint: Any, raw: Any) -> Any:
-    """A leaf value of the hinted type, from text as typed or from a parsed file."""
+    """Decode a value of the hinted type, from the command line or a parsed file."""
     if isinstance(raw, BareFlag) and bool not in (hint, *get_args(hint)):
         raise TypeError("a flag without a value where one is needed")
     if isinstance(raw, RawText):
@@ -259,7 +259,7 @@ def _parsed(text: str) -> Any:
 
 
 def type_name(hint: Any) -> str:
-    """A type in the words of a user."""
+    """Describe a type for users."""
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     return " or ".join("null" if kind is type(None) else _words(kind) for kind in options)
 
@@ -273,9 +273,9 @@ def _words(kind: Any) -> str:
 
 
 def encode(config: Any, stored: bool = False) -> Any:
-    """A config as JSON-ready values, sections with their `type`.
+    """Encode a config as JSON-ready values, sections with their `type`.
 
-    For LeRobot's own files, `stored`, fields that only concern this machine are left out.
+    `stored` excludes fields that only concern this machine, for LeRobot's own files.
     """
     if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
         return {"type": config.type} | _encode_fields(config, stored)

@@ -1,4 +1,4 @@
-"""`--help` from the configuration itself: one group per section, one line per flag."""
+"""Generates `--help` from the config: one group per section, one line per flag."""
 
 from manyhands.config.schema.decoding import Flag, encode, flags_of
 
@@ -6,7 +6,7 @@ WIDTH = 34
 
 
 def help_text(config: type, usage: str) -> str:
-    """The answer to --help for a command configured by a dataclass."""
+    """The --help text of a command configured by a dataclass."""
     sections: dict[str, list[str]] = {"run": []}
     for flag in flags_of(config):
         sections.setdefault(flag.section, []).append(_line(flag))

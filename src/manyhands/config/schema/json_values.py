@@ -1,4 +1,4 @@
-"""JSON values into the types that dataclasses declare, with the name of what does not fit."""
+"""Decodes JSON values into the types of dataclasses; errors name the value."""
 
 import difflib
 import types
@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 
 def decode(hint: Any, raw: Any, name: str = "") -> Any:
-    """The value of the hinted type that parsed JSON stands for; ValueError if there is none."""
+    """Decode parsed JSON to the hinted type; raises ValueError if it does not fit."""
     if get_origin(hint) in (Union, types.UnionType):
         return _decode_optional(hint, raw, name)
     if get_origin(hint) in (list, tuple, dict):
@@ -23,15 +23,15 @@ def decode(hint: Any, raw: Any, name: str = "") -> Any:
 
 
 def closest_match(name: str, names: Iterable[str]) -> str:
-    """`; did you mean ...?` with the most alike name, or nothing when none is alike."""
-    # Without dashes, which make all flags alike.
+    """`; did you mean ...?` with the closest name, or nothing."""
+    # Compare without dashes, which all flags have in common.
     known = {each.lstrip("-"): each for each in names}
     found = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=0.6)
     return f"; did you mean {known[found[0]]}?" if found else ""
 
 
 def unknown_name(name: str, names: Iterable[str]) -> str:
-    """What to say of a name that is none of these."""
+    """The error for an unknown name."""
     known = list(names)
     return f"{name} is unknown; choose from {', '.join(known)}{closest_match(name, known)}"
 
@@ -66,7 +66,7 @@ def _decode_dataclass(hint: Any, raw: Any, name: str) -> Any:
     decoded = {key: decode(hints[key], value, _inside(name, key)) for key, value in values.items()}
     try:
         return hint(**decoded)
-    except TypeError as error:  # a key without a default is not there
+    except TypeError as error:  # a key without a default is missing
         raise ValueError(f"{name or hint.__name__} is incomplete: {error}") from None
 
 
@@ -81,7 +81,7 @@ def _decode_enum(hint: type[Enum], raw: Any, name: str) -> Enum:
 def _decode_scalar(hint: Any, raw: Any, name: str) -> Any:
     if hint is Path:
         return Path(_expect(str, raw, name, "text"))
-    if hint is int:  # LeRobot types some switches as int and writes them as true and false
+    if hint is int:  # LeRobot declares some switches as int and writes them as true and false
         return int(_expect(int, raw, name, "an integer"))
     if hint is float and not isinstance(raw, bool):
         return float(_expect(int | float, raw, name, "a number"))

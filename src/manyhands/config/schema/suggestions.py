@@ -1,4 +1,4 @@
-"""Which flag to use instead: for names of other programs, and where a flag alone has no effect."""
+"""Suggests flags: for names of other programs, and for flags without effect."""
 
 import re
 from collections.abc import Collection
@@ -66,12 +66,12 @@ SYNONYMS = {name: advice for advice, names in _NAMES.items() for name in names.s
 
 
 def flags_in(text: str) -> list[str]:
-    """The flags that a text names, each with its value if it has one."""
+    """The flags in a text, each with its value if it has one."""
     return [flag.rstrip(".,:;)") for flag in FLAG.findall(text)]
 
 
 def suggest_flag(name: str, flags: Collection[str]) -> str:
-    """What to use for a flag that does not exist: by its meaning, its last word, its spelling."""
+    """Suggest a flag for an unknown one: by meaning, by its last word, or by spelling."""
     meant = SYNONYMS.get(name)
     if meant and all(flag.partition("=")[0] in flags for flag in flags_in(meant)):
         return f"; use {meant}"
@@ -82,13 +82,13 @@ def suggest_flag(name: str, flags: Collection[str]) -> str:
 
 
 def longer_warmup(config: TrainConfig) -> str:
-    """The flags that make the warm-up longer, complete for the policy of a run."""
+    """The flags that lengthen the warm-up for the policy of a run."""
     kind = "" if config.scheduler is not None else "--scheduler.type=constant_with_warmup "
     return f"{kind}--scheduler.num_warmup_steps=1000"
 
 
 def hub_note(config: TrainConfig) -> list[str]:
-    """A name on the Hub that nothing is pushed to: elsewhere the name alone would do."""
+    """Note that a repo_id is set but nothing is pushed; in LeRobot the name suffices."""
     policy = config.policy
     if policy is None or policy.push_to_hub or policy.repo_id is None:
         return []

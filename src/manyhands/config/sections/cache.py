@@ -1,4 +1,4 @@
-"""What keeps a run from reading tokens of images that were made ahead."""
+"""Validation of cached vision tokens."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ FLAG = "--cache.vision_tokens=true"
 
 
 def vision_token_faults(config: TrainConfig) -> Iterator[str]:
-    """Yield every reason that tokens, if they are asked for, cannot be kept or used."""
+    """Yield every reason why vision tokens, if requested, cannot be cached or used."""
     if not config.cache.vision_tokens:
         return
     shard = config.parallelism.dp_shard

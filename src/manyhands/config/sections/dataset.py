@@ -1,4 +1,4 @@
-"""How a command names the dataset it is about."""
+"""The dataset flags of a command."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ class NamedDatasetConfig:
     """Revision on the Hub to download."""
 
     def naming_faults(self) -> list[str]:
-        """Why the dataset cannot be found by these names."""
+        """Return why these names do not identify a dataset."""
         rules = [
             (self.repo_id is None and self.root is None, UNNAMED),
             (

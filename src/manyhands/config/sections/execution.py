@@ -11,7 +11,7 @@ CHECKPOINT_FORMATS = (WHOLE, SHARDS, BOTH)
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelismConfig:
-    """Processes that hold copies of the weights, and processes that share one copy."""
+    """Number of replicas of the weights, and number of shards of each replica."""
 
     dp_replicate: int | None = None
     """Copies of the weights; null: one per group of --parallelism.dp_shard processes."""
@@ -21,7 +21,7 @@ class ParallelismConfig:
     """GPUs of a single process, each with a copy of the weights (DataParallel)."""
 
     def faults(self) -> Iterator[str]:
-        """Yield values that are no degree."""
+        """Yield invalid degrees."""
         if self.dp_replicate is not None and self.dp_replicate < 1:
             yield f"--parallelism.dp_replicate={self.dp_replicate} must be at least 1, or null"
         if self.dp_shard < 1 and self.dp_shard != -1:
@@ -32,7 +32,7 @@ class ParallelismConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FsdpConfig:
-    """How shards of the weights travel, where --parallelism.dp_shard makes some."""
+    """FSDP settings, used with --parallelism.dp_shard."""
 
     reshard_after_forward: bool = True
     """Reshard weights between forward and backward; false is faster but needs more memory."""
@@ -44,7 +44,7 @@ class FsdpConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DdpConfig:
-    """How gradients travel between processes that hold whole copies of the weights."""
+    """DDP settings: how gradients are all-reduced."""
 
     find_unused_parameters: bool = False
     """Only false: every parameter must receive a gradient in every step."""
@@ -56,7 +56,7 @@ class DdpConfig:
     """Precision of the gradient all-reduce: none, or bf16 (half the bytes)."""
 
     def faults(self) -> Iterator[str]:
-        """Yield what gradients cannot do."""
+        """Yield invalid combinations."""
         if self.find_unused_parameters:
             yield (
                 "--accelerator.ddp.find_unused_parameters=true slows every step and is not "
@@ -83,7 +83,7 @@ class StepConfig:
     """With auto: compile only if at least this much training time is left, in seconds."""
 
     def faults(self) -> Iterator[str]:
-        """Yield values that cannot work."""
+        """Yield invalid values."""
         if self.mode not in STEP_MODES:
             yield f"--step.mode={self.mode} is not one of {', '.join(STEP_MODES)}"
         if self.compile_min_left_s < 0:

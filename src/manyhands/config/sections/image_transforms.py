@@ -1,4 +1,4 @@
-"""Image augmentation as the user asked for it: LeRobot's `image_transforms`."""
+"""Image augmentation settings: LeRobot's `image_transforms`."""
 
 import math
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ FLAG = "--dataset.image_transforms"
 
 @dataclass(frozen=True, kw_only=True)
 class TransformConfig:
-    """One entry of the set that transforms are drawn from."""
+    """One entry of the set from which transforms are sampled."""
 
     weight: float = 1.0
     """Relative probability of drawing this entry; 0: never."""
@@ -23,14 +23,14 @@ class TransformConfig:
     """Arguments of the type."""
 
     def values(self) -> dict[str, Any]:
-        """Every kwarg of the type in its normal form; one that is not given has its default."""
+        """Every kwarg of the type in normalized form, with defaults for missing ones."""
         return {
             name: kwarg.default if self.kwargs.get(name) is None else kwarg.read(self.kwargs[name])
             for name, kwarg in TRANSFORM_TYPES[self.type].items()
         }
 
     def faults(self) -> Iterator[str]:
-        """Everything about this entry that cannot work."""
+        """Yield everything invalid about this entry."""
         if not 0 <= self.weight < math.inf:
             yield f"weight={self.weight} must be at least 0"
         if self.type == "JPEGCompression":
@@ -92,7 +92,7 @@ class ImageTransformsConfig:
     """Entries by name: a weight, a type and its kwargs; docs/augmentation.md lists the types."""
 
     def faults(self) -> list[str]:
-        """Everything about an augmentation that is on and cannot work."""
+        """Return everything invalid about an enabled augmentation."""
         if not self.enable:
             return []
         return [*self._count_faults(), *self._entry_faults()]
@@ -105,6 +105,6 @@ class ImageTransformsConfig:
 
     def _entry_faults(self) -> Iterator[str]:
         for name, entry in self.tfs.items():
-            # Nobody meets an entry that is never drawn.
+            # An entry of weight zero is never sampled.
             told = entry.faults() if entry.weight else ()
             yield from (f"{FLAG}.tfs: {name}.{fault}" for fault in told)

@@ -15,7 +15,7 @@ def _adam_bounds(betas: tuple[float, float], eps: float) -> Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """What every optimizer has; the concrete class is chosen by `--optimizer.type`."""
+    """Base config of an optimizer; `--optimizer.type` selects the concrete class."""
 
     type: ClassVar[str]
 
@@ -27,7 +27,7 @@ class OptimizerConfig:
     """Maximum gradient norm for clipping; 0: no clipping."""
 
     def faults(self) -> list[str]:
-        """Values no optimizer can work with."""
+        """Return every invalid value."""
         bounds = {
             "lr": (self.lr, 0 < self.lr < math.inf),
             "weight_decay": (self.weight_decay, 0 <= self.weight_decay < math.inf),
@@ -45,7 +45,7 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AdamConfig(OptimizerConfig):
-    """Adam; the decay is added to the gradient."""
+    """Adam; weight decay is added to the gradient."""
 
     type: ClassVar[str] = "adam"
 
@@ -60,7 +60,7 @@ class AdamConfig(OptimizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class AdamWConfig(OptimizerConfig):
-    """AdamW; the decay acts on the weights."""
+    """AdamW; weight decay is decoupled from the gradient."""
 
     type: ClassVar[str] = "adamw"
 
@@ -98,7 +98,7 @@ class SgdConfig(OptimizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerConfig:
-    """What every schedule has; the concrete class is chosen by `--scheduler.type`."""
+    """Base config of a schedule; `--scheduler.type` selects the concrete class."""
 
     type: ClassVar[str]
 
@@ -176,7 +176,7 @@ SCHEDULER_TYPES: dict[str, type[SchedulerConfig]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class EmaConfig:
-    """Average of the weights over updates (EMA)."""
+    """Exponential moving average of the weights (EMA)."""
 
     enable: bool = False
     """Save an exponential moving average (EMA) of the weights as pretrained_model_ema."""
@@ -196,7 +196,7 @@ class EmaConfig:
     """Also measure the held-out loss of the EMA."""
 
     def faults(self) -> Iterator[str]:
-        """Yield values that make no average."""
+        """Yield invalid values."""
         decays = {"decay": self.decay, "min_decay": self.min_decay, "max_decay": self.max_decay}
         for name, decay in decays.items():
             if decay is not None and not 0 <= decay <= 1:

@@ -1,4 +1,4 @@
-"""Adapters to train instead of a policy's own weights, as the user asked for them."""
+"""Adapter settings: adapters are trained instead of a policy's own weights."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ INIT_TYPES = ("gaussian", "orthogonal")
 
 @dataclass(frozen=True, kw_only=True)
 class PeftConfig:
-    """Adapters of low rank (LoRA), trained by peft instead of the weights of --policy.path."""
+    """LoRA adapters, trained by peft instead of the weights of --policy.path."""
 
     method_type: str = METHOD
     """Adapter type; only LORA."""

@@ -1,4 +1,4 @@
-"""Types of image transform and the kwargs of each, read into one form: ranges as (min, max)."""
+"""Types of image transform and their kwargs, normalized: ranges as (min, max)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,33 +27,33 @@ class Kwarg:
 
 
 def fixed(number: float) -> Range:
-    """A range of one value."""
+    """A range of a single value."""
     return number, number
 
 
 def around_one(number: float) -> Range:
-    """Factors that much below and above one."""
+    """The range from 1 - number to 1 + number."""
     return max(0.0, 1 - _not_negative(number)), 1 + number
 
 
 def around_zero(number: float) -> Range:
-    """Values that far from zero on both sides."""
+    """The range from -number to number."""
     return -_not_negative(number), number
 
 
 def up_to(number: float) -> Range:
-    """Values from zero on."""
+    """The range from zero to number."""
     return 0.0, _not_negative(number)
 
 
 def reciprocals(number: float) -> Range:
-    """Factors from one part to that many times."""
+    """The range from 1/number to number."""
     other = 1 / number if number else 0.0
     return min(number, other), max(number, other)
 
 
 def interval(least: float, most: float, spread: Callable[[float], Range] = fixed) -> Reader:
-    """Reads [min, max] within bounds, or a number and the range that it stands for."""
+    """Read [min, max] within bounds, or a number and the range it expands to."""
 
     def read(value: Any) -> Range:
         ends = spread(float(value)) if _is_number(value) else _numbers(value, 2, "a number or ")
@@ -66,7 +66,7 @@ def interval(least: float, most: float, spread: Callable[[float], Range] = fixed
 
 
 def whole_interval(least: int, most: int) -> Reader:
-    """Reads [min, max] of whole numbers, or a single one."""
+    """Read [min, max] of integers, or a single integer."""
     read_ends = interval(least, most)
 
     def read(value: Any) -> tuple[int, int]:
@@ -77,7 +77,7 @@ def whole_interval(least: int, most: int) -> Reader:
 
 
 def number(least: float, most: float) -> Reader:
-    """Reads a number within bounds."""
+    """Read a number within bounds."""
 
     def read(value: Any) -> float:
         if not _is_number(value):
@@ -88,18 +88,18 @@ def number(least: float, most: float) -> Reader:
 
 
 def whole_number(least: int, most: int) -> Reader:
-    """Reads a whole number within bounds."""
+    """Read an integer within bounds."""
     return lambda value: _whole(number(least, most)(value))
 
 
 def fractions(value: Any) -> Range:
-    """Reads two parts of the picture's width and height."""
+    """Read two fractions, of the image's width and height."""
     across, down = (_within(each, 0, 1) for each in _numbers(value, 2, forms="[width, height]"))
     return across, down
 
 
 def shear_ranges(value: Any) -> tuple[float, float, float, float]:
-    """Reads the range of the angle along x, and along y where it is given."""
+    """Read the range of the shear angle along x, and optionally along y."""
     angles = interval(-89, 89, around_zero)
     if isinstance(value, Sequence) and len(value) == 4:
         return *angles(value[:2]), *angles(value[2:])
@@ -107,14 +107,14 @@ def shear_ranges(value: Any) -> tuple[float, float, float, float]:
 
 
 def interpolation(value: Any) -> str:
-    """Reads how to look between pixels."""
+    """Read the interpolation mode."""
     if not isinstance(value, str | int) or value not in INTERPOLATIONS:
         raise ValueError("must be nearest or bilinear")
     return INTERPOLATIONS[value]
 
 
 def kernel_sides(value: Any) -> tuple[int, int]:
-    """Reads the width and height of a kernel, both odd."""
+    """Read the width and height of a kernel, both odd."""
     forms = "a number or [width, height]"
     ends = fixed(float(value)) if _is_number(value) else _numbers(value, 2, forms=forms)
     width, height = (_whole(_within(each, 1, LARGEST_KERNEL)) for each in ends)
@@ -124,7 +124,7 @@ def kernel_sides(value: Any) -> tuple[int, int]:
 
 
 def odd_range(value: Any) -> tuple[int, int]:
-    """Reads a range of kernel sizes; its ends move inward to odd numbers."""
+    """Read a range of kernel sizes; its ends are rounded inward to odd numbers."""
     low, high = whole_interval(1, LARGEST_KERNEL)(value)
     low, high = low + (low + 1) % 2, high - (high + 1) % 2
     if low > high:

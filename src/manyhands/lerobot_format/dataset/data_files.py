@@ -1,4 +1,4 @@
-"""The files below `data/`: one row per frame, laid out as LeRobot's recorder does."""
+"""The files below `data/`: one row per frame, as LeRobot's recorder writes them."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from manyhands.lerobot_format.dataset.features import Feature
 
 
 def frame_table(columns: Mapping[str, Any], features: Mapping[str, Feature]) -> pa.Table:
-    """Rows of one episode; numbers as arrays (frames, ...), pictures as lists of PNG files."""
+    """Build the rows of one episode: numbers as arrays (frames, ...), images as PNG files."""
     return described_table(
         {
             key: _array(columns[key], feature)
@@ -25,13 +25,13 @@ def frame_table(columns: Mapping[str, Any], features: Mapping[str, Feature]) -> 
 
 
 def described_table(arrays: Mapping[str, pa.Array], features: Mapping[str, Feature]) -> pa.Table:
-    """Columns that are laid out already, with what the `datasets` library wants to know of them."""
+    """Build a table of finished columns, with metadata for the `datasets` library."""
     fields = [
         pa.field(key, array.type, metadata=_extension(features[key]))
         for key, array in arrays.items()
     ]
     metadata = None
-    # Annotations are nested in ways that their feature does not tell; readers infer them.
+    # The feature of annotations does not describe their nesting; readers infer it.
     if not any(features[key].dtype == names.LANGUAGE for key in arrays):
         description = {key: _described(features[key]) for key in arrays}
         metadata = {"huggingface": json.dumps({"info": {"features": description}})}
@@ -39,7 +39,7 @@ def described_table(arrays: Mapping[str, pa.Array], features: Mapping[str, Featu
 
 
 def nested_array(flat: pa.Array, shape: tuple[int, ...]) -> pa.Array:
-    """Values of a feature's shape, from all their numbers or texts one behind the other."""
+    """Nest flat values in a feature's shape."""
     if shape == (1,):
         return flat
     if len(shape) == 1:
@@ -51,7 +51,7 @@ def nested_array(flat: pa.Array, shape: tuple[int, ...]) -> pa.Array:
 
 
 def image_array(files: pa.Array, paths: pa.Array | None = None) -> pa.Array:
-    """Pictures from the bytes of their files, numbered unless they have names."""
+    """Build an image column from encoded files; images without names are numbered."""
     if paths is None:
         paths = pa.array([f"frame-{number:06d}.png" for number in range(len(files))], pa.string())
     return pa.StructArray.from_arrays([files, paths], ["bytes", "path"])
@@ -66,7 +66,7 @@ def _array(values: Any, feature: Feature) -> pa.Array:
 
 
 def _extension(feature: Feature) -> dict[str, str] | None:
-    """The mark that lets the `datasets` library know a nested list for an array."""
+    """The metadata by which the `datasets` library recognizes a nested list as an array."""
     dims = len(feature.shape)
     if not feature.is_number or dims < 2:
         return None
@@ -77,7 +77,7 @@ def _extension(feature: Feature) -> dict[str, str] | None:
 
 
 def _described(feature: Feature) -> dict[str, Any]:
-    """A feature in the words of the `datasets` library."""
+    """Describe a feature for the `datasets` library."""
     if feature.dtype == names.IMAGE:
         return {"_type": "Image"}
     value = {"dtype": feature.dtype, "_type": "Value"}

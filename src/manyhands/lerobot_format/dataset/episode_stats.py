@@ -30,7 +30,7 @@ from manyhands.types import Stats
 def read_episode_stats(
     root: Path, info: DatasetInfo, episodes: np.ndarray | None = None
 ) -> list[Stats] | None:
-    """Statistics of the episodes asked for, or of all; None unless all of them have some."""
+    """Read the statistics of the given episodes, or of all; None unless all have some."""
     wanted = None if episodes is None else set(episodes.tolist())
     if info.major_version == 2:
         where, found = names.EPISODE_STATS_LINES_FILE, _from_lines(root, info, wanted)
@@ -107,7 +107,7 @@ def _check_types(table: pa.Table) -> None:
 
 
 def _document(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Statistics by feature and name from a row; what it leaves empty is left out."""
+    """Statistics by feature and name from a row; empty values are skipped."""
     document: dict[str, dict[str, Any]] = {}
     for column, value in row.items():
         _, feature, name = column.split("/")
@@ -121,7 +121,7 @@ _KNOWN_PREFIXES = ("stats/", "data/", "videos/", "meta/", "__index_level_")
 
 
 def read_episode_labels(root: Path, info: DatasetInfo, episodes: Sequence[int]) -> pa.Table:
-    """The number of each episode asked for, and its labels where there are any."""
+    """Read the index of each given episode, and its labels if there are any."""
     if info.major_version == 2:
         path = root / names.EPISODE_LINES_FILE
         tables = [_labels_from_lines(path)]
@@ -135,7 +135,7 @@ def read_episode_labels(root: Path, info: DatasetInfo, episodes: Sequence[int]) 
 
 
 def joined_labels(tables: Sequence[pa.Table]) -> pa.Table:
-    """Labels of several tables; what one of them lacks is empty for its episodes."""
+    """Concatenate labels of several tables; missing labels are null."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
@@ -162,7 +162,7 @@ def _column(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError):
-        # Lines of JSON may differ in ways that the values of a column may not.
+        # Types in lines of JSON may differ; those in a column may not.
         return pa.array([json.dumps(value, ensure_ascii=False) for value in values])
 
 

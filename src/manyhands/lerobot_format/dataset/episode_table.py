@@ -1,4 +1,4 @@
-"""The episodes of a dataset as all readers know them, whatever version they were stored in."""
+"""The episodes of a dataset, independent of its format version."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from manyhands.lerobot_format.dataset.info import DatasetInfo
 
 @dataclass(frozen=True)
 class FileColumn:
-    """Which of a set of files each episode lies in."""
+    """The file of each episode."""
 
     paths: tuple[str, ...]
     """Files inside the dataset folder, without repetition."""
@@ -19,7 +19,7 @@ class FileColumn:
     """Position in `paths` by episode."""
 
     def members(self, episodes: np.ndarray) -> dict[int, np.ndarray]:
-        """By position in `paths`, those of the episodes that lie in the file."""
+        """Group episodes by file, keyed by position in `paths`."""
         of_episode = self.of_episode[episodes]
         order = np.argsort(of_episode, kind="stable")
         numbers, starts = np.unique(of_episode[order], return_index=True)
@@ -46,16 +46,16 @@ class EpisodeTable:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Frames of each episode."""
+        """Number of frames of each episode."""
         lengths: np.ndarray = self.to_index - self.from_index
         return lengths
 
     def places(self, frames: np.ndarray) -> np.ndarray:
-        """For each frame of the dataset, the number of its episode."""
+        """The episode of each frame of the dataset."""
         return np.searchsorted(self.to_index, frames, side="right")
 
     def first_rows_in_file(self) -> np.ndarray:
-        """Where each episode begins in its data file, which holds its episodes in order."""
+        """The first row of each episode in its data file, which contains its episodes in order."""
         files = self.data_files.of_episode
         order = np.argsort(files, kind="stable")
         ends = np.cumsum(self.lengths[order])
@@ -69,7 +69,7 @@ class EpisodeTable:
 def file_column(
     chunks: np.ndarray, files: np.ndarray, locate: Callable[[int, int], str]
 ) -> FileColumn:
-    """Which files episodes lie in, from the numbers of the folders and files."""
+    """Build the file column from chunk and file indices."""
     numbers, of_episode = np.unique(np.stack([chunks, files]), axis=1, return_inverse=True)
     paths = tuple(locate(chunk, file) for chunk, file in numbers.T.tolist())
     if len(set(paths)) < len(paths):
@@ -79,7 +79,7 @@ def file_column(
 
 
 def check_episodes(episodes: EpisodeTable, info: DatasetInfo) -> None:
-    """Refuse episodes that leave out frames, or are not as many as counted, with a ValueError."""
+    """Reject episodes with gaps, or whose number differs from the metadata, with a ValueError."""
     count = len(episodes)
     if not count:
         raise ValueError("there are no episodes")
@@ -104,7 +104,7 @@ def check_episodes(episodes: EpisodeTable, info: DatasetInfo) -> None:
 
 
 def checked_tasks(tasks: object) -> list[str]:
-    """The tasks of an episode, which must be texts."""
+    """Validate the tasks of an episode, which must be strings."""
     if not isinstance(tasks, list) or not all(isinstance(task, str) for task in tasks):
         raise ValueError(f"tasks must be a list of strings for every episode, not {tasks!r:.60}")
     return tasks

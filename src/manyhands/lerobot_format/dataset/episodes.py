@@ -1,4 +1,4 @@
-"""`meta/episodes`: which rows and which stretch of which video belong to each episode."""
+"""`meta/episodes`: the rows and the video timestamps of each episode."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ _TO_INDEX = "dataset_to_index"
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one episode's clip of one camera went."""
+    """The location of one episode's clip of one camera."""
 
     chunk_index: int
     file_index: int
@@ -51,7 +51,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """One episode as a writer knows it."""
+    """One episode, as written to the metadata."""
 
     tasks: list[str]
     from_index: int
@@ -63,7 +63,7 @@ class EpisodeRecord:
 
 
 def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
-    """The episodes of a dataset of version 3, checked to number its frames without gaps."""
+    """Read the episodes of a version 3 dataset; reject gaps in its frames."""
     columns, tasks = _read_all(episode_files(root), info)
     with naming_file(root / names.EPISODES_FOLDER):
         order = counted_order(columns[names.EPISODE_INDEX], "episodes")
@@ -82,7 +82,7 @@ def episode_files(root: Path) -> list[Path]:
         entries = [path for chunk in chunks for path in chunk.iterdir()]
     except OSError as error:
         raise unreadable(folder, error) from None
-    # Some systems leave files of their own beside each file, under names with a dot in front.
+    # Some systems add their own files, whose names start with a dot.
     files = [path for path in entries if path.suffix == ".parquet" and path.name[0] != "."]
     if not files:
         raise DatasetError(f"{folder} contains no episodes; copy or download the dataset again")
@@ -92,7 +92,7 @@ def episode_files(root: Path) -> list[Path]:
 def write_episodes(
     root: Path, records: Sequence[EpisodeRecord], labels: pa.Table | None = None
 ) -> None:
-    """Write all episodes as the one file of `meta/episodes`, with columns of others' making."""
+    """Write all episodes to the single file of `meta/episodes`, with additional label columns."""
     rows = [_row(number, record) for number, record in enumerate(records)]
     _check_alike(rows)
     columns = {key: _column([row[key] for row in rows]) for key in rows[0]}
@@ -109,7 +109,7 @@ def _video_column(key: str, name: str) -> str:
 def _read_all(
     files: Sequence[Path], info: DatasetInfo
 ) -> tuple[dict[str, np.ndarray], list[list[str]]]:
-    """Columns of numbers and the tasks, of all files one after the other."""
+    """Read numeric columns and the tasks, concatenated over all files."""
     kinds = ("data", *(f"videos/{key}" for key in info.video_keys))
     located = [f"{kind}/{part}_index" for kind in kinds for part in ("chunk", "file")]
     whole = [names.EPISODE_INDEX, _LENGTH, _FROM_INDEX, _TO_INDEX, *located]
@@ -183,7 +183,7 @@ def _row(number: int, record: EpisodeRecord) -> dict[str, Any]:
 
 
 def _check_alike(rows: list[dict[str, Any]]) -> None:
-    """Refuse episodes of which one has a column that another lacks."""
+    """Reject episodes whose columns differ."""
     if not rows:
         raise DatasetError("a dataset needs at least one episode")
     forms = [{key: np.ndim(value) for key, value in row.items()} for row in rows]

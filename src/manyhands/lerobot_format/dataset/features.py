@@ -17,7 +17,7 @@ _LARGEST_CODE = 4095
 
 @dataclass(frozen=True)
 class DepthScale:
-    """The distances, in meters, that the pixels of a video stand for."""
+    """The distances, in meters, that the pixels of a video encode."""
 
     min: float = 0.01
     max: float = 10.0
@@ -26,7 +26,7 @@ class DepthScale:
     """Whether equal steps of a pixel are equal ratios of `distance + shift`."""
 
     def meters(self, codes: np.ndarray) -> np.ndarray:
-        """Distances from pixels of 12 bits."""
+        """Convert 12-bit pixels to distances."""
         steps = np.linspace(0, 1, _LARGEST_CODE + 1)
         if self.use_log:
             first, last = math.log(self.min + self.shift), math.log(self.max + self.shift)
@@ -39,7 +39,7 @@ class DepthScale:
 
 
 def parse_depth_scale(info: Mapping[str, Any]) -> DepthScale:
-    """The scale that facts about a video stream state; a ValueError tells nonsense."""
+    """Parse the depth scale of a video stream; raises ValueError if it is invalid."""
     scale = DepthScale(
         min=_length(info, "video.depth_min", DepthScale.min),
         max=_length(info, "video.depth_max", DepthScale.max),
@@ -87,38 +87,38 @@ class Feature:
 
     @property
     def is_camera(self) -> bool:
-        """Whether the values are pictures."""
+        """Whether the values are images."""
         return self.dtype in (names.IMAGE, names.VIDEO)
 
     @property
     def is_depth(self) -> bool:
-        """Whether the pictures hold distances; releases of LeRobot flag it in different places."""
+        """Whether the images are depth maps; LeRobot's releases flag it in different places."""
         return any(self.info.get(flag) for flag in _DEPTH_FLAGS)
 
     @property
     def depth_unit(self) -> str | None:
-        """What recorded distances count, `mm` or `m`; None where it is not told."""
+        """The unit of recorded distances, `mm` or `m`; None if unknown."""
         return self.info.get("depth_unit")
 
     @property
     def depth_scale(self) -> DepthScale:
-        """How a video of distances codes them."""
+        """The encoding of distances in a depth video."""
         return parse_depth_scale(self.info)
 
     @property
     def is_number(self) -> bool:
-        """Whether the values are numbers or truth values."""
+        """Whether the values are numbers or booleans."""
         return not self.is_camera and self.dtype not in (names.STRING, names.LANGUAGE)
 
     @property
     def channels_last(self) -> bool:
-        """Whether a picture's shape is declared as height, width, channels."""
+        """Whether an image's shape is declared as height, width, channels."""
         labels = self.names if isinstance(self.names, list | tuple) else ()
         return len(labels) == 3 and labels[2] in ("channel", "channels")
 
     @property
     def channel_first_shape(self) -> tuple[int, ...]:
-        """The shape with a picture's channels in front; that of other features as it is."""
+        """The shape with an image's channels first; other shapes are unchanged."""
         if not (self.is_camera and self.channels_last):
             return self.shape
         height, width, channels = self.shape
@@ -126,14 +126,14 @@ class Feature:
 
 
 def parse_features(document: Mapping[str, Any]) -> dict[str, Feature]:
-    """Features from LeRobot's own form; a ValueError says what is wrong with which."""
+    """Parse features from LeRobot's format; raises ValueError that names the invalid one."""
     if not isinstance(document, Mapping):
         raise ValueError(f"features must be an object, not {document!r:.60}")
     return {key: _parse_feature(key, entry) for key, entry in document.items()}
 
 
 def feature_document(feature: Feature) -> dict[str, Any]:
-    """A feature in LeRobot's own form."""
+    """Encode a feature in LeRobot's format."""
     document = {"dtype": feature.dtype, "shape": list(feature.shape), "names": feature.names}
     return document | {"info": feature.info} if feature.info else document
 
@@ -196,7 +196,7 @@ def _check_depth(key: str, feature: Feature) -> None:
 
 
 def _is_number_type(dtype: str) -> bool:
-    # Anything longer than a name describes something with parts.
+    # Longer strings describe structured types.
     if re.fullmatch(r"[<>=|]?[A-Za-z]+\d{0,3}", dtype) is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""`meta/info.json`: what a dataset holds, at which rate, and where its files are."""
+"""`meta/info.json`: features, frame rate, counts and file paths of a dataset."""
 
 import math
 import re
@@ -27,7 +27,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def fill_template(template: object, values: Mapping[str, int | str]) -> str:
-    """The path a template names; a ValueError says why it names none inside the folder."""
+    """Fill a path template; raises ValueError if the path is not inside the folder."""
     if not isinstance(template, str) or len(template) > _MAX_CHARACTERS:
         raise _unfillable(template, f"it must be a string of at most {_MAX_CHARACTERS} characters")
     try:
@@ -42,7 +42,7 @@ def fill_template(template: object, values: Mapping[str, int | str]) -> str:
 
 @lru_cache(maxsize=64)
 def _check_fields(template: str, known: frozenset[str]) -> None:
-    """Refuse what could reach into objects or write endless padding."""
+    """Reject fields that access attributes or pad without limit."""
     for _, name, width, conversion in Formatter().parse(template):
         if name is None:
             continue
@@ -53,7 +53,7 @@ def _check_fields(template: str, known: frozenset[str]) -> None:
 
 
 def _escapes(path: str) -> bool:
-    # Both separators and drives count, so that a folder is as safe on any system.
+    # Both separators and drives count, so that a dataset is safe on any system.
     parts = re.split(r"[/\\]", path)
     has_root = not parts[0] or _DRIVE.match(path) is not None
     return has_root or ".." in parts or not path.isprintable()
@@ -71,7 +71,7 @@ _FILE_SIZES = ("data_files_size_in_mb", "video_files_size_in_mb")
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """The whole of `meta/info.json`, keys in LeRobot's order."""
+    """The contents of `meta/info.json`, keys in LeRobot's order."""
 
     codebase_version: str
     fps: float
@@ -92,7 +92,7 @@ class DatasetInfo:
 
     @property
     def major_version(self) -> int:
-        """The format: 2 has files of one episode each, 3 has files of many."""
+        """The format version: 2 has one episode per file, 3 has many."""
         return _major_version(self.codebase_version)
 
     @property
@@ -101,11 +101,11 @@ class DatasetInfo:
         return [key for key, feature in self.features.items() if feature.dtype == names.VIDEO]
 
     def data_file(self, chunk_index: int, file_index: int) -> str:
-        """Where a file of frames lies inside the dataset folder."""
+        """The path of a data file inside the dataset folder."""
         return self._filled(self.data_path, chunk_index, file_index)
 
     def video_file(self, video_key: str, chunk_index: int, file_index: int) -> str:
-        """Where a video file lies inside the dataset folder."""
+        """The path of a video file inside the dataset folder."""
         if self.video_path is None:
             raise DatasetError(
                 f"{names.INFO_FILE} declares the video {video_key} but its video_path is null. "
@@ -122,7 +122,7 @@ class DatasetInfo:
 
 
 def read_info(root: Path) -> DatasetInfo:
-    """The description of the dataset in a folder, of version 2.0, 2.1 or 3."""
+    """Read the metadata of a dataset of version 2.0, 2.1 or 3."""
     path = root / names.INFO_FILE
     document = read_json_object(path)
     with naming_file(path):
@@ -130,7 +130,7 @@ def read_info(root: Path) -> DatasetInfo:
 
 
 def write_info(root: Path, info: DatasetInfo) -> None:
-    """Write the description with LeRobot's keys in LeRobot's order."""
+    """Write the metadata with LeRobot's keys in LeRobot's order."""
     document = vars(info) | {
         "features": {key: feature_document(feature) for key, feature in info.features.items()}
     }
@@ -171,7 +171,7 @@ def _check_reserved(features: Mapping[str, Feature]) -> None:
 
 
 def _counters(document: dict[str, Any]) -> dict[str, Any]:
-    """What counts something; zero, as a new dataset has it, stands for not counted."""
+    """Parse counters; zero, as in a new dataset, means not counted."""
     totals = [key for key in _TOTALS if document.get(key) is not None]
     counted: dict[str, Any] = {key: whole_number(document[key], key) for key in totals}
     if "chunks_size" in document:
@@ -191,7 +191,7 @@ def _paths(document: dict[str, Any], major: int) -> dict[str, Any]:
 
 
 def _extras(document: dict[str, Any]) -> dict[str, Any]:
-    """What is only kept."""
+    """Parse values that are stored but not used."""
     robot_type, splits = document.get("robot_type"), document.get("splits")
     if robot_type is not None and not isinstance(robot_type, str):
         raise ValueError(f"robot_type must be a string or null, not {robot_type!r:.60}")

@@ -1,4 +1,4 @@
-"""The complete `meta` folder of a dataset, and the policy features that follow from it."""
+"""The complete `meta` folder of a dataset, and the policy features derived from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from manyhands.types import Stats
 
 @dataclass(frozen=True)
 class DatasetMeta:
-    """Everything known about a dataset without reading a frame."""
+    """Metadata of a dataset, without its frames."""
 
     info: DatasetInfo
     """With its totals as they are counted here."""
@@ -35,7 +35,7 @@ class DatasetMeta:
 
 
 def read_dataset_meta(root: Path) -> DatasetMeta:
-    """The metadata of the dataset in a folder, of version 2.0, 2.1 or 3."""
+    """Read the metadata of a dataset of version 2.0, 2.1 or 3."""
     info = read_info(root)
     if info.major_version == 2:
         episodes, tasks = version2.read_episodes(root, info), version2.read_tasks(root)
@@ -52,7 +52,7 @@ def read_dataset_meta(root: Path) -> DatasetMeta:
 
 
 def read_stats(root: Path, features: Mapping[str, Feature] | None = None) -> Stats:
-    """Statistics of the whole dataset, fit for its features; empty where none were saved."""
+    """Read the statistics of the dataset, validated; empty if none are saved."""
     path = root / names.STATS_FILE
     if not is_there(path):
         return {}
@@ -73,7 +73,7 @@ def write_stats(root: Path, stats: Stats) -> None:
 def _check_tasks(root: Path, tasks: list[str], info: DatasetInfo) -> None:
     path = root / (names.TASK_LINES_FILE if info.major_version == 2 else names.TASKS_FILE)
     with naming_file(path):
-        # More tasks than counted do no harm: not every tool that adds some counts again.
+        # More tasks than counted are harmless: not every tool updates the count.
         if len(tasks) < info.total_tasks:
             raise ValueError(
                 f"{names.INFO_FILE} declares {info.total_tasks} tasks, but there are {len(tasks)}"
@@ -81,7 +81,7 @@ def _check_tasks(root: Path, tasks: list[str], info: DatasetInfo) -> None:
 
 
 def _dataset_stats(root: Path, info: DatasetInfo) -> Stats:
-    """What is saved, or what version 2.1 leaves to its readers to fold together."""
+    """Read the saved statistics, or aggregate those of a version 2.1 dataset."""
     is_folded = info.major_version != 2 or is_there(root / names.STATS_FILE)
     if is_folded or not is_there(root / names.EPISODE_STATS_LINES_FILE):
         return read_stats(root, info.features)
@@ -91,7 +91,7 @@ def _dataset_stats(root: Path, info: DatasetInfo) -> Stats:
 def policy_features(
     features: Mapping[str, Feature],
 ) -> tuple[dict[str, PolicyFeature], dict[str, PolicyFeature]]:
-    """Inputs and outputs a policy has when it uses everything a dataset offers."""
+    """Inputs and outputs of a policy that uses all features of a dataset."""
     typed = {key: _feature_type(key, feature) for key, feature in features.items()}
     known = {
         key: PolicyFeature(kind, features[key].channel_first_shape)

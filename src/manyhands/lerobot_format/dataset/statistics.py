@@ -1,4 +1,4 @@
-"""Statistics of episodes and datasets: their shapes, and how several become one."""
+"""Statistics of episodes and datasets: validation and aggregation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,16 +15,16 @@ _MOMENTS = ("min", "max", "mean", "std", _COUNT)
 
 
 def parse_stats(document: Any, features: Mapping[str, Feature]) -> Stats:
-    """Statistics from nested lists; a ValueError names one that does not fit its feature."""
+    """Parse statistics from nested lists; raises ValueError that names an invalid one."""
     if not isinstance(document, Mapping):
         raise ValueError(f"statistics must be an object, not {document!r:.60}")
     return {key: _parse_feature_stats(key, each, features) for key, each in document.items()}
 
 
 def aggregate_stats(parts: Sequence[Mapping[str, Mapping[str, Any]]]) -> Stats:
-    """Statistics of several episodes or datasets together; a ValueError names what does not fit."""
+    """Aggregate statistics of episodes or datasets; raises ValueError for an invalid one."""
     keys = dict.fromkeys(key for part in parts for key in part)
-    # Features that hold infinities have such statistics: no news for whoever reads them.
+    # Features with infinities have such statistics, so NumPy's warnings are ignored.
     with np.errstate(over="ignore", invalid="ignore"):
         return {key: _aggregate(key, [part[key] for part in parts if key in part]) for key in keys}
 
@@ -46,7 +46,7 @@ def _array(name: str, value: Any) -> np.ndarray:
         array = np.atleast_1d(np.asarray(value))
     except (OverflowError, ValueError):
         raise ValueError(f"{name} is {value!r:.60}, which has no valid shape") from None
-    # The extremes of truth values are stored as such.
+    # The minimum and maximum of booleans are stored as booleans.
     array = array.astype(np.float64) if array.dtype.kind == "b" else array
     if array.dtype.kind not in "if" or not array.size:
         raise ValueError(f"{name} is {value!r:.60}, which is not a number")
@@ -54,13 +54,13 @@ def _array(name: str, value: Any) -> np.ndarray:
 
 
 def _fits(name: str, value: np.ndarray, feature: Feature | None) -> bool:
-    """Whether a statistic can be spread over the values of a feature; not all are declared."""
+    """Whether a statistic broadcasts to the values of a feature; not all are declared."""
     if name == _COUNT:
         return value.shape == (1,)
     if feature is None or not feature.shape:
         return True
     if feature.is_camera:
-        # Some recorders count three colors in whatever they film.
+        # Some recorders always count three channels.
         return value.shape[0] in (1, 3, *feature.shape)
     return value.shape[-1] in (1, feature.shape[-1])
 
@@ -71,7 +71,7 @@ def _aggregate(key: str, parts: Sequence[Mapping[str, Any]]) -> dict[str, np.nda
     counts = stacked[_COUNT].reshape(len(parts), -1).sum(axis=1)
     if not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
         raise ValueError(f"{_COUNT} of {key} must be the number of its values")
-    # Episodes without frames have no statistics to speak of.
+    # Episodes without frames have no statistics.
     stacked = {name: values[counts > 0] for name, values in stacked.items()}
     counts = counts[counts > 0]
     mean = _weighted(stacked["mean"], counts)

@@ -1,4 +1,4 @@
-"""JSON and parquet files that describe a dataset; errors name the file."""
+"""JSON and parquet files of a dataset's metadata; errors name the file."""
 
 import json
 import os
@@ -24,20 +24,20 @@ _FAULTS = (pa.ArrowException, OSError, ValueError)
 
 
 def is_there(path: Path) -> bool:
-    """Whether a folder has such an entry, be it a link that leads nowhere."""
+    """Whether an entry exists, including a broken link."""
     return os.path.lexists(path)
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The object a JSON file of a dataset holds."""
+    """Read the object of a JSON file of a dataset."""
     return read_json(path, DatasetError)
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file with one on each line, read one by one; empty lines are passed over."""
+    """Read the objects of a JSON Lines file one by one; empty lines are skipped."""
     check_is_file(path)
     try:
-        # Texts may hold other characters that are taken for the end of a line unless it is named.
+        # Strings may contain other characters that count as line ends unless newline is set.
         with path.open(encoding="utf-8", newline="\n") as file:
             numbered = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
             yield from (_line(path, number, line) for number, line in numbered)
@@ -48,7 +48,7 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """All objects of a file with one on each line."""
+    """Read all objects of a JSON Lines file."""
     return list(json_lines(path))
 
 
@@ -63,13 +63,13 @@ def _line(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def write_json_object(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document as LeRobot does: four spaces, no final newline, text as it is."""
+    """Write a document as LeRobot does: indent 4, no final newline, no ASCII escapes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=4, ensure_ascii=False), encoding="utf-8")
 
 
 def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
-    """What a parquet file says about itself; it must have `columns`."""
+    """Read the footer of a parquet file, which must have `columns`."""
     check_is_file(path)
     try:
         footer = pq.read_metadata(path)
@@ -86,7 +86,7 @@ def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
 
 
 def check_is_file(path: Path) -> None:
-    """Refuse what is missing, or is no plain file: reading a pipe would wait for ever."""
+    """Reject a missing or special file: reading a pipe would block."""
     try:
         if path.is_file():
             return
@@ -97,12 +97,12 @@ def check_is_file(path: Path) -> None:
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
-    """The named columns of a parquet file."""
+    """Read the named columns of a parquet file."""
     footer = read_footer(path, columns)
     _check_memory(path, footer, columns)
     try:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
-            # Asked for `a`, the library reads `a.b` too.
+            # For `a`, the library also reads `a.b`.
             table = file.read(columns=list(columns)).select(columns)
         _check_complete(table, footer.num_rows)
     except _FAULTS as error:
@@ -111,14 +111,14 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
 
 
 def read_row_group(path: Path, footer: pq.FileMetaData, group: int, column: str) -> pa.ChunkedArray:
-    """One column of one row group of a parquet file whose footer is known."""
+    """Read one column of one row group of a parquet file, given its footer."""
     return read_row_groups(path, footer, [group], [column])[column]
 
 
 def read_row_groups(
     path: Path, footer: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str]
 ) -> pa.Table:
-    """Columns of some row groups of a parquet file whose footer is known."""
+    """Read columns of some row groups of a parquet file, given its footer."""
     try:
         with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
             table = file.read_row_groups(list(groups), columns=list(columns))
@@ -129,23 +129,23 @@ def read_row_groups(
 
 
 def _check_memory(path: Path, footer: pq.FileMetaData, columns: Collection[str]) -> None:
-    """Refuse columns that memory cannot hold: a repeated value takes no space in a file."""
-    # Rows tell the least number of values. Column chunks tell it exactly, but looking at those of
-    # a damaged footer makes pyarrow abort the process.
+    """Reject columns that do not fit into memory: a repeated value takes no disk space."""
+    # Rows give the minimum number of values. Column chunks give it exactly, but reading those of a
+    # damaged footer makes pyarrow abort the process.
     num_values = footer.num_rows * len(columns)
     if num_values * _LEAST_BYTES > total_memory():
         raise damaged_file(path, f"it declares {num_values} values, which do not fit in memory")
 
 
 def _check_complete(table: pa.Table, num_rows: int) -> None:
-    """Refuse what a damaged page makes of a table."""
+    """Reject tables that a damaged page makes invalid."""
     table.validate(full=True)
     if table.num_rows != num_rows:
         raise ValueError(f"it has {table.num_rows} readable rows instead of {num_rows}")
 
 
 def leaf_type(kind: pa.DataType) -> pa.DataType:
-    """The type of what lists hold, however deep they are nested."""
+    """The value type of arbitrarily nested lists."""
     lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     while any(is_list(kind) for is_list in lists):
         kind = kind.value_type
@@ -153,7 +153,7 @@ def leaf_type(kind: pa.DataType) -> pa.DataType:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds texts, in any of the forms that writers give them."""
+    """Whether a column of this type contains strings, in any of Arrow's string types."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -168,7 +168,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 @contextmanager
 def naming_file(path: Path) -> Iterator[None]:
-    """Tell a ValueError of the block as a fault of a file."""
+    """Convert a ValueError of the block to an error that names the file."""
     try:
         yield
     except ValueError as error:
@@ -178,13 +178,13 @@ def naming_file(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: OSError) -> DatasetError:
-    """What to tell about a file or folder that the system does not hand out."""
+    """The error for a file or folder that the system cannot read."""
     reason = error.strerror or error
     return DatasetError(f"{path} cannot be read: {reason}; copy or download the dataset again")
 
 
 def damaged_file(path: Path, error: Exception | str) -> DatasetError:
-    """What to tell about a file that is cut short or overwritten."""
+    """The error for a truncated or overwritten file."""
     reason = " ".join(str(error).split())
     return DatasetError(f"{path} is damaged: {reason}; copy or download the dataset again")
 
@@ -194,14 +194,14 @@ _END = 2**53
 
 
 def whole_number(value: object, name: str, least: int = 0) -> int:
-    """A value that must be a whole number; a ValueError names it."""
+    """Validate an integer; raises ValueError that names it."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _END:
         raise ValueError(f"{name} must be an integer of at least {least}, not {value!r:.60}")
     return value
 
 
 def real_numbers(table: pa.Table, name: str) -> np.ndarray:
-    """A column that must hold a number from zero on in every row; a ValueError names it."""
+    """Validate a column of non-negative numbers; raises ValueError that names it."""
     column = table[name]
     is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if column.null_count or not is_number:
@@ -216,7 +216,7 @@ def real_numbers(table: pa.Table, name: str) -> np.ndarray:
 
 
 def whole_numbers(table: pa.Table, name: str) -> np.ndarray:
-    """A column that must count something; a ValueError names it."""
+    """Validate a column of non-negative integers; raises ValueError that names it."""
     values = real_numbers(table, name)
     whole = values.astype(np.int64)
     if (whole != values).any():
@@ -225,7 +225,7 @@ def whole_numbers(table: pa.Table, name: str) -> np.ndarray:
 
 
 def counted_order(numbers: Sequence[int] | np.ndarray, noun: str) -> np.ndarray:
-    """The order that sorts numbers which must be 0, 1, 2 and so on, each once."""
+    """The order that sorts indices, which must be 0, 1, 2 and so on, each once."""
     order = np.argsort(numbers, kind="stable")
     ranked = np.asarray(numbers)[order]
     wrong = np.flatnonzero(ranked != np.arange(len(ranked)))

@@ -1,4 +1,4 @@
-"""`meta/tasks.parquet`: the text of each task, numbered by position."""
+"""`meta/tasks.parquet`: the text of each task, by index."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from manyhands.lerobot_format.dataset.tables import (
     write_table,
 )
 
-# A data frame saved without a name for its index keeps the texts under the second one.
+# pandas stores an unnamed index under the second name.
 _TEXT_COLUMNS = (names.TASK, "__index_level_0__")
 
 
 def read_tasks(root: Path) -> list[str]:
-    """Task texts in the order of their numbers."""
+    """Read task texts in the order of their indices."""
     path = root / names.TASKS_FILE
     present = read_footer(path).schema.to_arrow_schema().names
     text = next((name for name in _TEXT_COLUMNS if name in present), names.TASK)
@@ -36,7 +36,7 @@ def read_tasks(root: Path) -> list[str]:
 
 
 def tasks_in_order(numbers: Sequence[int] | np.ndarray, texts: Sequence[object]) -> list[str]:
-    """Texts sorted by number; a ValueError tells numbers or texts that name no tasks."""
+    """Sort texts by index; raises ValueError if indices or texts are invalid."""
     if not texts:
         raise ValueError("the dataset has no tasks, but every frame needs one")
     tasks = [texts[place] for place in counted_order(numbers, "tasks")]
@@ -47,7 +47,7 @@ def tasks_in_order(numbers: Sequence[int] | np.ndarray, texts: Sequence[object])
 
 
 def write_tasks(root: Path, tasks: list[str]) -> None:
-    """Write task texts as the index of a pandas table, which is where LeRobot looks for them."""
+    """Write task texts as the index of a pandas table, as LeRobot reads them."""
     columns = {names.TASK_INDEX: pa.array(range(len(tasks)), pa.int64()), names.TASK: tasks}
     table = pa.table(columns).replace_schema_metadata({"pandas": json.dumps(_pandas_metadata())})
     write_table(root / names.TASKS_FILE, table)

@@ -1,4 +1,4 @@
-"""What datasets of versions 2.0 and 2.1 have of their own: metadata as lines of JSON."""
+"""Metadata of dataset versions 2.0 and 2.1: JSON Lines files."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -32,7 +32,7 @@ _BLOCK_LINES = 1000
 
 
 def read_tasks(root: Path) -> list[str]:
-    """Task texts in the order of their numbers."""
+    """Read task texts in the order of their indices."""
     path = root / names.TASK_LINES_FILE
     lines = read_json_lines(path)
     with naming_file(path):
@@ -41,7 +41,7 @@ def read_tasks(root: Path) -> list[str]:
 
 
 def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
-    """The episodes of the dataset in a folder; each has files of its own."""
+    """Read the episodes of a dataset; each has its own files."""
     path = root / names.EPISODE_LINES_FILE
     lines = read_json_lines(path)
     with naming_file(path):
@@ -55,7 +55,7 @@ def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
 
 
 def stats_lines(root: Path) -> Iterator[tuple[int, dict[str, dict[str, Any]]]]:
-    """The number of each episode and its statistics as they are stored, line by line."""
+    """Yield the index and the stored statistics of each episode."""
     path = root / names.EPISODE_STATS_LINES_FILE
     for line in json_lines(path):
         with naming_file(path):
@@ -67,7 +67,7 @@ def stats_lines(root: Path) -> Iterator[tuple[int, dict[str, dict[str, Any]]]]:
 
 
 def read_stats(root: Path, info: DatasetInfo) -> Stats:
-    """Statistics of the whole dataset, folded together from those of all its episodes."""
+    """Aggregate the statistics of the dataset from those of its episodes."""
     lines = stats_lines(root)
     numbers: list[int] = []
     parts: list[Stats] = []

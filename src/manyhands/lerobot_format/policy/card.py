@@ -1,4 +1,4 @@
-"""The model card of a published policy: what the Hub indexes, and a page for people."""
+"""The model card of a published policy: metadata for the Hub, and a description."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ def model_card(
     rows: Sequence[Facts] = (),
     is_average: bool = False,
 ) -> str:
-    """The card of a policy, from its run's config, the facts of `run.json` and the metrics' rows.
+    """Build the model card of a policy from its run's config, `run.json` and rows of metrics.
 
-    What is not known is left out. `is_average` tells that the weights are a running average.
+    Unknown facts are skipped. `is_average` marks EMA weights.
     """
     assert config.policy is not None
     front = yaml.safe_dump(_front_matter(config, facts), sort_keys=False, allow_unicode=True)
@@ -60,7 +60,7 @@ def _front_matter(config: TrainConfig, facts: Facts) -> dict[str, Any]:
 
 
 def published_datasets(dataset: DatasetConfig, facts: Facts) -> list[str]:
-    """Names that datasets have on the Hub; folders of this machine are nobody else's business."""
+    """Hub names of the datasets; local folders are skipped."""
     folders = facts.get("dataset", {}).get("root", "").split(", ")
     named = [dataset.repo_id] if dataset.mix is None else list(dataset.mix)
     return [name for name in named if name and _HUB_NAME.fullmatch(name) and name not in folders]

@@ -1,4 +1,4 @@
-"""A policy folder as LeRobot lays it out: `config.json`, weights or adapters, and processors."""
+"""A policy folder in LeRobot's layout: `config.json`, weights or adapters, and processors."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ from manyhands.lerobot_format.policy.legacy import lifted_processors, without_st
 from manyhands.lerobot_format.policy.processors import Processors, has_processors, write_processors
 from manyhands.lerobot_format.policy.processors import read_processors as read_processor_files
 
-# `adapter_config.json` tells what is adapted and which policy lies below,
-# `adapter_model.safetensors` holds what was trained; nothing else of the policy is in the folder
-# but its settings.
+# `adapter_config.json` names the adapted modules and the base policy,
+# `adapter_model.safetensors` contains the trained weights; the folder contains nothing else of the
+# policy except its config.
 ADAPTER_CONFIG_FILE = "adapter_config.json"
 ADAPTER_WEIGHTS_FILE = "adapter_model.safetensors"
 NAME = "default"
@@ -41,7 +41,7 @@ Settings = dict[str, Any]
 
 
 def read_settings(folder: Path) -> Settings | None:
-    """What a folder says of its adapters; None if it has none."""
+    """Read the adapter config of a folder; None if it has no adapters."""
     path = folder / ADAPTER_CONFIG_FILE
     if not path.is_file():
         return None
@@ -55,18 +55,18 @@ def read_settings(folder: Path) -> Settings | None:
 
 
 def write_settings(folder: Path, settings: Settings) -> None:
-    """Write what a folder says of its adapters, as peft does for those that are only used."""
+    """Write the adapter config of a folder, as peft does for inference."""
     write_json(folder / ADAPTER_CONFIG_FILE, settings | {"inference_mode": True}, indent=2)
 
 
 def file_name(name: str) -> str | None:
-    """What files call a tensor of a network with adapters; None if it is not saved with them."""
+    """The name of a tensor in adapter files; None if it is not saved with the adapters."""
     found = _ADAPTER.fullmatch(name) or _WHOLE_MODULE.fullmatch(name)
     return None if found is None else _PREFIX + found[1] + (found[2] or "")
 
 
 def saved_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """What files hold of a network, by its names there: its adapters, or all where it has none."""
+    """The tensors to save, by their names in files: the adapters, or all without adapters."""
     state: dict[str, Tensor] = network.state_dict()
     named = ((file_name(name), value) for name, value in state.items())
     return {name: value for name, value in named if name is not None} or state
@@ -79,7 +79,7 @@ _MAX_NAMES_SHOWN = 8
 
 
 def read_config(folder: Path) -> PolicyConfig:
-    """The policy configuration in a folder; its owner's wishes are not ours."""
+    """Read the policy config of a folder, without its owner's publishing settings."""
     path = folder / CONFIG_FILE
     document = read_json(path)
     if "type" not in document:
@@ -100,25 +100,25 @@ def read_config(folder: Path) -> PolicyConfig:
 
 
 def write_config(folder: Path, config: PolicyConfig) -> None:
-    """Write a configuration with LeRobot's keys in LeRobot's order."""
+    """Write a config with LeRobot's keys in LeRobot's order."""
     write_json(folder / CONFIG_FILE, encode(config.without_downloads(), stored=True), indent=4)
 
 
 def read_processors(folder: Path) -> Processors:
-    """The processors of a folder, also of one that has them among its weights."""
+    """Read the processors of a folder, also if its weights contain them."""
     if has_processors(folder):
         return read_processor_files(folder)
     return lifted_processors(read_config(folder), _read_tensors(folder), folder)
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights in a folder by LeRobot's names."""
+    """Read the weights of a folder by LeRobot's names."""
     weights = without_statistics(_read_tensors(folder))
     return {name.replace("._orig_mod", ""): value for name, value in weights.items()}
 
 
 def weights_file(folder: Path) -> Path:
-    """The file of a folder that holds what was trained."""
+    """The weights file of a folder: of the policy, or of its adapters."""
     has_adapters = (folder / ADAPTER_CONFIG_FILE).is_file()
     return folder / (ADAPTER_WEIGHTS_FILE if has_adapters else WEIGHTS_FILE)
 
@@ -140,14 +140,14 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def load_weights(network: nn.Module, folder: Path) -> None:
-    """Copy a folder's weights into a network that has the same names and shapes, and no others."""
+    """Load a folder's weights into a network; names and shapes must match exactly."""
     weights = read_matching_weights(network, folder)
     for name, held in saved_tensors(network).items():
         held.copy_(weights[name])
 
 
 def read_matching_weights(network: nn.Module, folder: Path) -> dict[str, Tensor]:
-    """The weights in a folder, of the names and shapes that a network has, and no others."""
+    """Read a folder's weights; names and shapes must match a network exactly."""
     weights = read_weights(folder)
     faults = mismatches(weights, saved_tensors(network))
     if faults:
@@ -158,7 +158,7 @@ def read_matching_weights(network: nn.Module, folder: Path) -> dict[str, Tensor]
 
 
 def mismatches(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
-    """How tensors differ in names and shapes from those that are wanted; empty where they fit."""
+    """Describe how tensors differ in names and shapes; empty if they match."""
     shared = [name for name in wanted if name in found]
     faults = [
         _listed("missing", [name for name in wanted if name not in found]),
@@ -177,7 +177,7 @@ def mismatches(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str
 
 @dataclass(frozen=True)
 class PolicyFiles:
-    """Everything that a policy folder holds."""
+    """The contents of a policy folder."""
 
     config: PolicyConfig
     processors: Processors

@@ -1,4 +1,4 @@
-"""Policies from before LeRobot had processors: their statistics lie among the weights.
+"""Policies from before LeRobot had processors: their weights contain the statistics.
 
 ```
 normalize_inputs.buffer_<feature>.<statistic>
@@ -6,8 +6,8 @@ normalize_targets.buffer_<feature>.<statistic>
 unnormalize_outputs.buffer_<feature>.<statistic>
 ```
 
-A feature is written with `_` for every `.`, so only the configuration tells which one is meant. Two
-features that are written alike shared one buffer when they were trained, and share it here.
+A feature is written with `_` for every `.`, so only the config determines which one is meant. Two
+features with the same written name had one common buffer in training, and have one here.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ Buffers = dict[str, dict[str, Tensor]]
 
 
 def without_statistics(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights alone."""
+    """The weights without statistics."""
     places = (INPUTS, TARGETS, OUTPUTS)
     return {name: value for name, value in weights.items() if not name.startswith(places)}
 
@@ -41,7 +41,7 @@ def without_statistics(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def lifted_processors(
     config: PolicyConfig, weights: Mapping[str, Tensor], folder: Path
 ) -> Processors:
-    """The processors that a policy's configuration and the statistics in its weights amount to."""
+    """Build processors from a policy's config and the statistics in its weights."""
     inputs, targets, outputs = (_buffers(weights, place) for place in (INPUTS, TARGETS, OUTPUTS))
     if not (inputs or targets or outputs):
         raise CheckpointError(
@@ -72,7 +72,7 @@ def _buffers(weights: Mapping[str, Tensor], place: str) -> Buffers:
 
 
 def _extracted(features: Mapping[str, PolicyFeature], modes: Modes, buffers: Buffers) -> Stats:
-    """The statistics of every feature that is scaled; ValueError tells why there are none."""
+    """Extract the statistics of every normalized feature; raises ValueError if one is missing."""
     buffer_of = {name: f"buffer_{name.replace('.', '_')}" for name in features}
     strangers = sorted(buffers.keys() - set(buffer_of.values()))
     if strangers:
@@ -90,5 +90,5 @@ def _values(name: str, buffer: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     for statistic, value in buffer.items():
         if not torch.isfinite(value).all():
             raise ValueError(f"{statistic} of {name} is not finite, as if it was never set")
-    # The copy frees the statistics from the file, which may be replaced while they live.
+    # The copy is independent of the file, which may be replaced meanwhile.
     return {key: value.to(torch.float32, copy=True).numpy() for key, value in buffer.items()}

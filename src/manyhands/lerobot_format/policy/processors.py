@@ -1,8 +1,8 @@
-"""LeRobot's processor files: how raw values become a network's inputs, and its outputs raw values.
+"""LeRobot's processor files: conversions of raw values to network inputs, and of outputs back.
 
-A folder holds two pipelines, `policy_preprocessor.json` and `policy_postprocessor.json`, each a
-list of named steps; the (un)normalizer step keeps its statistics in a safetensors file beside them.
-The first policies with processors call the files, and one of the steps, by other names.
+A folder contains two pipelines, `policy_preprocessor.json` and `policy_postprocessor.json`, each a
+list of named steps; the (un)normalizer step stores its statistics in a safetensors file beside it.
+The first policies with processors use other names for the files and for one of the steps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ Step = dict[str, Any]
 
 @dataclass(frozen=True)
 class NormalizerStep:
-    """One (un)normalizer step: which features it touches, how, and with which statistics."""
+    """One (un)normalizer step: its features, modes and statistics."""
 
     features: dict[str, PolicyFeature]
     norm_map: dict[str, NormalizationMode]
@@ -77,7 +77,7 @@ class TokenizerStep:
 
 @dataclass(frozen=True)
 class Processors:
-    """Everything around a network that the processor files record."""
+    """The contents of the processor files."""
 
     inputs: NormalizerStep
     outputs: NormalizerStep
@@ -88,12 +88,12 @@ class Processors:
 
 
 def has_processors(folder: Path) -> bool:
-    """Whether a policy folder has files of processors, under whatever name."""
+    """Whether a policy folder has processor files, under any name."""
     return any(_file_of(folder, name).is_file() for name in (PREPROCESSOR, POSTPROCESSOR))
 
 
 def read_processors(folder: Path) -> Processors:
-    """The processors saved in a policy folder."""
+    """Read the processors of a policy folder."""
     first, last = _file_of(folder, PREPROCESSOR), _file_of(folder, POSTPROCESSOR)
     known = (_RENAME, _TO_BATCH, _NEW_LINE, _TOKENIZER, _DEVICE, _NORMALIZER)
     before = _read_steps(first, known)
@@ -148,7 +148,7 @@ def _scaling_settings(scaling: NormalizerStep) -> Step:
 
 
 def _shaped_for_images(scaling: NormalizerStep) -> Stats:
-    """Statistics as LeRobot's normalizer holds them: those of images stand on the channel axis."""
+    """Statistics in the shape of LeRobot's normalizer: those of images on the channel axis."""
     stats = dict(scaling.stats)
     for name, feature in scaling.features.items():
         if feature.type is FeatureType.VISUAL and name in stats:
@@ -249,7 +249,7 @@ def _read_tokenizing(path: Path, steps: dict[str, Step]) -> TokenizerStep | None
     settings = _settings(step, numbers | texts, path)
     if "tokenizer_name" not in settings:
         raise CheckpointError(f"{path}: step {_TOKENIZER} has no tokenizer_name")
-    # From 0.6.2 on a policy's folder may have the tokenizer in it, by a name relative to itself.
+    # From 0.6.2 on a policy's folder may contain the tokenizer, under a relative name.
     own = _settings({"config": step.get("artifacts") or {}}, {"tokenizer_name": str}, path)
     name = own.get("tokenizer_name")
     if name is not None and Path(name).name != name:
@@ -286,5 +286,5 @@ def _read_stats(path: Path, state_file: str | None, features: Iterable[str]) -> 
 
 
 def _as_array(tensor: Tensor) -> np.ndarray:
-    # The copy frees the statistics from the file, which may be replaced while they live.
+    # The copy is independent of the file, which may be replaced meanwhile.
     return tensor.to(torch.float32, copy=True).numpy()

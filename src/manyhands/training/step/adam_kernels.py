@@ -58,11 +58,11 @@ class KernelGroup:
         self._table = self._places.to(device)
 
     def step(self, is_bad: Tensor, scale: Tensor) -> None:
-        """Update the weights with scaled gradients, or change nothing."""
+        """Step the weights with scaled gradients, or change nothing."""
         self._write_table()
         steps = [state["step"] for state in self._states]
         torch._foreach_add_(steps, len(steps) * [1 - is_bad])
-        # In double precision: one less a power of almost one.
+        # In double precision, for 1 - beta**step with beta close to one.
         counts, (beta1, beta2) = torch.stack(steps).double(), self._settings["betas"]
         corrections = torch.stack([1 - beta1**counts, (1 - beta2**counts).sqrt()], dim=1)
         _step[(len(self._owners),)](

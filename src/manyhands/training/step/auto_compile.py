@@ -1,6 +1,6 @@
-"""Steps that begin as a CUDA graph, and switch to compiled kernels once a trial has approved them.
+"""Runs steps as a CUDA graph, and switches to compiled kernels once a trial has approved them.
 
-When a run switches depends on the machine, so a run that must repeat its bits never does. All ranks
+When a run switches depends on the machine, so a bitwise reproducible run never does. All ranks
 take every decision together: they check at the same steps, about once a second.
 """
 
@@ -33,7 +33,7 @@ Stage = Callable[[StepInputs, int, float], "Stage | None"]
 
 
 class AutoCompile:
-    """A CUDA graph, then perhaps one of compiled modules; all ranks switch together."""
+    """A CUDA graph, then optionally one of compiled modules; all ranks switch together."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class AutoCompile:
 
     @property
     def mode(self) -> str:
-        """How steps run at present, or will."""
+        """The current or next step mode."""
         return "auto" if self._num_steps == 0 else self._current.mode
 
     def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
@@ -73,12 +73,12 @@ class AutoCompile:
         return measures
 
     def release(self) -> None:
-        """Forget where weights and optimizer state are; the next step captures again."""
+        """Release references to weights and optimizer state; the next step captures again."""
         self._graph.release()
         self._compiled.release()
 
     def close(self) -> None:
-        """End a trial that is under way."""
+        """Stop a running trial."""
         self._trial.close()
 
     @property
@@ -86,16 +86,16 @@ class AutoCompile:
         return self._graph.step.world
 
     def _seconds_per_step(self) -> float:
-        """Collective. How long steps took since the last call, on the slowest rank."""
+        """Collective. Seconds per step since the last call, on the slowest rank."""
         if self._world.device.type == "cuda":
-            # The host is ahead of the GPU, after a switch by many steps.
+            # The host runs ahead of the GPU, after a switch by many steps.
             torch.cuda.synchronize(self._world.device)
         (steps, then), now = self._since, time.monotonic()
         self._since = (self._num_steps, now)
         return max(self._world.gather((now - then) / (self._num_steps - steps)))
 
     def _start_compiled(self, inputs: StepInputs) -> None:
-        """Collective. Begin with the compiled step where an earlier run has approved it."""
+        """Collective. Start with the compiled step if an earlier run has approved it."""
         verdicts = self._verdicts(inputs)
         if not all(verdict is not None and verdict.is_usable for verdict in verdicts):
             return
@@ -122,7 +122,7 @@ class AutoCompile:
 
     @property
     def _makes_trial(self) -> bool:
-        """Whether this rank is the first of its machine with a GPU of its kind."""
+        """Whether this rank is the first on its machine with its GPU model."""
         placements = self._world.placements
         own = placements[self._world.rank]
         alike = [
@@ -151,14 +151,14 @@ class AutoCompile:
         return self._settle_compiled
 
     def _verdicts(self, inputs: StepInputs) -> list[Verdict | None]:
-        """Collective. The verdicts that the ranks' machines have."""
+        """Collective. The verdicts of all ranks' machines."""
         return self._world.gather(self._trial.verdict(inputs))
 
     def _switch(self, inputs: StepInputs, verdicts: list[Verdict | None]) -> bool:
-        """Collective. Capture the compiled step in place of the graph; whether that worked."""
+        """Collective. Replace the graph by the compiled step; return whether that succeeded."""
         verdict = verdicts[self._world.rank]
         assert verdict is not None
-        # Before the next graph is captured: both may not fit at a time.
+        # Before the next graph is captured: both may not fit into memory.
         self._graph.release()
         shortage = self._shortage(verdict)
         if self._world.any(shortage is not None):
@@ -184,7 +184,7 @@ class AutoCompile:
         return f"it needs {needed} of GPU memory, and {available} are free"
 
     def _settle_compiled(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
-        """The first steps after a switch include the capture."""
+        """Skip the first steps after a switch, which include the capture."""
         return self._confirm if self._current is self._compiled else None
 
     def _confirm(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
@@ -200,7 +200,7 @@ class AutoCompile:
 
 
 def build_executor(config: TrainConfig, step: TrainStep, log: Log) -> StepExecutor:
-    """The way to run steps that a config asks for, where that is possible."""
+    """Build the step executor of a config, as far as possible."""
     mode, world = config.step.mode, step.world
     if mode == "eager" or world.device.type != "cuda":
         return EagerStep(step)

@@ -1,11 +1,11 @@
-"""Whether a captured step computes what an eager step computes.
+"""Compares a captured step with an eager step.
 
-Both start from the same state with the same inputs and the same dropout. Kernels may add numbers in
-another order, and fused kernels round bf16 in fewer places. Adam magnifies that: where a gradient
-is next to nothing, its sign decides the step. So optimizer state that is linear in the gradient is
-compared, not weights. How far rounding moves a gradient depends on the layer: a bias before a
-softmax has no gradient but rounding errors. So compiled kernels are judged tensor by tensor too,
-by the change that noise of the size of a rounding error in the weights causes in an eager step.
+Both start from the same state with the same inputs and the same dropout. Kernels may sum in another
+order, and fused kernels round bf16 in fewer places. Adam magnifies that: where a gradient is close
+to zero, its sign decides the step. So optimizer state that is linear in the gradient is compared,
+not weights. How far rounding moves a gradient depends on the layer: a bias before a softmax has no
+gradient but rounding errors. So compiled kernels are also compared tensor by tensor,
+relative to the change that rounding-sized noise in the weights causes in an eager step.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ TOLERANCES = {"graph": Tolerance(1e-3, False), "compile": Tolerance(5e-2, True)}
 
 
 class Comparison:
-    """An eager step and all that a captured one must agree with."""
+    """An eager step, and the state that a captured step must match."""
 
     def __init__(
         self, compute: StepFunction, inputs: StepInputs, before: StateBackup, mode: str
@@ -65,15 +65,15 @@ class Comparison:
                 add_noise(before, ROUNDING, number)
                 torch.manual_seed(seed)
                 compute(inputs)
-                # What is left of it is what it did to the step.
+                # The remaining difference is the effect of noise on the step.
                 add_noise(before, -ROUNDING, number)
                 for key, moved in self._after.distances().items():
                     self._noise[key] = torch.maximum(moved, self._noise.get(key, moved))
 
     def fault(self, found: StepMetrics) -> str | None:
-        """What differs by more than rounding after the same step was made in another way."""
+        """Describe what differs by more than rounding after another step; None if nothing does."""
         if (self._expected.is_bad & found.is_bad).item():
-            return None  # Neither changed anything.
+            return None  # Neither step changed anything.
         distances, tolerance = self._after.distances(), self._tolerance.overall
         keys = linear_in_gradient(distances)
         excused = max(tolerance, self._overall_noise(keys))
@@ -88,14 +88,14 @@ class Comparison:
         return self._fault_of_a_tensor(distances, keys) if self._tolerance.by_tensor else None
 
     def _overall_noise(self, keys: Sequence[tuple[int, str]]) -> float:
-        """How far noise may move the gradient of all tensors, relative to its size."""
+        """How far noise may move the gradient of all tensors, relative to its norm."""
         if not self._tolerance.by_tensor:
             return 0.0
         noise = self._relative(self._noise, keys).item()
         return min(MAX_TIMES_TOTAL_NOISE * noise, MAX_OVERALL)
 
     def _relative(self, distances: Mapping[Any, Tensor], keys: Sequence[tuple[int, str]]) -> Tensor:
-        """The size of all changes relative to that of the gradient."""
+        """The norm of all changes relative to that of the gradient."""
         moved, size = (
             total_norm({key: norms[key] for key in keys}) for norms in (distances, self._sizes)
         )
@@ -126,7 +126,7 @@ def linear_in_gradient(distances: Mapping[Any, Tensor]) -> list[tuple[int, str]]
 
 @torch.no_grad()
 def add_noise(before: StateBackup, size: float, seed: int) -> None:
-    """Add noise of a size relative to the weights that were saved; a seed always gives the same."""
+    """Add noise relative to the saved weights; the same seed gives the same noise."""
     for key, value in before.find().items():
         if isinstance(key, tuple) and key[1] == "":
             generator = torch.Generator(value.device).manual_seed(NUM_NOISY_STEPS * key[0] + seed)
@@ -135,5 +135,5 @@ def add_noise(before: StateBackup, size: float, seed: int) -> None:
 
 
 def relative(found: Tensor, expected: Tensor) -> Tensor:
-    """The difference of a number, relative to what it should be."""
+    """The relative difference of a number from its expected value."""
     return (found - expected).abs() / expected.abs().clamp(min=1e-12)

@@ -1,4 +1,4 @@
-"""The modules of a network whose kernels torch.compile fuses, and the step of the optimizer."""
+"""Compiles the modules of a network with torch.compile, and the step of the optimizer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,18 +13,18 @@ from manyhands.policies.vision.norms import BatchNorm
 from manyhands.training.step.optimizer import is_plain_adam
 
 INDUCTOR: dict[str, Any] = {
-    # Dropout draws the numbers of eager kernels.
+    # Dropout draws the same numbers as eager kernels.
     "fallback_random": True,
     # Inductor may give a buffer padded strides after kernels were generated for the strides of a
     # buffer whose memory it reuses: they read beyond its end (seen with torch 2.11 where a custom
-    # operator in channels-last layout meets group norm).
+    # operator in channels-last layout precedes group norm).
     "comprehensive_padding": False,
 }
 """Settings of torch's compiler that a run relies on."""
 
 
 class CompiledModules:
-    """The modules that a network declares in `compile_units`, or one class of them."""
+    """The modules in a network's `compile_units`, or one class of them."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class CompiledModules:
     def compiled(self) -> Iterator[object]:
         """Run the modules compiled inside the block; each is compiled when it first runs.
 
-        Yields what a CUDA graph of them reads from.
+        Yields the objects that a CUDA graph of them must keep alive.
         """
-        # Takes long to import, and most runs never need it.
+        # Importing it is slow, and most runs do not need it.
         from torch._inductor import config as inductor
 
         for module in self._modules:
@@ -63,7 +63,7 @@ class CompiledModules:
 
 @contextmanager
 def communicating_eagerly(network: nn.Module) -> Iterator[None]:
-    """Keep norms over the batch of several ranks out of compiled kernels, which cannot wait."""
+    """Keep batch norms over several ranks out of compiled kernels, which cannot communicate."""
     disable: Any = torch.compiler.disable
     norms = [each for each in network.modules() if isinstance(each, BatchNorm) and num_ranks() > 1]
     for norm in norms:
@@ -77,7 +77,7 @@ def communicating_eagerly(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def with_adam_kernel(optimizer: Optimizer | None) -> Iterator[object]:
-    """Let an optimizer step by our own kernel inside the block, where there is one for it."""
+    """Use our own Adam kernel for an optimizer inside the block, if it is supported."""
     if optimizer is None or not is_plain_adam(optimizer):
         yield None
         return
@@ -92,12 +92,12 @@ def with_adam_kernel(optimizer: Optimizer | None) -> Iterator[object]:
 
 
 def classes_of(network: nn.Module) -> list[type[nn.Module]]:
-    """The classes of the modules that are compiled, each once."""
+    """The classes of the compiled modules, each once."""
     return list(dict.fromkeys(type(module) for module in modules_of(network)))
 
 
 def modules_of(network: nn.Module) -> list[nn.Module]:
-    """The outermost modules of the classes that a network declares."""
+    """The outermost modules of the classes in `compile_units`."""
     classes = getattr(type(network), "compile_units", None)
     if classes is None:
         return [network]

@@ -1,7 +1,7 @@
 """A training step captured as a CUDA graph: one launch submits all of its kernels.
 
-Whatever the host does in a step, it does once, during capture. So a graph is valid for inputs of
-the same shapes, and as long as the weights and all else that a step changes stay where they are.
+The host code of a step runs once, during capture. So a graph is valid for inputs of the same
+shapes, as long as the addresses of weights and of all other state stay the same.
 """
 
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ class CudaGraph:
 
     def __init__(self, compute: StepFunction, inputs: StepInputs, read: object = None) -> None:
         self._inputs = inputs.mapped(torch.clone)
-        self._read = read  # What kernels read besides the inputs has to live as long as the graph.
+        self._read = read  # Tensors that kernels read must live as long as the graph.
         self._graph = torch.cuda.CUDAGraph()
         with capturing(self._graph):
             self._measures = compute(self._inputs)
 
     @torch.no_grad()
     def __call__(self, inputs: StepInputs) -> StepMetrics:
-        """Replay the step with other inputs; the next replay does not overwrite its measures."""
+        """Replay the graph with other inputs; the next replay does not overwrite its metrics."""
         targets, sources = tensors_of(self._inputs), tensors_of(inputs)
         for target, source in zip(targets, sources, strict=True):
             target.copy_(source, non_blocking=True)
@@ -43,7 +43,7 @@ class CudaGraph:
 
 @contextmanager
 def capturing(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
-    """Capture what is submitted, and leave the device usable where capture fails."""
+    """Capture submitted kernels; leave the device usable if the capture fails."""
     pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.current_stream()
     try:
         # Other threads may use the device meanwhile: loaders copy batches.
@@ -67,17 +67,17 @@ def has_ended(graph: torch.cuda.CUDAGraph) -> bool:
 def abort_capture(
     graph: torch.cuda.CUDAGraph, pool: tuple[int, int], stream: torch.cuda.Stream
 ) -> None:
-    """Do what the end of a capture would have done."""
+    """Clean up as the end of a capture would."""
     torch.cuda.set_stream(stream)
     torch._C._cuda_endAllocateToPool(stream.device_index, pool)
     ABANDONED.append(graph)
-    # The device's generator waits for the end of a capture, and any capture will do.
+    # The device's generator waits for the end of a capture; that of any capture suffices.
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
         torch.zeros((), device=stream.device)
 
 
 def input_signature(inputs: StepInputs) -> tuple[Any, ...]:
-    """What all inputs of one graph have in common."""
+    """The properties that all inputs of one graph have in common."""
     return tuple((each.shape, each.dtype) for each in tensors_of(inputs))
 
 

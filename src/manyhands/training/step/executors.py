@@ -1,8 +1,8 @@
 """Ways to run a training step: eagerly, or captured as a CUDA graph and replayed.
 
-A captured step is compared with an eager one before it is used. Where that fails, a run continues
-eagerly and logs why. Ranks vote wherever one of them could otherwise wait for another that failed:
-what a rank can do by itself it does without communication, then all vote, then all communicate.
+A captured step is compared with an eager one before it is used. If that fails, a run continues
+eagerly and logs why. Ranks vote wherever one could otherwise wait for another that failed: each
+rank first does its local work without communication, then all vote, then all communicate.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,16 +35,16 @@ class StepExecutor(Protocol):
 
     @property
     def mode(self) -> str:
-        """How steps run at present."""
+        """The current step mode."""
 
     def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
-        """Collective. Run a step, after which so many are left."""
+        """Collective. Run a step; `num_left` steps follow."""
 
     def release(self) -> None:
-        """Forget where weights and optimizer state are, and free what depends on it."""
+        """Release references to weights and optimizer state, and free what depends on them."""
 
     def close(self) -> None:
-        """End what works in the background."""
+        """Stop background work."""
 
 
 class EagerStep:
@@ -60,10 +60,10 @@ class EagerStep:
         return self._step(inputs)
 
     def release(self) -> None:
-        """Nothing depends on it."""
+        """Do nothing: an eager step has no references."""
 
     def close(self) -> None:
-        """Nothing works in the background."""
+        """Do nothing: there is no background work."""
 
 
 class CaptureFailed(Exception):
@@ -71,7 +71,7 @@ class CaptureFailed(Exception):
 
 
 class CapturedStep:
-    """Replays of CUDA graphs, of compiled modules where some are given."""
+    """Steps run by CUDA graphs, optionally of compiled modules."""
 
     def __init__(
         self,
@@ -88,14 +88,14 @@ class CapturedStep:
         self._graphs: dict[tuple[object, ...], CudaGraph | None] = {}
 
     def __call__(self, inputs: StepInputs, num_left: int) -> StepMetrics:
-        """Collective. Run a step by its graph, which is captured first."""
+        """Collective. Run a step by its graph, which is captured on first use."""
         self.capture(inputs)
         graph = self._graphs[input_signature(inputs)]
         return self.step(inputs) if graph is None else graph(inputs)
 
     @property
     def mode(self) -> str:
-        """What was aimed at, or eager where that failed."""
+        """The requested step mode, or eager if capture failed."""
         return self._aim if self.works else EagerStep.mode
 
     @property
@@ -110,12 +110,12 @@ class CapturedStep:
             torch.cuda.empty_cache()
 
     def close(self) -> None:
-        """Nothing works in the background."""
+        """Do nothing: there is no background work."""
 
     def capture(self, inputs: StepInputs) -> bool:
-        """Collective. Capture a step for inputs like these, if that was not done; whether it works.
+        """Collective. Capture a step for such inputs unless done; return whether it succeeded.
 
-        Weights, optimizer and random numbers are as before.
+        Weights, optimizer and random generators are unchanged.
         """
         signature = input_signature(inputs)
         if signature not in self._graphs:
@@ -123,7 +123,7 @@ class CapturedStep:
         return self._graphs[signature] is not None
 
     def _captured(self, inputs: StepInputs) -> CudaGraph | None:
-        """Collective. A graph on every rank, or on none."""
+        """Collective. Return a graph on every rank, or on none."""
         if len(self._graphs) >= MAX_GRAPHS:
             return None
         seed, before = torch.initial_seed(), StateBackup(self.step.state_tensors)
@@ -140,7 +140,7 @@ class CapturedStep:
         return graph
 
     def _compared(self, inputs: StepInputs, seed: int, before: StateBackup) -> CudaGraph:
-        """Collective. A graph that agrees with an eager step."""
+        """Collective. Return a graph that matches an eager step."""
         compute = self.step
         self._warm_up(inputs)
         torch.manual_seed(seed)
@@ -166,10 +166,10 @@ class CapturedStep:
         return nullcontext() if self._modules is None else self._modules.compiled()
 
     def _warm_up(self, inputs: StepInputs) -> None:
-        """Collective. Let libraries choose kernels and the compiler make them."""
+        """Collective. Let libraries select kernels and the compiler generate them."""
         compute, world = self.step, self.step.world
         if world.size > 1:
-            # Compiling may fail, and memory run out, while no other rank waits.
+            # Compiling may fail, or memory run out, while no other rank waits.
             with self._alone(), on_side_stream(world.device), without_communication():
                 compute(inputs)
         with self._shared(), on_side_stream(world.device):
@@ -178,7 +178,7 @@ class CapturedStep:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Collective at its end. Do what needs no other rank; a failure on one is one on all."""
+        """Collective at its end. Run local work; a failure on one rank is a failure on all."""
         fault = None
         try:
             yield

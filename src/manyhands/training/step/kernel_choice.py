@@ -22,7 +22,7 @@ def kernel_settings(deterministic: bool) -> Iterator[None]:
     benchmark, strict = cudnn.benchmark, cudnn.deterministic
     algorithms = torch.are_deterministic_algorithms_enabled()
     torch.set_float32_matmul_precision("highest" if deterministic else "high")
-    # Not by trying them all: that takes seconds, and cuDNN knows as well which is fastest.
+    # Without benchmarking: that takes seconds, and cuDNN's heuristics select equally fast kernels.
     cudnn.benchmark, cudnn.deterministic = False, deterministic
     if deterministic or algorithms:
         # Operations without a deterministic kernel warn instead of failing. The call imports

@@ -33,7 +33,7 @@ def build_optimizer(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -
 
 
 def can_fuse(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -> bool:
-    """Whether a fused optimizer can update all weights."""
+    """Whether a fused optimizer supports all weights."""
     if isinstance(config, SgdConfig) and config.dampening != 0:
         return False
     weights = [weight for group in groups for weight in group["params"]]

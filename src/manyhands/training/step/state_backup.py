@@ -18,7 +18,7 @@ COPIES_THAT_FIT = 4
 
 
 class StateBackup:
-    """Tensors as they were when this was made; `find` names them, at any time."""
+    """Copies of tensors; `find` returns the current tensors by name at any time."""
 
     @torch.no_grad()
     def __init__(self, find: Callable[[], Tensors]) -> None:
@@ -32,7 +32,7 @@ class StateBackup:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Put everything back; an optimizer state that did not exist yet becomes zero."""
+        """Restore everything; optimizer state that did not exist yet becomes zero."""
         for name, value in self.find().items():
             value.copy_(self.saved.setdefault(name, torch.zeros_like(value)))
 
@@ -40,7 +40,7 @@ class StateBackup:
     def distances(self) -> dict[Any, Tensor]:
         """The norm of the change of every tensor; step counters are skipped."""
         now = self.find()
-        # One at a time: the differences of all of them may not fit beside a step.
+        # One at a time: the differences of all tensors may not fit into memory during a step.
         return {
             name: torch.linalg.vector_norm(
                 now[name] - saved.to(now[name].device), dtype=torch.float64

@@ -28,7 +28,7 @@ TensorsByName = dict[str, Tensor]
 
 
 class StepInputs(NamedTuple):
-    """All that differs between two steps, except learning rates and seeds."""
+    """Everything that differs between two steps, except learning rates and seeds."""
 
     batch: TensorsByName
     """Raw values of this rank's samples."""
@@ -48,7 +48,7 @@ class StepInputs(NamedTuple):
 
 
 class StepMetrics(NamedTuple):
-    """The measures of a step, still on the device."""
+    """The metrics of a step, still on the device."""
 
     terms: TensorsByName
     """Loss and terms of this rank; their sums over ranks are the global means."""
@@ -62,7 +62,7 @@ StepFunction = Callable[[StepInputs], StepMetrics]
 
 
 class TrainStep:
-    """A policy, its optimizer and EMA, and what one step computes with them."""
+    """A policy, its optimizer and EMA, and the computation of one step."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class TrainStep:
         self._augmentation = build_augmentation(
             config.dataset.image_transforms, policy.config.recorded_features
         )
-        # The network as its policy knows it; the engine wraps it for training.
+        # The policy's own network; the engine wraps it for training.
         self._bare_network = cast(Network, policy.network)
         self._network = engine.prepare(policy.network)
         self._network.train()
@@ -100,7 +100,7 @@ class TrainStep:
             terms = self._network(micro_batch["inputs"], micro_batch["draws"])
             loss, means = weighted_loss(terms, counts)
             # DDP averages gradients over ranks; the gradient of the global mean is their sum. That
-            # of a non-finite loss may be finite: times zero, the loss spoils it for all.
+            # of a non-finite loss may be finite: loss * 0 makes it non-finite on all ranks.
             self.engine.backward(loss * (self.split.num_ranks + 0 * loss.detach()))
             measured.append({"loss": loss.detach(), **means})
         if not self._gradients_checked:
@@ -129,7 +129,7 @@ class TrainStep:
         return self._augmentation.draw(self._source(keys["augment"]))
 
     def _prepared(self, inputs: StepInputs) -> Batch:
-        """What the network reads: this rank's samples, augmented and normalized, and its draws."""
+        """The inputs of the network: this rank's samples, augmented and normalized, and draws."""
         images = self._augmentation(inputs.batch, self.augmentation_draws(inputs.keys))
         return {"inputs": self.policy.prepare(images), "draws": self.draws(inputs.keys)}
 
@@ -159,5 +159,5 @@ def reject_unused_parameters(network: nn.Module) -> None:
 
 
 def sum_of(measured: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The sum of the measures of all micro-batches."""
+    """The sum of the metrics of all micro-batches."""
     return {name: torch.stack([part[name] for part in measured]).sum() for name in measured[0]}

@@ -1,7 +1,7 @@
-"""A trial of the compiled step in a separate process, started by a run that trains meanwhile.
+"""Runs a trial of the compiled step in a separate process, while the run trains.
 
-A CUDA fault cannot be caught in the process that had it. So a process with weights and optimizer of
-its own compiles the kernels, compares and times them; the run loads them only after that.
+A CUDA fault cannot be caught in its own process. So a process with its own weights and optimizer
+compiles the kernels, compares and times them; the run loads them only after that.
 """
 
 import pickle
@@ -45,7 +45,7 @@ FORGOTTEN_OF_ADAPTERS = (BASE, REVISION, "inference_mode", "peft_version")
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
-    """All that another process needs to run the same step."""
+    """The data that another process needs to run the same step."""
 
     config: TrainConfig
     policy: PolicyConfig
@@ -80,17 +80,17 @@ class Trial:
         return Verdicts(compiled_kernels_dir())
 
     def verdict(self, inputs: StepInputs) -> Verdict | None:
-        """The verdict on steps with such inputs, if there is one."""
+        """The verdict on steps with such inputs; None if there is none."""
         self._key = self._key or trial_key(kernel_facts(self._config, self._step, inputs))
         return self._failure or self.verdicts.read(self._key)
 
     @property
     def is_running(self) -> bool:
-        """Whether a trial is under way in this process."""
+        """Whether a trial runs in this process."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, inputs: StepInputs) -> str | None:
-        """Start a trial; why that is impossible, if it is."""
+        """Start a trial; return why that is impossible, if it is."""
         device = self._step.world.device
         peak = torch.cuda.max_memory_reserved(device)
         free = torch.cuda.mem_get_info(device)[0]
@@ -99,7 +99,7 @@ class Trial:
                 f"a trial needs {units.num_bytes(peak + RESERVED_BYTES)} of GPU memory, and "
                 f"{units.num_bytes(free)} are free"
             )
-        # Here and not in the thread: it has no business with the GPU while a graph is captured.
+        # Here and not in the thread, which must not use the GPU while a graph is captured.
         given = inputs.mapped(lambda each: each.to("cpu"))
         request = self._request(given, min(2 * peak, free - RESERVED_BYTES))
         self._thread = threading.Thread(target=self._run, args=(request,), daemon=True)
@@ -107,15 +107,15 @@ class Trial:
         return None
 
     def begin_switch(self, verdict: Verdict) -> None:
-        """Note that the run is about to switch."""
+        """Record that the run is about to switch."""
         self.verdicts.begin_switch(self._key, verdict)
 
     def end_switch(self, verdict: Verdict) -> None:
-        """Note that the switch finished, and what is known of the compiled step by then."""
+        """Record that the switch finished, with the results of the compiled step."""
         self.verdicts.end_switch(self._key, verdict)
 
     def close(self) -> None:
-        """End a trial that is under way."""
+        """Stop a running trial."""
         self._is_closed = True
         if self._process is not None:
             self._process.kill()
@@ -137,13 +137,13 @@ class Trial:
         )
 
     def _run(self, request: TrialRequest) -> None:
-        """Run the trial to its end; one that dies without a verdict is a verdict too."""
+        """Run the trial to its end; a trial that dies counts as a failed verdict."""
         log = self.verdicts.log_path(self._key)
         began = time.monotonic()
         self._process = start_trial(log, self._step.world.device.index or 0)
         if self._is_closed:
             self._process.kill()
-        # The run needs the compiler when it switches; importing it now keeps that short.
+        # The run needs the compiler when it switches; importing it now shortens the switch.
         import_module(COMPILER)
         try:
             self._process.communicate(pickle.dumps(request), timeout=MAX_TRIAL_S)
@@ -161,12 +161,12 @@ class Trial:
         seconds = time.monotonic() - began
         self._failure = Verdict(is_faster=False, reason=reason, trial_s=seconds)
         if OUT_OF_MEMORY not in last:
-            # Memory may be free another time; any other fault will come again.
+            # Memory may be free at another time; any other fault will recur.
             self.verdicts.write(self._key, self._failure)
 
 
 def start_trial(log: Path, gpu: int, num_processes: int = 1) -> subprocess.Popen[bytes]:
-    """Start a process that reads a request, one of several at a time."""
+    """Start a process that reads a request, one of `num_processes` in parallel."""
     num_threads = min(MAX_COMPILE_THREADS, num_cores() // 2) // num_processes
     return start_in_background([sys.executable, "-m", PROGRAM], log, gpu, max(1, num_threads))
 
@@ -175,13 +175,13 @@ def trial_config(config: TrainConfig, precision: str) -> TrainConfig:
     """The same step in a single process that computes in the precision of the run."""
     assert config.policy is not None
     accelerator = replace(config.accelerator, mixed_precision=precision)
-    # The process sees one GPU, whatever its number is in the run.
+    # The process sees one GPU, whatever its index in the run.
     policy = replace(config.policy, device="cuda")
     return replace(config, policy=policy, accelerator=accelerator, parallelism=ParallelismConfig())
 
 
 def kernel_facts(config: TrainConfig, step: TrainStep, inputs: StepInputs) -> dict[str, Any]:
-    """What the kernels of a step depend on."""
+    """Collect the facts that determine the kernels of a step."""
     assert config.optimizer is not None
     policy, optimizer = asdict(step.policy.config.without_downloads()), asdict(config.optimizer)
     del optimizer["lr"]  # Kernels read it from the device.
@@ -205,12 +205,12 @@ def kernel_facts(config: TrainConfig, step: TrainStep, inputs: StepInputs) -> di
 
 
 def exit_reason(code: int) -> str:
-    """How a process ended, by its exit code."""
+    """Describe how a process ended, from its exit code."""
     return f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log that is not empty."""
+    """The last non-empty line of a log."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:

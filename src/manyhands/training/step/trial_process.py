@@ -1,8 +1,8 @@
-"""The process that tries a compiled step for a run: `python -m`, with a request as its input.
+"""The process that tests a compiled step for a run: `python -m`, with a request on stdin.
 
 It builds the same learner with fresh weights, captures the step as a plain CUDA graph and as one of
 compiled modules, compares each with eager steps, times both, and writes a verdict. Meanwhile
-further processes compile one class of modules each. All share a cache of kernels with the run.
+further processes compile one class of modules each. All use one kernel cache with the run.
 """
 
 import pickle
@@ -45,7 +45,7 @@ FRAGMENTATION = 1.15
 
 
 def main() -> None:
-    """Read a request, try the compiled step, store the verdict."""
+    """Read a request, test the compiled step, store the verdict."""
     lower_priority()
     request: TrialRequest = pickle.load(sys.stdin.buffer)
     if request.only is not None:
@@ -76,7 +76,7 @@ def try_compiled(request: "TrialRequest") -> "Verdict":
         report("compiled all modules")
         compiled_ms, num_bytes = rehearsal.measured(compiled, expected)
         report(f"captured the compiled step: {compiled_ms:.2f} ms per step")
-        # Again, because other programs may use the GPU more than before, or less.
+        # Again, because the GPU load of other programs may have changed.
         graph_ms, _ = rehearsal.measured(graph, expected)
         report(f"captured a CUDA graph again: {graph_ms:.2f} ms per step")
         faults += rehearsal.faults
@@ -95,7 +95,7 @@ def try_compiled(request: "TrialRequest") -> "Verdict":
 
 @contextmanager
 def compiling_in_parallel(request: "TrialRequest", network: "nn.Module") -> Iterator[None]:
-    """Let every class of modules be compiled by a process of its own, where memory allows it."""
+    """Compile each class of modules in a separate process, if memory allows it."""
     import torch
 
     from manyhands.training.step.compiled_modules import classes_of
@@ -111,7 +111,7 @@ def compiling_in_parallel(request: "TrialRequest", network: "nn.Module") -> Iter
 
 
 def compile_elsewhere(request: "TrialRequest", num_processes: int) -> None:
-    """Have another process compile; one that fails or hangs leaves its work to this process."""
+    """Compile in another process; if it fails or hangs, this process compiles instead."""
     from manyhands.training.step.trial import start_trial
 
     log = request.verdicts.log_path(f"{request.key}.{request.only}")
@@ -124,7 +124,7 @@ def compile_elsewhere(request: "TrialRequest", num_processes: int) -> None:
 
 
 def compile_class(request: "TrialRequest", only: int) -> None:
-    """Compile one class of modules, and leave its kernels in the cache."""
+    """Compile one class of modules, and store its kernels in the cache."""
     from manyhands.training.step.compiled_modules import CompiledModules, classes_of
 
     with build_learner(request) as learner:
@@ -136,7 +136,7 @@ def compile_class(request: "TrialRequest", only: int) -> None:
 
 
 def report(event: str) -> None:
-    """Log what was done, and how long this process has worked."""
+    """Log an event, and the elapsed time of this process."""
     print(
         f"{time.process_time():7.1f} s of CPU time, {time.strftime('%H:%M:%S')}: {event}",
         flush=True,
@@ -144,7 +144,7 @@ def report(event: str) -> None:
 
 
 class TrialSteps:
-    """The same few steps, run in several ways from the same state."""
+    """The same few steps, run by several executors from the same state."""
 
     def __init__(self, learner: "Learner", request: "TrialRequest") -> None:
         from manyhands.training.step.state_backup import StateBackup
@@ -157,7 +157,7 @@ class TrialSteps:
         self._before = StateBackup(learner.step.state_tensors)
 
     def measured(self, step: "CapturedStep", expected: "torch.Tensor") -> tuple[float, int]:
-        """Milliseconds that a step takes, and bytes that it needs beside weights and optimizer."""
+        """Measure the milliseconds of a step, and its bytes besides weights and optimizer."""
         import torch
 
         torch.cuda.empty_cache()
@@ -205,7 +205,7 @@ class TrialSteps:
 
 @contextmanager
 def build_learner(request: "TrialRequest") -> Iterator["Learner"]:
-    """The learner of a run with fresh weights, in a process by itself."""
+    """Build the learner of a run with fresh weights, in a single process."""
     import torch
 
     from manyhands.parallel.no_op_group import no_op_group
@@ -221,7 +221,7 @@ def build_learner(request: "TrialRequest") -> Iterator["Learner"]:
 
 
 def build_policy(request: "TrialRequest", device: "torch.device") -> "Policy":
-    """The policy of a run with fresh weights."""
+    """Build the policy of a run with fresh weights."""
     from manyhands.policies.adapters import adapt
     from manyhands.policies.build import assemble_policy
     from manyhands.training.setup.assemble import DTYPES

@@ -1,8 +1,8 @@
-"""What trials of compiled steps found, stored beside the compiled kernels for later runs.
+"""Verdicts of trials of compiled steps, stored with the compiled kernels for later runs.
 
-A verdict belongs to one policy, shape of batch, precision, kind of GPU and version of the software.
-It also counts switches to the compiled step that did not finish: a run that died there twice does
-not try a third time.
+A verdict belongs to one policy, batch shape, precision, GPU model and software version.
+It also counts switches to the compiled step that did not finish: after two of them, a run does
+not try again.
 """
 
 import json
@@ -25,7 +25,7 @@ MAX_UNFINISHED = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a trial found."""
+    """The result of a trial."""
 
     is_faster: bool
     reason: str
@@ -53,7 +53,7 @@ class Verdicts:
         self._folder = kernels_dir / FOLDER
 
     def read(self, key: str) -> Verdict | None:
-        """The verdict under a key, if a trial was made and its file is readable."""
+        """Read the verdict of a key; None without a trial or with an unreadable file."""
         try:
             values = json.loads(self.path(key).read_text(encoding="utf-8"))
             return Verdict(**{field.name: values[field.name] for field in fields(Verdict)})
@@ -61,7 +61,7 @@ class Verdicts:
             return None
 
     def write(self, key: str, verdict: Verdict) -> None:
-        """Store a verdict; where the disk is full, the next run makes a trial again."""
+        """Store a verdict; if the disk is full, the next run repeats the trial."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with atomic_file(self.path(key)) as file:
@@ -70,15 +70,15 @@ class Verdicts:
             return
 
     def remove(self, key: str) -> None:
-        """Forget a verdict, so that the next run makes a trial."""
+        """Remove a verdict, so that the next run makes a trial."""
         self.path(key).unlink(missing_ok=True)
 
     def begin_switch(self, key: str, verdict: Verdict) -> None:
-        """Note that a run is about to switch."""
+        """Record that a run is about to switch."""
         self.write(key, replace(verdict, num_unfinished=verdict.num_unfinished + 1))
 
     def end_switch(self, key: str, verdict: Verdict) -> None:
-        """Note that a switch finished, whatever it led to."""
+        """Record that a switch finished, whatever its result."""
         self.write(key, replace(verdict, num_unfinished=0))
 
     def path(self, key: str) -> Path:
@@ -92,7 +92,7 @@ class Verdicts:
 
 
 def trial_key(facts: Mapping[str, Any]) -> str:
-    """A name that depends on facts about a step and on the software that compiles it."""
+    """A hash of facts about a step and of the software that compiles it."""
     known = dict(facts) | {
         "machine": platform.machine(),
         "python": platform.python_version(),
@@ -105,7 +105,7 @@ def trial_key(facts: Mapping[str, Any]) -> str:
 
 @cache
 def source_digest() -> str:
-    """A checksum of this package: a changed network or kernel needs a trial of its own."""
+    """A checksum of this package: a changed network or kernel needs a new trial."""
     root = Path(__file__).resolve().parents[2]
     digest = sha256()
     for path in sorted(root.rglob("*.py")):
