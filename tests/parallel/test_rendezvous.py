@@ -63,17 +63,17 @@ def test_a_launcher_that_does_not_say_where_to_meet_is_told():
 
 
 def test_a_single_rank_of_a_launcher_forms_a_group_and_leaves_it(meeting_point):
-    with joined_rendezvous(place(meeting_point, num_ranks=1), "gloo", 10, StopSignal()) as meeting:
+    with joined_rendezvous(place(meeting_point, num_ranks=1), "gloo", 10, StopSignal()) as joined:
         assert dist.get_world_size() == 1
-        assert isinstance(meeting.watch, NoWatchdog)
-        assert meeting.host_group is None
+        assert isinstance(joined.watch, NoWatchdog)
+        assert joined.host_group is None
     assert not dist.is_initialized()
 
 
 def test_without_a_launcher_nobody_is_met():
-    with joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as meeting:
+    with joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as joined:
         assert not dist.is_initialized()
-        assert isinstance(meeting.watch, NoWatchdog)
+        assert isinstance(joined.watch, NoWatchdog)
 
 
 def test_teardown_comes_after_the_run_last_given_first_and_hides_no_error():
@@ -85,10 +85,10 @@ def test_teardown_comes_after_the_run_last_given_first_and_hides_no_error():
 
     with (
         pytest.raises(KeyError, match="the run's own"),
-        joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as meeting,
+        joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as joined,
     ):
-        meeting.on_teardown(lambda: done.append("last"))
-        meeting.on_teardown(fail)
+        joined.on_teardown(lambda: done.append("last"))
+        joined.on_teardown(fail)
         done.append("run")
         raise KeyError("the run's own")
     assert done == ["run", "fails", "last"]
@@ -100,9 +100,9 @@ def test_what_fails_after_a_good_run_is_an_error():
 
     with (
         pytest.raises(RuntimeError),
-        joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as meeting,
+        joined_rendezvous(Launcher(), "gloo", 10, StopSignal()) as joined,
     ):
-        meeting.on_teardown(fail)
+        joined.on_teardown(fail)
 
 
 @pytest.mark.parametrize(

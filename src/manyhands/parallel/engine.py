@@ -23,7 +23,7 @@ def build_engine(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine
             return ShardedEngine(world, num_micro_batches)
         case StrategyKind.DP:
             devices = devices_of(world.device, world.strategy.num_devices)
-            spread = partial(DataParallel, devices=devices, autocast=world.accelerator.autocast)
+            spread = partial(DataParallel, devices=devices, autocast=world.autocast)
             return AccelerateEngine(world, num_micro_batches, spread)
         case StrategyKind.SINGLE | StrategyKind.DDP:
             reject_static_graph(ddp, num_micro_batches)

@@ -144,7 +144,7 @@ class Autocast(nn.Module):
     def __init__(self, network: nn.Module, world: World) -> None:
         super().__init__()
         self.network = network
-        self._autocast = world.accelerator.autocast
+        self._autocast = world.autocast
 
     def forward(self, *inputs: Any) -> Any:
         """Run the network under autocast."""

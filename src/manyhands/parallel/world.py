@@ -7,7 +7,7 @@ Host objects (stop requests, names, tables) use gloo, so that they never wait fo
 import gc
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
 import torch
@@ -37,7 +37,11 @@ class World:
     """All ranks of a run, seen from one of them."""
 
     def __init__(
-        self, accelerator: Accelerator, launcher: Launcher, strategy: Strategy, meeting: Rendezvous
+        self,
+        accelerator: Accelerator,
+        launcher: Launcher,
+        strategy: Strategy,
+        rendezvous: Rendezvous,
     ) -> None:
         self.accelerator = accelerator
         self.strategy = strategy
@@ -48,10 +52,10 @@ class World:
         self.device = indexed(accelerator.device)
         self.precision: str = accelerator.mixed_precision
         self.kind: str = accelerator.distributed_type.value
-        self.watch = meeting.watch
-        self._stop = meeting.stop
-        self.timeout = meeting.timeout
-        self._host_group = meeting.host_group
+        self.watch = rendezvous.watch
+        self._stop = rendezvous.stop
+        self.timeout = rendezvous.timeout
+        self._host_group = rendezvous.host_group
         self._num_onces = 0
         self.placements = self.gather(find_placement(self.rank, self.device))
         reject_shared_gpus(self.placements)
@@ -153,6 +157,11 @@ class World:
         check_thread()
         return all_reduce_sum(values) if num_ranks() > 1 else values
 
+    def autocast(self) -> AbstractContextManager[None]:
+        """Compute in the mixed precision of the run."""
+        context: AbstractContextManager[None] = self.accelerator.autocast()
+        return context
+
     def free_memory(self) -> None:
         """Free the memory of prepared networks that are no longer in use."""
         # Accelerate references what it prepared, and collects garbage before it drops that.
@@ -178,11 +187,11 @@ def joined_world(
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     backend = backend or ("gloo" if device.type == "cpu" else "nccl")
-    with joined_rendezvous(launcher, backend, config.timeout_s, stop or StopSignal()) as meeting:
+    with joined_rendezvous(launcher, backend, config.timeout_s, stop or StopSignal()) as rendezvous:
         accelerator = _accelerator(config, device, precision)
-        meeting.on_teardown(lambda: accelerator.state._reset_state(reset_partial_state=True))
-        meeting.on_teardown(accelerator.free_memory)
-        yield World(accelerator, launcher, strategy, meeting)
+        rendezvous.on_teardown(lambda: accelerator.state._reset_state(reset_partial_state=True))
+        rendezvous.on_teardown(accelerator.free_memory)
+        yield World(accelerator, launcher, strategy, rendezvous)
 
 
 def _accelerator(config: TrainConfig, device: torch.device, precision: str) -> Accelerator:

@@ -91,7 +91,7 @@ class HeldOut:
         sums = {}
         for ending, in_place in weights.items():
             # Autocast caches weights in low precision until it exits.
-            with in_place(), self._world.accelerator.autocast():
+            with in_place(), self._world.autocast():
                 sums[ending] = _read(network(inputs, draws), counts)
         return sums
 

@@ -99,9 +99,9 @@ def test_the_requested_gpu_has_an_index(open_subject, monkeypatch):
         distributed_type=SimpleNamespace(value="NO"),
     )
     launcher = SimpleNamespace(num_local_ranks=1, local_rank=0)
-    meeting = SimpleNamespace(watch=None, stop=None, timeout=None, host_group=None)
+    rendezvous = SimpleNamespace(watch=None, stop=None, timeout=None, host_group=None)
     with open_subject() as (bench, subject, on_cpu):
-        on_gpu = World(accelerator, launcher, on_cpu.strategy, meeting)
+        on_gpu = World(accelerator, launcher, on_cpu.strategy, rendezvous)
         assert make_request("folder", subject, bench, on_gpu).device == "cuda:1"
         assert make_request("folder", subject, bench, on_cpu).device == "cpu"
 

@@ -219,7 +219,7 @@ def precision_hint(config: TrainConfig, world: World) -> str:
 def precision_in_use(world: World, dtype: torch.dtype) -> str:
     """The actual precision of a matmul, found by running one."""
     probe = torch.ones(8, 8, device=world.device, dtype=dtype)
-    with world.accelerator.autocast():
+    with world.autocast():
         product = (probe @ probe).dtype
     strict = ", deterministic kernels" if torch.backends.cudnn.deterministic else ""
     kind = str(product).removeprefix("torch.")

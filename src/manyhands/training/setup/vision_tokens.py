@@ -81,7 +81,7 @@ def plan_cache(
     identities = world.on_main(lambda: encoder.identity(world.precision))
     forms = {}
     for camera, shape in encoder.cameras.items():
-        with world.accelerator.autocast():
+        with world.autocast():
             example = encoder.stored_tokens(camera, torch.zeros(1, *shape, dtype=torch.uint8))
         forms[camera] = TokenSpec(identities[camera], example.shape[1:], example.dtype)
     datasets = [own.dataset for own in wanted_frames(data, config)]
@@ -168,7 +168,7 @@ class TokenEncoding:
             shown = frames[first : first + NUM_ENCODED]
             for key, store in cache.of_camera.items():
                 camera = own.dataset.reading.delivered(key)
-                with self._world.accelerator.autocast():
+                with self._world.autocast():
                     tokens = self._encoder.stored_tokens(camera, batch[camera])
                 write_tokens(tokens, shown, store)
             first += len(shown)
