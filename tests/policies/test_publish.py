@@ -149,7 +149,7 @@ def test_a_token_of_finer_grain_is_left_for_the_hub_to_judge():
 
 
 def prediction(name: str) -> list:
-    """What a policy makes of a made-up observation."""
+    """The actions of a policy for a synthetic observation."""
     policy = load_policy(name, device="cpu")
     sizes = {key: feature.shape for key, feature in policy.config.input_features.items()}
     observation = {key: torch.full((1, *shape), 0.5) for key, shape in sizes.items()}

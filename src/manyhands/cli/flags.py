@@ -81,7 +81,7 @@ def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tup
 
 NAMING = ("repo_id", "root", "mix")
 """Flags of --dataset that say which data there is."""
-SYNTHETIC = {"repo_id": None, "root": "made-up", "mix": None}
+SYNTHETIC = {"repo_id": None, "root": "synthetic", "mix": None}
 
 Described = TypeVar("Described", bound=SyntheticDataConfig)
 

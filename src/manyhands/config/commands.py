@@ -198,7 +198,7 @@ class DoctorConfig:
 
 
 SHAPES = {"cameras": 0, "image_size": 1, "state_dim": 1, "action_dim": 1}
-"""Flags that say what made-up data looks like, and the least that each may be."""
+"""Flags that describe synthetic data, and their minimum values."""
 
 
 @dataclass(frozen=True, kw_only=True)

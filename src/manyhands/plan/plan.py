@@ -51,7 +51,7 @@ class Plan:
     rows: list[Row]
     precision: str
     num_samples: int | None
-    """Samples of an epoch; None where data is made up."""
+    """Samples of an epoch; None for synthetic data."""
     num_parameters: int
     num_trained: int
     gpu_bytes: int | None

@@ -13,7 +13,7 @@ SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")
 
 @pytest.fixture
 def open_subject(tiny_act):
-    """Opens a tiny run without a camera on made-up data: (measurement, subject, world)."""
+    """Opens a tiny run without a camera on synthetic data: (measurement, subject, world)."""
 
     @contextmanager
     def opened(*flags, shapes=SHAPES):

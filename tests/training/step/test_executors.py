@@ -21,7 +21,7 @@ from manyhands.training.setup.batch import split_batch
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.step.executors import EagerStep
 from manyhands.training.step.learner import Learner
-from manyhands.training.step.train_step import StepInputs, StepMetrics
+from manyhands.training.step.train_step import StepInputs, StepMetrics, TrainStep
 from manyhands.types import Batch
 
 FLAGS = ("--policy.device=cuda", "--batch_size=4", "--steps=1000", "--ema.enable=true")
@@ -161,7 +161,9 @@ class TestOnAGpu:
             with joined_world(config) as world:
                 policy, _ = build_initial_policy(config, data.stats, world.device)
                 engine = AccelerateEngine(world, 1, DistributedDataParallel)
-                learner = Learner(policy, config, engine, world, split_batch(config, 0, 1))
+                learner = Learner(
+                    TrainStep(policy, config, engine, world, split_batch(config, 0, 1)), config
+                )
                 for step in range(20):
                     learner.train_step(batch_at(data.source, step), step)
                 assert learner.mode == mode, learner.messages()

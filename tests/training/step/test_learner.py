@@ -20,6 +20,7 @@ from manyhands.policies.build import build_policy
 from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.step.learner import Learner
+from manyhands.training.step.train_step import TrainStep
 from manyhands.types import Batch
 
 
@@ -32,7 +33,10 @@ def learner_of(command, tmp_path, *flags, scaler=None):
         world.accelerator.scaler = scaler or world.accelerator.scaler
         policy, _ = build_initial_policy(config, data.stats, world.device)
         split = BatchSplit(0, 1, config.batch_size)
-        yield Learner(policy, config, AccelerateEngine(world, 1), world, split), data.source
+        yield (
+            Learner(TrainStep(policy, config, AccelerateEngine(world, 1), world, split), config),
+            data.source,
+        )
 
 
 def weights_after(command, tmp_path, steps, *flags) -> dict[str, torch.Tensor]:
@@ -213,7 +217,10 @@ def test_statistics_of_a_batch_that_is_not_finite_are_put_back(camera_dataset, t
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
         policy, _ = build_initial_policy(config, data.stats, world.device)
-        learner = Learner(policy, config, AccelerateEngine(world, 1), world, BatchSplit(0, 1, 3))
+        learner = Learner(
+            TrainStep(policy, config, AccelerateEngine(world, 1), world, BatchSplit(0, 1, 3)),
+            config,
+        )
         learner.train_step(data.source.batch([0, 1, 2]), 0)
         before = everything_of(learner)
         prepare = policy.prepare
@@ -376,7 +383,7 @@ def seeing_learner(seeing, command, tmp_path, *flags, num_micro_batches=1):
     policy, batch = deepcopy(seeing)
     with joined_world(config) as world:
         engine = AccelerateEngine(world, num_micro_batches)
-        yield Learner(policy, config, engine, world, BatchSplit(0, 1, 4)), batch
+        yield Learner(TrainStep(policy, config, engine, world, BatchSplit(0, 1, 4)), config), batch
 
 
 def test_each_flag_of_the_augmentation_changes_what_is_seen(seeing, command, tmp_path):

@@ -16,6 +16,7 @@ from manyhands.parallel.world import joined_world
 from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.step.learner import Learner
+from manyhands.training.step.train_step import TrainStep
 
 
 @contextmanager
@@ -26,7 +27,10 @@ def learner_of(command, run_dir) -> Iterator[Learner]:
     with joined_world(config) as world:
         world.strategy = replace(world.strategy, checkpoint_format=BOTH)
         policy, _ = build_initial_policy(config, data.stats, world.device)
-        learner = Learner(policy, config, AccelerateEngine(world, 1), world, BatchSplit(0, 1, 4))
+        learner = Learner(
+            TrainStep(policy, config, AccelerateEngine(world, 1), world, BatchSplit(0, 1, 4)),
+            config,
+        )
         for step in range(3):
             learner.train_step(data.source.batch([1, 5, 9, 20]), step)
         yield learner

@@ -21,6 +21,7 @@ from manyhands.training.setup.batch import resolve_steps, split_batch
 from manyhands.training.setup.data import loader_options, open_training_data
 from manyhands.training.step.kernel_choice import kernel_settings
 from manyhands.training.step.learner import Learner
+from manyhands.training.step.train_step import TrainStep
 from manyhands.types import Batch
 from manyhands_bench.scaling.model import Traffic
 from manyhands_bench.timing import step_times
@@ -92,7 +93,7 @@ def prepared(config: TrainConfig, world: World) -> tuple[Learner, Batch, Traffic
     policy, _ = build_initial_policy(config, data.stats, world.device)
     traffic = traffic_of(policy.network, config, world)
     engine = build_engine(world, share.num_micro_batches, config.accelerator.ddp)
-    learner = Learner(policy, config, engine, world, share)
+    learner = Learner(TrainStep(policy, config, engine, world, share), config)
     loading = loader_options(config, world.num_local_ranks, world.device.type == "cuda")
     stream = SampleStream(data.source, data.order, share, loading, world.device)
     with closing(cast(Generator[Batch], stream.starting_at(0))) as batches:

@@ -46,6 +46,7 @@ from manyhands.training.setup.data import (
 from manyhands.training.setup.vision_tokens import with_vision_tokens
 from manyhands.training.step.ema import LIVE
 from manyhands.training.step.learner import Learner, seed_host_rng
+from manyhands.training.step.train_step import TrainStep
 from manyhands.training.validation import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
 from manyhands.types import Stats
 
@@ -130,7 +131,7 @@ def build_learner(
 def make_learner(policy: Policy, config: TrainConfig, world: World, split: BatchSplit) -> Learner:
     """Collective. Build a learner that trains a policy with the strategy of the run."""
     engine = build_engine(world, split.num_micro_batches, config.accelerator.ddp)
-    return Learner(policy, config, engine, world, split)
+    return Learner(TrainStep(policy, config, engine, world, split), config)
 
 
 def build_guard(

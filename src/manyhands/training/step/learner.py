@@ -14,16 +14,14 @@ from manyhands.data.loading.stream import BatchSplit
 from manyhands.draws.counter import derive_key
 from manyhands.lerobot_format.checkpoint import ScheduleState, TrainingState
 from manyhands.parallel.sharded_tensors import local_tensor
-from manyhands.parallel.world import World
 from manyhands.policies.build import OWN
-from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.training.setup.batch import lr_factor
 from manyhands.training.step.auto_compile import build_executor
 from manyhands.training.step.learner_state import LearnerState
 from manyhands.training.step.lr_schedule import LrSchedule, schedule_factor
 from manyhands.training.step.train_step import StepInputs, StepMetrics, TensorsByName, TrainStep
-from manyhands.types import Batch, Engine
+from manyhands.types import Batch
 
 
 # Policies of this package draw from neither; third-party policies may. Seeding both takes about 50
@@ -43,24 +41,16 @@ def seed_host_rng(seed: int) -> None:
 class Learner:
     """A policy with its optimizer, schedule, EMA and engine."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        config: TrainConfig,
-        engine: Engine,
-        world: World,
-        split: BatchSplit,
-    ) -> None:
+    def __init__(self, step: TrainStep, config: TrainConfig) -> None:
         assert config.optimizer is not None
-        self.policy = policy
+        self.step = step
         self.config = config
-        self.step = TrainStep(policy, config, engine, world, split)
-        self.optimizer, self.ema = self.step.optimizer, self.step.ema
-        scale = lr_factor(config.scaling, split.samples_per_step)
+        self.policy, self.optimizer, self.ema = step.policy, step.optimizer, step.ema
+        scale = lr_factor(config.scaling, step.split.samples_per_step)
         curve = schedule_factor(config.scheduler, config.num_steps, scale * config.optimizer.lr)
         self._schedule = LrSchedule(self.optimizer, curve, scale)
-        self.memory = LearnerState(policy.network, self.optimizer, self.ema, world)
-        self._seeds_host = uses_host_rng(policy.config.type)
+        self.memory = LearnerState(self.policy.network, self.optimizer, self.ema, step.world)
+        self._seeds_host = uses_host_rng(self.policy.config.type)
         self._messages: list[str] = []
         self._executor = build_executor(config, self.step, self._messages.append)
 
