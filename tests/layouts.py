@@ -14,7 +14,9 @@ from torch import Tensor
 MAX_GAP, MAX_OFFSET = 3, 5
 
 
-def any_layout(values: Tensor, is_dense: bool = False) -> st.SearchStrategy[Tensor]:
+def any_layout(
+    values: Tensor, is_dense: bool = False, max_offset: int = MAX_OFFSET
+) -> st.SearchStrategy[Tensor]:
     """The same values with any order of dimensions, padding, steps and storage offset.
 
     A dense layout has neither padding nor steps.
@@ -27,7 +29,7 @@ def any_layout(values: Tensor, is_dense: bool = False) -> st.SearchStrategy[Tens
         st.permutations(range(values.ndim)),
         st.just(counts[0]) if is_dense else st.just(counts[0]) | gaps,
         st.just(counts[1]) if is_dense else st.just(counts[1]) | steps,
-        st.integers(0, MAX_OFFSET),
+        st.integers(0, max_offset),
     )
 
 

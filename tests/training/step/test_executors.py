@@ -113,7 +113,7 @@ class TestOnAGpu:
                     saved = learner.snapshot(Position(6, 24))
                 learner.train_step(batch_at(data, step), step)
             whole = weights_of(learner)
-        weights = saved.policies["pretrained_model"]
+        weights = saved.policies["pretrained_model"].weights
         with learning(argv) as (learner, data):
             learner.policy.network.load_state_dict(weights)
             learner.ema.restart()
