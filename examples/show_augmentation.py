@@ -17,7 +17,7 @@ from PIL import Image
 
 from manyhands.config.sections.image_transforms import TransformConfig
 from manyhands.data.augment.augmentation import build_transform
-from manyhands.sim.drawing import Scene, draw_scene
+from manyhands.sim.tray.drawing import Scene, draw_scene
 
 SIZE = 96
 NUM_COLUMNS = 5

@@ -69,6 +69,9 @@ class Network(Protocol):
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
         """A normalized action chunk (samples, steps, action)."""
 
+    def draw_sampling(self, source: DrawSource) -> dict[str, Tensor]:
+        """The random numbers of one prediction; a network without this method draws none."""
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parameter groups with their optimizer settings."""
 

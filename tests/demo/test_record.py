@@ -2,7 +2,7 @@
 
 from manyhands.data.dataset import open_dataset
 from manyhands.demo.demo import record_dataset
-from manyhands.sim.task import CAMERA
+from manyhands.sim.tray.task import CAMERA
 
 
 def test_recorded_episodes_can_be_read_back(tmp_path):

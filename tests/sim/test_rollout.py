@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from manyhands.sim import task
-from manyhands.sim.expert import Expert
+from manyhands.sim.tray.expert import Expert
 from manyhands.sim.rollout import Film, roll_out
-from manyhands.sim.task import TrayTask
+from manyhands.sim.tray.task import TrayTask
 
 
 class ScriptedPolicy:

@@ -13,6 +13,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
   manyhands demo     record, train, score and report on a built-in simulated task
   manyhands train    train a policy on a LeRobot dataset
+  manyhands eval     roll out a policy in simulation; success rate and videos
   manyhands plan     estimate batch, steps, memory per GPU and disk before training
   manyhands launch   write a SLURM job script and submit it
   manyhands doctor   check a dataset before training
@@ -22,7 +23,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
 `manyhands COMMAND --help` lists the flags of a command."""
 
-COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "launch", "plan", "train")
+COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "train")
 PEER_DELAY_S = 3.0
 
 Command = Callable[[Sequence[str]], int]
@@ -60,6 +61,10 @@ def find_command(name: str) -> Command | None:
             from manyhands.cli.demo import demo_command
 
             return demo_command
+        case "eval":
+            from manyhands.cli.eval import eval_command
+
+            return eval_command
         case "doctor":
             from manyhands.cli.doctor import doctor_command
 

@@ -20,9 +20,9 @@ from manyhands.parallel.world import num_visible_gpus
 from manyhands.policies.load import load_policy
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
-from manyhands.sim.expert import record_episodes
+from manyhands.sim.tray.expert import record_episodes
 from manyhands.sim.rollout import EpisodeResult, Film, roll_out
-from manyhands.sim.task import FPS, MAX_STEPS, TrayTask, features
+from manyhands.sim.tray.task import FPS, MAX_STEPS, TrayTask, features
 from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.spawn import train

@@ -13,7 +13,7 @@ from manyhands.config.sections.optim import AdamWConfig, DiffuserSchedulerConfig
 from manyhands.config.train import AcceleratorConfig, DatasetConfig, LaunchConfig, TrainConfig
 from manyhands.lerobot_format.dataset.info import parse_features
 from manyhands.lerobot_format.dataset.meta import policy_features
-from manyhands.sim.task import CAMERA, ENVIRONMENT_STATE, STATE, features
+from manyhands.sim.tray.task import CAMERA, ENVIRONMENT_STATE, STATE, features
 
 SMALL_ACT = ActConfig(
     chunk_size=20,

@@ -142,3 +142,11 @@ def _succeeds(probe: subprocess.Popen[bytes], deadline: float) -> bool:
     finally:
         # A process blocked in a broken driver may not die, so nothing waits for it.
         probe.kill()
+
+
+def render_without_display() -> None:
+    """Let SDL and MuJoCo render in memory, unless the user chose how; read when they load."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")

@@ -21,6 +21,9 @@ class ActionPlan(Protocol):
     def next_action(self, predict: Predict) -> Tensor:
         """The action (samples, action) of this tick."""
 
+    def actions_before_next(self, chunk: Tensor) -> Tensor:
+        """The actions (samples, steps, action) to execute before the next chunk is predicted."""
+
     def reset(self) -> None:
         """Reset at the start of an episode."""
 
@@ -42,8 +45,12 @@ class ActionQueue:
     def next_action(self, predict: Predict) -> Tensor:
         """The oldest action in the queue; an empty queue is filled from a new chunk."""
         if not self._queue:
-            self._queue.extend(predict()[:, : self._num_steps].unbind(dim=1))
+            self._queue.extend(self.actions_before_next(predict()).unbind(dim=1))
         return self._queue.popleft()
+
+    def actions_before_next(self, chunk: Tensor) -> Tensor:
+        """The first actions of the chunk."""
+        return chunk[:, : self._num_steps]
 
     def reset(self) -> None:
         """Empty the queue."""
@@ -66,6 +73,10 @@ class TemporalEnsemble:
         self._average = blended[:, 1:]
         self._num_ticks += 1
         return blended[:, 0]
+
+    def actions_before_next(self, chunk: Tensor) -> Tensor:
+        """The average's first action: every tick has a chunk of its own."""
+        return self.next_action(lambda: chunk).unsqueeze(1)
 
     def reset(self) -> None:
         """Drop all chunks."""

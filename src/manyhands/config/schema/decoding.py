@@ -20,6 +20,7 @@ from manyhands.config.policies.base import UNSTORED, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.schema.json_values import unknown_name
 from manyhands.config.schema.suggestions import suggest_flag
+from manyhands.config.sections.env import ENV_TYPES, EnvConfig
 from manyhands.config.sections.optim import (
     OPTIMIZER_TYPES,
     SCHEDULER_TYPES,
@@ -48,6 +49,7 @@ CHOICES: dict[type, Choice] = {
     PolicyConfig: Choice(POLICY_TYPES, unknown_type),
     OptimizerConfig: Choice(OPTIMIZER_TYPES, partial(unknown_name, names=OPTIMIZER_TYPES)),
     SchedulerConfig: Choice(SCHEDULER_TYPES, partial(unknown_name, names=SCHEDULER_TYPES)),
+    EnvConfig: Choice(ENV_TYPES, partial(unknown_name, names=ENV_TYPES)),
 }
 """Sections whose dataclass is chosen by a `type` value."""
 _WORDS: dict[Any, str] = {

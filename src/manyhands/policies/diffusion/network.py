@@ -92,6 +92,14 @@ class DiffusionNetwork(nn.Module):
         first = self._config.n_obs_steps - 1
         return actions[:, first : first + self._config.n_action_steps]
 
+    def draw_sampling(self, source: DrawSource) -> dict[str, Tensor]:
+        """The noise that sampling starts from, then that of every denoising step but the last."""
+        draws = {"sampling_noise": source.normal(*self._action_shape)}
+        if self._config.noise_scheduler_type == "DDPM":
+            num_steps = len(self.denoising_timesteps) - 1
+            draws["step_noise"] = source.normal(num_steps, *self._action_shape)
+        return draws
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """All parameters alike."""
         return [{"params": list(self.parameters())}]

@@ -75,6 +75,10 @@ class SmolVLANetwork(nn.Module):
         chunk = actions[..., : self._action_dim]
         return restored_action(chunk) if self._config.adapt_to_pi_aloha else chunk
 
+    def draw_sampling(self, source: DrawSource) -> dict[str, Tensor]:
+        """The noise that sampling starts from."""
+        return {"sampling_noise": source.normal(*self._noise_shape)}
+
     def vision_tokens(self, images: Tensor) -> Tensor:
         """Tokens (images, tokens, width) of normalized images of one camera."""
         return self.model.vision_tokens(images)

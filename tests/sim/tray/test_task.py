@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyhands.sim import task
-from manyhands.sim.drawing import BLOCK_OPENING
-from manyhands.sim.expert import Expert
-from manyhands.sim.task import TrayTask
+from manyhands.sim.tray.drawing import BLOCK_OPENING
+from manyhands.sim.tray.expert import Expert
+from manyhands.sim.tray.task import TrayTask
 
 WIDE, SHUT = 1.0, 0.0
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from manyhands.sim import task
-from manyhands.sim.expert import Expert, record_episodes
-from manyhands.sim.task import TrayTask
+from manyhands.sim.tray.expert import Expert, record_episodes
+from manyhands.sim.tray.task import TrayTask
 
 
 def lengths_of_success(seeds: list[int]) -> np.ndarray:

@@ -7,8 +7,8 @@ import numpy as np
 
 from manyhands.rng import derive_seed
 from manyhands.sim import task
-from manyhands.sim.drawing import BLOCK_OPENING
-from manyhands.sim.task import TrayTask, distance
+from manyhands.sim.tray.drawing import BLOCK_OPENING
+from manyhands.sim.tray.task import TrayTask, distance
 
 ON_BLOCK = 0.025
 """The fingers close when the gripper is this near to the block."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from manyhands.rng import derive_seed
-from manyhands.sim.drawing import BLOCK_HALF, BLOCK_OPENING, TRAY_RADIUS, Scene, draw_scene
+from manyhands.sim.tray.drawing import BLOCK_HALF, BLOCK_OPENING, TRAY_RADIUS, Scene, draw_scene
 
 FPS = 10
 MAX_STEPS = 90

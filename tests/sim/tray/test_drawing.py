@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manyhands.sim.drawing import BLOCK, GLAZE, Scene, draw_scene
+from manyhands.sim.tray.drawing import BLOCK, GLAZE, Scene, draw_scene
 
 
 def a_scene(**changes) -> Scene:

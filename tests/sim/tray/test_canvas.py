@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from manyhands.sim.drawing import Canvas, RoundedBox, disk
+from manyhands.sim.tray.drawing import Canvas, RoundedBox, disk
 
 WHITE = (1.0, 1.0, 1.0)
 

@@ -1,0 +1,80 @@
+"""Flags of evaluation in simulation."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manyhands.config.sections.env import EnvConfig
+from manyhands.config.train import ProcessesConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalConfig:
+    """Evaluation in simulation."""
+
+    n_episodes: int = 50
+    """Episodes, with consecutive seeds."""
+    batch_size: int = 0
+    """Environments per process; 0: as many as the policy predicts for at once."""
+    use_async_envs: bool = True
+    """Run each environment in a process of its own."""
+
+    def faults(self) -> list[str]:
+        """Return every invalid value."""
+        rules = {"n_episodes": 1, "batch_size": 0}
+        return [
+            f"--eval.{name}={getattr(self, name)} must be at least {least}"
+            for name, least in rules.items()
+            if getattr(self, name) < least
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedPolicyConfig:
+    """Policy to evaluate."""
+
+    path: str | None = None
+    """Run, checkpoint, policy folder or Hub name."""
+    revision: str | None = None
+    """Revision on the Hub."""
+    device: str | None = None
+    """cuda or cpu; null: a GPU if there is one."""
+    use_ema: bool | None = None
+    """Evaluate the averaged weights of a run; null: where it has some."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalCommandConfig:
+    """Evaluation."""
+
+    policy: EvaluatedPolicyConfig = field(default_factory=EvaluatedPolicyConfig)
+    env: EnvConfig | None = None
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    seed: int = 1000
+    """Seed of the first episode; the others follow."""
+    output_dir: Path | None = None
+    """Folder for eval_info.json and videos; null: outputs/eval/<date>/<time>_<env>_<policy>."""
+    max_videos: int = 10
+    """Episodes to film, failures first; 0: none."""
+    json: Path | None = None
+    """JSON file for the results."""
+    launch: ProcessesConfig = field(default_factory=ProcessesConfig)
+
+    def faults(self) -> list[str]:
+        """Return every invalid value."""
+        processes = self.launch.num_processes
+        rules = [
+            (self.policy.path is None, "no policy. Set --policy.path=RUN, FOLDER or HUB_NAME"),
+            (self.env is None, "no environment. Set --env.type=pusht, aloha, tray or gym"),
+            (self.seed < 0, f"--seed={self.seed} must be at least 0"),
+            (self.max_videos < 0, f"--max_videos={self.max_videos} must be at least 0"),
+            (
+                processes is not None and processes < 1,
+                f"--launch.num_processes={processes} must be at least 1",
+            ),
+            (
+                self.json is not None and not self.json.absolute().parent.is_dir(),
+                f"--json={self.json}: the folder does not exist",
+            ),
+        ]
+        own = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*own, *(self.env.faults() if self.env else ()), *self.eval.faults()]

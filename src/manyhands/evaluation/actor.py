@@ -1,0 +1,73 @@
+"""Predicts the actions of many episodes at once, each as if it were alone.
+
+The batch has the same shape whatever the number of episodes, and an episode always has the same
+row: its actions depend on its own observations and noise alone, bit for bit.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from manyhands.draws.counter import CounterSource, derive_key
+from manyhands.policies.policy import Policy
+from manyhands.sim.environment import Observation
+from manyhands.types import Batch, Network
+
+ROWS_ON_CPU, ROWS_ON_GPU = 8, 64
+STREAM = "evaluation"
+
+
+class ChunkRequest(NamedTuple):
+    """An episode that needs actions."""
+
+    episode: int
+    step: int
+    """Steps executed so far."""
+    observation: Observation
+    """Arrays (observations, ...), the latest last."""
+
+
+class Actor:
+    """A policy with a batch of fixed size."""
+
+    def __init__(self, policy: Policy, seed: int, instruction: str) -> None:
+        self.is_on_gpu = policy.device.type == "cuda"
+        self.num_rows = ROWS_ON_GPU if self.is_on_gpu else ROWS_ON_CPU
+        self._policy = policy
+        self._key = derive_key(seed, STREAM).to(policy.device)
+        self._instruction = instruction
+
+    def row_of(self, episode: int) -> int:
+        """The row of an episode, whichever rank runs it beside whichever others."""
+        return episode % self.num_rows
+
+    def chunks(self, requests: Sequence[ChunkRequest], max_steps: int) -> list[Tensor]:
+        """Raw actions (1, steps, action) for each request; all have different rows."""
+        rows = [self.row_of(request.episode) for request in requests]
+        positions = torch.zeros(self.num_rows, dtype=torch.int64)
+        for row, request in zip(rows, requests, strict=True):
+            positions[row] = request.episode * max_steps + request.step
+        source = CounterSource(self._key, positions.to(self._key.device))
+        batch = self._batch(rows, [request.observation for request in requests])
+        chunks = self._policy.predict_action_chunk(batch, self._draws(source))
+        return [chunks[row : row + 1] for row in rows]
+
+    def _draws(self, source: CounterSource) -> dict[str, Tensor]:
+        network = cast(Network, self._policy.network)
+        return network.draw_sampling(source) if hasattr(network, "draw_sampling") else {}
+
+    def _batch(self, rows: Sequence[int], observations: Sequence[Observation]) -> Batch:
+        batch: Batch = {"task": [self._instruction] * self.num_rows}
+        for name, first in observations[0].items():
+            values = np.zeros((self.num_rows, *first.shape), dtype=first.dtype)
+            values[rows] = [observation[name] for observation in observations]
+            batch[name] = self._as_read(torch.from_numpy(values))
+        return batch
+
+    def _as_read(self, values: Tensor) -> Tensor:
+        # Images come with their channels last; (rows, observations, height, width, channels).
+        values = values.movedim(-1, -3) if values.ndim == 5 else values
+        return values[:, -1] if self._policy.config.observation_offsets is None else values

@@ -1,0 +1,151 @@
+"""Runs episodes side by side: environments act while the policy predicts for others."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from manyhands.errors import UserError
+from manyhands.evaluation.actor import Actor, ChunkRequest
+from manyhands.policies.acting import ActionPlan, action_plan
+from manyhands.policies.policy import Policy
+from manyhands.sim.episode import Act, Begin, Segment
+from manyhands.sim.slot import Failure, Slot, wait_for_any
+
+
+@dataclass(frozen=True)
+class EpisodeTask:
+    """An episode to run."""
+
+    index: int
+    seed: int
+    is_filmed: bool = False
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """How one episode went."""
+
+    index: int
+    seed: int
+    success: bool
+    sum_reward: float
+    max_reward: float
+    length: int
+    error: str | None = None
+    """Why its environment crashed or did not answer."""
+    frames: tuple[np.ndarray, ...] = field(default=(), repr=False, compare=False)
+
+
+@dataclass
+class _Running:
+    task: EpisodeTask
+    slot: Slot
+    plan: ActionPlan
+    segment: Segment | None = None
+    """The latest one, once it is there."""
+    success: bool = False
+    rewards: list[float] = field(default_factory=list)
+    frames: list[np.ndarray] = field(default_factory=list)
+
+    def request(self) -> ChunkRequest:
+        """Its need for actions."""
+        assert self.segment is not None
+        return ChunkRequest(self.task.index, len(self.rewards), self.segment.observation)
+
+    def result(self, error: str | None = None) -> EpisodeResult:
+        """How it went."""
+        return EpisodeResult(
+            index=self.task.index,
+            seed=self.task.seed,
+            success=self.success,
+            sum_reward=sum(self.rewards),
+            max_reward=max(self.rewards, default=0.0),
+            length=len(self.rewards),
+            error=error,
+            frames=tuple(self.frames),
+        )
+
+
+class Rollout:
+    """Episodes of a policy in as many environments as there are slots."""
+
+    def __init__(
+        self, policy: Policy, actor: Actor, slots: Sequence[Slot], max_steps: int
+    ) -> None:
+        self._policy = policy
+        self._actor = actor
+        self._free = list(slots)
+        self._max_steps = max_steps
+        self._running: list[_Running] = []
+
+    def results(self, tasks: Sequence[EpisodeTask]) -> Iterator[EpisodeResult]:
+        """Run every episode once; results come as episodes end."""
+        waiting = list(tasks)
+        while waiting or self._running:
+            self._begin(waiting)
+            pending = [each for each in self._running if each.segment is None]
+            if self._may_predict(pending):
+                self._act()
+                continue
+            wait_for_any([each.slot for each in pending])
+            for episode in pending:
+                yield from self._progress(episode)
+
+    def _begin(self, waiting: list[EpisodeTask]) -> None:
+        """Begin episodes in free slots; two with the same row never run together."""
+        rows = {self._actor.row_of(each.task.index) for each in self._running}
+        for task in [*waiting]:
+            row = self._actor.row_of(task.index)
+            if not self._free or row in rows:
+                continue
+            slot = self._free.pop()
+            slot.send(Begin(task.seed, task.is_filmed))
+            self._running.append(_Running(task, slot, action_plan(self._policy.config)))
+            waiting.remove(task)
+            rows.add(row)
+
+    def _may_predict(self, pending: list[_Running]) -> bool:
+        """Whether to predict now, or to wait for more episodes to share the batch."""
+        num_ready = len(self._running) - len(pending)
+        # A GPU predicts for some while environments act for others; a CPU would do both slower.
+        enough = len(self._running) / 2 if self._actor.is_on_gpu else len(self._running)
+        return num_ready > 0 and num_ready >= enough
+
+    def _act(self) -> None:
+        ready = [each for each in self._running if each.segment is not None]
+        chunks = self._actor.chunks([each.request() for each in ready], self._max_steps)
+        for episode, chunk in zip(ready, chunks, strict=True):
+            episode.segment = None
+            actions = episode.plan.actions_before_next(chunk)
+            episode.slot.send(Act(actions[0].numpy()))
+
+    def _progress(self, episode: _Running) -> Iterator[EpisodeResult]:
+        """Take the result of a slot, if there is one; yield the episode if it has ended."""
+        found = episode.slot.result()
+        if found is None:
+            return
+        if isinstance(found, Failure):
+            if found.fault is not None:
+                raise found.fault
+            yield self._end(episode, found.reason)
+            return
+        episode.rewards += found.rewards
+        episode.frames += found.frames
+        episode.success |= found.success
+        if found.ended:
+            yield self._end(episode)
+        else:
+            episode.segment = found
+
+    def _end(self, episode: _Running, error: str | None = None) -> EpisodeResult:
+        self._running.remove(episode)
+        self._free.append(episode.slot)
+        return episode.result(error)
+
+
+def refuse_broken(results: Sequence[EpisodeResult], num_slots: int) -> None:
+    """Raise if the first episodes of all environments crashed: the others would too."""
+    errors = [result.error for result in results]
+    if len(errors) >= num_slots and all(errors):
+        raise UserError(f"no episode could be run: {errors[0]}")

@@ -1,0 +1,71 @@
+"""ALOHA: two arms hand over a cube, or insert a peg into a socket."""
+
+import numpy as np
+
+from manyhands.config.sections.env import AlohaEnvConfig
+from manyhands.errors import EnvironmentFault
+from manyhands.sim.environment import Observation, Shapes, StepOutcome, check_inputs
+from manyhands.sim.gym import make
+
+STATE, CAMERA_PREFIX = "observation.state", "observation.images."
+CAMERAS = ("top", "angle", "vis")
+INSTRUCTIONS = {
+    "AlohaInsertion-v0": "Insert the peg into the socket.",
+    "AlohaTransferCube-v0": "Pick up the cube with the right arm and transfer it to the left arm.",
+}
+MAX_REWARD = 4
+FILM_SIZE = (240, 320)
+
+
+class AlohaEnvironment:
+    """gym-aloha; only the cameras that the policy reads are rendered, when it reads them."""
+
+    def __init__(self, config: AlohaEnvConfig, inputs: Shapes) -> None:
+        offered = {STATE: (14,)} | {f"{CAMERA_PREFIX}{camera}": None for camera in CAMERAS}
+        check_inputs("aloha", offered, inputs)
+        self.instruction = INSTRUCTIONS[config.task]
+        self._inputs = inputs
+        self._env = make(f"gym_aloha/{config.task}", "gym_aloha", obs_type="pixels_agent_pos")
+        task = self._env.unwrapped._env.task
+        # The task renders all its cameras for every action.
+        task.get_observation = lambda physics: {
+            "qpos": task.get_qpos(physics),
+            "images": dict.fromkeys(CAMERAS, np.empty(0)),
+        }
+        self._state = np.zeros(0)
+
+    def reset(self, seed: int) -> None:
+        """Begin the episode of a seed."""
+        values, _ = self._env.unwrapped.reset(seed=seed)
+        self._state = values["agent_pos"]
+
+    def step(self, action: np.ndarray) -> StepOutcome:
+        """Execute one action."""
+        values, reward, *_ = self._env.unwrapped.step(action)
+        self._state = values["agent_pos"]
+        success = reward == MAX_REWARD
+        return StepOutcome(float(reward), success, ended=success)
+
+    def observe(self) -> Observation:
+        """What the policy reads of the current state."""
+        return {
+            name: self._state.astype(np.float32)
+            if name == STATE
+            else self._image(name.removeprefix(CAMERA_PREFIX), *shape[1:])
+            for name, shape in self._inputs.items()
+        }
+
+    def render(self) -> np.ndarray:
+        """An image (height, width, 3) for people."""
+        return self._image("top", *FILM_SIZE)
+
+    def _image(self, camera: str, height: int, width: int) -> np.ndarray:
+        physics = self._env.unwrapped._env.physics
+        try:
+            image: np.ndarray = physics.render(height=height, width=width, camera_id=camera)
+        except Exception as error:
+            raise EnvironmentFault(
+                f"MuJoCo cannot render images: {error}. Install EGL (apt-get install libegl1), or "
+                "OSMesa (apt-get install libosmesa6) and set MUJOCO_GL=osmesa"
+            ) from error
+        return image

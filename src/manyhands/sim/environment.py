@@ -1,0 +1,90 @@
+"""A simulated environment as a policy sees it: one episode at a time, LeRobot's keys."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from manyhands.config.sections.env import (
+    AlohaEnvConfig,
+    EnvConfig,
+    GymEnvConfig,
+    PushtEnvConfig,
+    TrayEnvConfig,
+)
+from manyhands.errors import UserError
+
+Observation = dict[str, np.ndarray]
+"""Arrays by input of the policy; images are (height, width, 3) bytes."""
+Shapes = Mapping[str, tuple[int, ...]]
+"""Shapes of a policy's inputs by name; images are (3, height, width)."""
+
+
+class StepOutcome(NamedTuple):
+    """What one action led to."""
+
+    reward: float
+    success: bool
+    ended: bool
+    """Whether the environment ended the episode; success does in any case."""
+
+
+class Environment(Protocol):
+    """One simulated world. Rendering is slow, so an observation is made only on request."""
+
+    instruction: str
+    """Task text for policies that read language."""
+
+    def reset(self, seed: int) -> None:
+        """Begin the episode of a seed."""
+
+    def step(self, action: np.ndarray) -> StepOutcome:
+        """Execute one action."""
+
+    def observe(self) -> Observation:
+        """What the policy reads of the current state."""
+
+    def render(self) -> np.ndarray:
+        """An image (height, width, 3) for people."""
+
+
+def build_environment(config: EnvConfig, inputs: Shapes) -> Environment:
+    """The environment of a config, for a policy with these inputs."""
+    match config:
+        case TrayEnvConfig():
+            from manyhands.sim.tray.environment import TrayEnvironment
+
+            return TrayEnvironment(inputs)
+        case PushtEnvConfig():
+            from manyhands.sim.pusht import PushtEnvironment
+
+            return PushtEnvironment(config, inputs)
+        case AlohaEnvConfig():
+            from manyhands.sim.aloha import AlohaEnvironment
+
+            return AlohaEnvironment(config, inputs)
+        case GymEnvConfig():
+            from manyhands.sim.gym import GymEnvironment
+
+            return GymEnvironment(config, inputs)
+    raise AssertionError(f"no environment for {config}")
+
+
+def check_inputs(kind: str, offered: Mapping[str, Any], inputs: Shapes) -> None:
+    """Reject a policy that reads what an environment does not give, or in another size.
+
+    Images are rendered in the size that the policy reads, so they are offered as None.
+    """
+    missing = [name for name in inputs if name not in offered]
+    if missing:
+        raise UserError(
+            f"--env.type={kind} does not give {', '.join(missing)}, which the policy reads; it "
+            f"gives {', '.join(offered)}. Evaluate a policy with these inputs, or choose another "
+            "--env.type"
+        )
+    for name, shape in inputs.items():
+        if offered[name] is not None and tuple(offered[name]) != tuple(shape):
+            raise UserError(
+                f"--env.type={kind} gives {name} with shape {tuple(offered[name])}, but the "
+                f"policy reads {tuple(shape)}. Evaluate a policy trained for this environment"
+            )

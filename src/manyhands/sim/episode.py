@@ -1,0 +1,98 @@
+"""One episode: actions in, rewards and the observations that the policy reads out."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from manyhands.config.sections.env import EnvConfig
+from manyhands.sim.environment import Environment, Observation, Shapes, build_environment
+
+
+@dataclass(frozen=True)
+class EpisodeSetup:
+    """How episodes are run for a policy."""
+
+    config: EnvConfig
+    inputs: Shapes
+    num_observations: int = 1
+    """Latest observations that the policy reads together."""
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Begin the episode of a seed; a filmed one renders every step."""
+
+    seed: int
+    is_filmed: bool = False
+
+
+@dataclass(frozen=True)
+class Act:
+    """Execute actions (steps, action), one after the other."""
+
+    actions: np.ndarray
+
+
+Command = Begin | Act
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a command led to."""
+
+    observation: Observation
+    """Arrays (observations, ...) by input of the policy, the latest last."""
+    rewards: tuple[float, ...] = ()
+    success: bool = False
+    ended: bool = False
+    frames: tuple[np.ndarray, ...] = field(default=(), repr=False)
+
+
+class Episode:
+    """Runs episodes in an environment, one after the other."""
+
+    def __init__(self, setup: EpisodeSetup) -> None:
+        self._environment: Environment = build_environment(setup.config, setup.inputs)
+        self._max_steps = setup.config.episode_length
+        self._history: deque[Observation] = deque(maxlen=setup.num_observations)
+        self._num_steps = 0
+        self._is_filmed = False
+
+    def run(self, command: Command) -> Segment:
+        """Execute a command."""
+        if isinstance(command, Begin):
+            return self._begin(command)
+        return self._act(command.actions)
+
+    def _begin(self, command: Begin) -> Segment:
+        self._environment.reset(command.seed)
+        self._num_steps, self._is_filmed = 0, command.is_filmed
+        # Before the first step a policy sees the first observation repeatedly.
+        first = self._environment.observe()
+        self._history.extend([first] * (self._history.maxlen or 1))
+        return Segment(self._stacked(), frames=self._frames())
+
+    def _act(self, actions: np.ndarray) -> Segment:
+        rewards, frames = [], []
+        first_read = len(actions) - (self._history.maxlen or 1)
+        for number, action in enumerate(actions):
+            outcome = self._environment.step(action)
+            self._num_steps += 1
+            rewards.append(outcome.reward)
+            frames += self._frames()
+            ended = outcome.ended or self._num_steps >= self._max_steps
+            if ended:
+                break
+            if number >= first_read:
+                self._history.append(self._environment.observe())
+        return Segment(self._stacked(), tuple(rewards), outcome.success, ended, tuple(frames))
+
+    def _frames(self) -> tuple[np.ndarray, ...]:
+        return (self._environment.render(),) if self._is_filmed else ()
+
+    def _stacked(self) -> Observation:
+        return {
+            name: np.stack([observation[name] for observation in self._history])
+            for name in self._history[-1]
+        }

@@ -1,0 +1,140 @@
+"""Environments of gymnasium."""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from manyhands.config.sections.env import GymEnvConfig
+from manyhands.errors import EnvironmentFault, UserError
+from manyhands.launch.environment import render_without_display
+from manyhands.sim.environment import Observation, Shapes, StepOutcome
+
+INSTALL = "Install: pip install 'manyhands[sim]'"
+
+
+class GymEnvironment:
+    """Any registered environment; the config says which observation is which input."""
+
+    def __init__(self, config: GymEnvConfig, inputs: Shapes) -> None:
+        self.instruction = config.instruction
+        self._success_key = config.success_key
+        arguments = {"render_mode": "rgb_array"} | config.gym_kwargs
+        assert config.task is not None
+        self._env = make(config.task, config.package, **arguments)
+        offered = dict(flattened(self._env.observation_space.sample()))
+        self._keys = choose_keys(config.observation_keys, offered, inputs)
+        self._values: Mapping[str, np.ndarray] = {}
+
+    def reset(self, seed: int) -> None:
+        """Begin the episode of a seed."""
+        values, _ = self._env.reset(seed=seed)
+        self._values = dict(flattened(values))
+
+    def step(self, action: np.ndarray) -> StepOutcome:
+        """Execute one action."""
+        values, reward, terminated, truncated, info = self._env.step(self._as_taken(action))
+        self._values = dict(flattened(values))
+        success = bool(info.get(self._success_key, False))
+        return StepOutcome(float(reward), success, ended=bool(terminated or truncated or success))
+
+    def observe(self) -> Observation:
+        """What the policy reads of the current state."""
+        return {name: as_input(self._values[key]) for name, key in self._keys.items()}
+
+    def render(self) -> np.ndarray:
+        """An image (height, width, 3) for people."""
+        image = self._env.render()
+        if image is None:
+            raise UserError(f"{self._env} renders no images. Set --env.gym_kwargs={{render_mode: rgb_array}}")
+        return np.asarray(image)
+
+    def _as_taken(self, action: np.ndarray) -> Any:
+        space = self._env.action_space
+        if not space.shape:
+            return int(np.rint(action).item())
+        return action.astype(space.dtype).reshape(space.shape)
+
+
+def make(task: str, package: str | None, **arguments: Any) -> Any:
+    """Make a registered environment, without a display."""
+    render_without_display()
+    gymnasium = imported("gymnasium")
+    if package is not None:
+        imported(package)
+    try:
+        return gymnasium.make(task, disable_env_checker=True, **arguments)
+    except gymnasium.error.UnregisteredEnv as error:
+        hint = "" if package else ". Set --env.package=<package that registers it>"
+        raise UserError(f"--env.task={task}: {error}{hint}") from None
+    except (gymnasium.error.Error, TypeError) as error:
+        raise UserError(f"--env.task={task}: {error}. Check --env.gym_kwargs") from None
+
+
+def imported(package: str) -> Any:
+    """Import a package of the extra `sim`."""
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        name = str(error.name).replace("_", "-")
+        raise EnvironmentFault(f"package {name} is missing. {INSTALL}") from None
+    except (ImportError, OSError, AttributeError) as error:
+        raise EnvironmentFault(f"package {package} cannot be imported: {error}. {INSTALL}") from None
+
+
+def flattened(values: Any, prefix: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    """Arrays of a nested observation, by their keys joined with slashes."""
+    if not isinstance(values, dict):
+        yield prefix or "observation", np.asarray(values)
+        return
+    for name, value in values.items():
+        yield from flattened(value, f"{prefix}/{name}" if prefix else name)
+
+
+def choose_keys(
+    declared: Mapping[str, str], offered: Mapping[str, np.ndarray], inputs: Shapes
+) -> dict[str, str]:
+    """The environment's key for every input; rejects inputs that no observation can be."""
+    keys = {name: declared.get(name) or usual_key(name, offered) for name in inputs}
+    faults = []
+    for name, key in keys.items():
+        if key in offered and as_input(offered[key]).shape == stored_shape(inputs[name]):
+            continue
+        fits = [
+            each
+            for each, value in offered.items()
+            if as_input(value).shape == stored_shape(inputs[name])
+        ]
+        proposal = fits[0] if fits else "<key>"
+        shape = "is missing" if key not in offered else f"has shape {offered[key].shape}"
+        faults.append(
+            f"the policy reads {name} {tuple(inputs[name])}, but {key} of the environment {shape}. "
+            f"Set --env.observation_keys={{{name}: {proposal}}}"
+        )
+    if faults:
+        shapes = ", ".join(f"{key} {value.shape}" for key, value in offered.items())
+        raise UserError("\n".join([*faults, f"The environment gives {shapes}"]))
+    return keys
+
+
+def usual_key(name: str, offered: Mapping[str, np.ndarray]) -> str:
+    """The key that LeRobot's processors read for an input."""
+    usual = {
+        "observation.state": ("agent_pos", "observation"),
+        "observation.environment_state": ("environment_state",),
+        "observation.image": ("pixels",),
+    }
+    camera = name.removeprefix("observation.images.")
+    candidates = usual.get(name, (f"pixels/{camera}", name, camera))
+    return next((key for key in candidates if key in offered), candidates[0])
+
+
+def stored_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an input as observations have it: images with their channels last."""
+    return (*shape[1:], shape[0]) if len(shape) == 3 else tuple(shape)
+
+
+def as_input(value: np.ndarray) -> np.ndarray:
+    """Bytes as they are, numbers as float32."""
+    return value if value.dtype == np.uint8 else np.atleast_1d(value.astype(np.float32))

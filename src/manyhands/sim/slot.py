@@ -1,0 +1,149 @@
+"""Where episodes run: in a process of their own, which may crash or hang, or in this one."""
+
+import multiprocessing
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+from manyhands.errors import UserError
+from manyhands.sim.episode import Command, Episode, EpisodeSetup, Segment
+
+POLL_S = 0.5
+DEADLINE_S = 120.0
+"""How long an environment may take for one command, its start included."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a command was not executed."""
+
+    reason: str
+    fault: UserError | None = None
+    """The usage error, where it is one."""
+
+
+class Slot(Protocol):
+    """Runs one episode at a time."""
+
+    def send(self, command: Command) -> None:
+        """Start executing a command."""
+
+    def result(self) -> Segment | Failure | None:
+        """What the command led to, once it has been executed."""
+
+    def close(self) -> None:
+        """End."""
+
+
+class LocalSlot:
+    """Runs episodes in this process."""
+
+    def __init__(self, setup: EpisodeSetup) -> None:
+        self._setup = setup
+        self._episode: Episode | None = None
+        self._result: Segment | Failure | None = None
+
+    def send(self, command: Command) -> None:
+        """Execute a command."""
+        try:
+            self._episode = self._episode or Episode(self._setup)
+            self._result = self._episode.run(command)
+        except Exception as error:
+            self._episode = None
+            self._result = failure_of(error)
+
+    def result(self) -> Segment | Failure | None:
+        """What the command led to."""
+        result, self._result = self._result, None
+        return result
+
+    def close(self) -> None:
+        """Nothing remains."""
+
+
+class ProcessSlot:
+    """Runs episodes in a process; a new one replaces a process that crashed or hangs."""
+
+    def __init__(self, setup: EpisodeSetup, deadline_s: float = DEADLINE_S) -> None:
+        self._setup = setup
+        self._deadline_s = deadline_s
+        self._process: Any = None
+        self._connection: Connection | None = None
+        self._deadline = 0.0
+
+    @property
+    def connection(self) -> Connection | None:
+        """Readable once there is a result."""
+        return self._connection
+
+    def send(self, command: Command) -> None:
+        """Start executing a command."""
+        self._deadline = time.monotonic() + self._deadline_s
+        if self._connection is None:
+            self._start()
+        assert self._connection is not None
+        # A process that is dead is noticed when its result is read.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.send(command)
+
+    def result(self) -> Segment | Failure | None:
+        """What the command led to, once it has been executed."""
+        assert self._connection is not None
+        try:
+            if self._connection.poll():
+                result: Segment | Failure = self._connection.recv()
+                return result
+        except (EOFError, OSError):
+            self._process.join()
+            code = self._process.exitcode
+            self.close()
+            return Failure(f"the environment's process died with exit code {code}")
+        if time.monotonic() > self._deadline:
+            self.close()
+            return Failure(f"the environment did not answer within {self._deadline_s:.0f} s")
+        return None
+
+    def close(self) -> None:
+        """End the process."""
+        if self._connection is not None:
+            self._connection.close()
+            self._process.kill()
+            self._process.join()
+        self._connection = None
+
+    def _start(self) -> None:
+        context: Any = multiprocessing.get_context("forkserver")
+        self._connection, other = context.Pipe()
+        arguments = (other, self._setup)
+        self._process = context.Process(target=serve_episodes, args=arguments, daemon=True)
+        self._process.start()
+        other.close()
+
+
+def serve_episodes(connection: Connection, setup: EpisodeSetup) -> None:
+    """Execute commands until the other side closes."""
+    slot = LocalSlot(setup)
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            slot.send(connection.recv())
+            connection.send(slot.result())
+
+
+def failure_of(error: Exception) -> Failure:
+    """An error of an environment in words."""
+    if isinstance(error, UserError):
+        return Failure(str(error), error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{last.filename}, line {last.lineno}"
+    return Failure(f"the environment raised {type(error).__name__}: {error} ({where})")
+
+
+def wait_for_any(slots: Sequence[Slot]) -> None:
+    """Wait until a slot has a result, or for a moment."""
+    connections = [slot.connection for slot in slots if isinstance(slot, ProcessSlot)]
+    if len(connections) == len(slots):
+        wait([each for each in connections if each is not None], POLL_S)

@@ -1,0 +1,43 @@
+"""The built-in task as an environment."""
+
+import numpy as np
+
+from manyhands.sim.environment import Observation, Shapes, StepOutcome, check_inputs
+from manyhands.sim.tray.task import CAMERA, ENVIRONMENT_STATE, INSTRUCTION, STATE, TrayTask
+
+FILM_SIZE = 256
+
+
+class TrayEnvironment:
+    """One world of the built-in task."""
+
+    instruction = INSTRUCTION
+
+    def __init__(self, inputs: Shapes) -> None:
+        check_inputs("tray", {STATE: (4,), ENVIRONMENT_STATE: (4,), CAMERA: None}, inputs)
+        self._inputs = inputs
+        self._task = TrayTask()
+        self._values: Observation = {}
+
+    def reset(self, seed: int) -> None:
+        """Begin the episode of a seed."""
+        self._values = self._task.reset([seed])
+
+    def step(self, action: np.ndarray) -> StepOutcome:
+        """Execute one action."""
+        self._values, reward, success = self._task.step(action[None])
+        return StepOutcome(float(reward[0]), bool(success[0]), ended=bool(success[0]))
+
+    def observe(self) -> Observation:
+        """What the policy reads of the current state."""
+        return {name: self._image() if name == CAMERA else self._values[name][0]
+                for name in self._inputs}
+
+    def render(self) -> np.ndarray:
+        """An image (height, width, 3) for people."""
+        return self._task.render(FILM_SIZE)[0]
+
+    def _image(self) -> np.ndarray:
+        _, height, width = self._inputs[CAMERA]
+        assert height == width
+        return self._task.render(height)[0]
