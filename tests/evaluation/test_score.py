@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.sim.rollout import EpisodeResult, score, wilson_interval
+from manyhands.evaluation.rollout import EpisodeResult
+from manyhands.evaluation.score import score, wilson_interval
 
 
 def test_wilson_interval_matches_published_values():
@@ -23,8 +24,8 @@ def test_the_interval_holds_the_rate_and_stays_a_share(counts):
 
 def test_a_score_averages_over_episodes():
     results = [
-        EpisodeResult(seed=0, success=True, sum_reward=6.0, max_reward=1.0, length=40),
-        EpisodeResult(seed=1, success=False, sum_reward=2.0, max_reward=0.5, length=80),
+        EpisodeResult(index=0, seed=0, success=True, sum_reward=6.0, max_reward=1.0, length=40),
+        EpisodeResult(index=1, seed=1, success=False, sum_reward=2.0, max_reward=0.5, length=80),
     ]
     summary = score(results)
     assert (summary.success, summary.num_episodes) == (0.5, 2)
