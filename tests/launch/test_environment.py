@@ -40,6 +40,14 @@ def test_a_task_of_srun_becomes_a_rank():
     assert current_launcher() == launcher
 
 
+def test_what_manyhands_does_itself_is_no_longer_told_to_accelerate():
+    os.environ |= {"ACCELERATE_USE_FSDP": "true", "ACCELERATE_MIXED_PRECISION": "bf16"}
+    launcher = current_launcher()
+    assert launcher.fsdp is not None and current_launcher() == launcher
+    assert "ACCELERATE_USE_FSDP" not in os.environ
+    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "bf16"
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [

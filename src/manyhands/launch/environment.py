@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from manyhands.config.launcher import Launcher, read_launcher
+from manyhands.config.launcher import Launcher, read_launcher, take_over
 from manyhands.launch.accelerate import accelerate_command, variables_of
 from manyhands.launch.srun import task_variables
 
@@ -25,13 +25,15 @@ LOOPBACK_DEVICES = ("lo", "lo0")
 def current_launcher() -> Launcher:
     """Read this process' launcher from its environment.
 
-    Settings of srun and accelerate become the variables that torchrun sets and torch reads, once
-    for the lifetime of this process.
+    Settings of srun and accelerate become the variables that torchrun sets and torch reads, and
+    those that manyhands heeds itself are hidden from Accelerate, once for the lifetime of this
+    process and of those it starts.
     """
     os.environ.update(task_variables(os.environ))
     command = accelerate_command()
     if command is not None:
         os.environ.update(variables_of(command, has_ranks="RANK" in os.environ))
+    take_over(os.environ)
     launcher = read_launcher(os.environ)
     _use_loopback(launcher)
     return launcher
