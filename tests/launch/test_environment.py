@@ -1,12 +1,14 @@
 """The launcher of this process."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from manyhands.launch.environment import (
     current_launcher,
     num_set_visible,
+    resolved_config_file,
     restarts_so_far,
     user_port,
     visible_gpus,
@@ -94,3 +96,10 @@ def test_restarts_are_those_that_our_launcher_tells_of():
     assert restarts_so_far() == []
     os.environ["MANYHANDS_RESTARTS"] = '[{"rank": 1, "step": 20}]'
     assert restarts_so_far() == [{"rank": 1, "step": 20}]
+
+
+def test_a_resolved_config_is_for_one_process_alone():
+    assert resolved_config_file() is None
+    os.environ["MANYHANDS_RESOLVED"] = "/somewhere/config.json"
+    assert resolved_config_file() == Path("/somewhere/config.json")
+    assert resolved_config_file() is None

@@ -1,6 +1,8 @@
 """Resolve the command line to a frozen TrainConfig: defaults < policy preset < file < flags."""
 
+import json
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from manyhands.config.lerobot_unsupported import drop_unsupported
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.resume_changes import changes_since, fixed_change_faults
 from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
-from manyhands.config.schema.command_line import merge_trees
+from manyhands.config.schema.command_line import merge_trees, read_flags
 from manyhands.config.schema.decoding import Decoder, RawText, Tree, decode_value, encode
 from manyhands.config.train import AUTO, BUDGETS, DEFAULT_BATCH_SIZE, DEFAULT_STEPS, TrainConfig
 from manyhands.errors import ConfigError
@@ -202,20 +204,31 @@ def _named_sections(decoder: Decoder) -> set[str]:
     return {name for name in ("policy", "dataset") if any(f"--{name}" in f for f in decoder.faults)}
 
 
-def resolve_config(config: TrainConfig) -> TrainConfig:
-    """Validate and complete a config built in Python like one of the command line."""
+def resolve_config(config: TrainConfig, flags: Sequence[str] = ()) -> TrainConfig:
+    """Validate and complete a config like one of the command line, with flags over it."""
     unset = {"optimizer": config.optimizer, "scheduler": config.scheduler}
     tree = encode(config)
     for name in (name for name, value in unset.items() if value is None):
         del tree[name]
-    return resolve_train_config(tree)
+    return resolve_train_config(merge_trees(tree, read_flags(flags).tree))
 
 
-def choose_output_dir(config: TrainConfig, now: str) -> Path:
-    """The run directory; `now` is a date and time such as 2026-01-31/17-05-09."""
+def write_resolved(config: TrainConfig, file: Path) -> None:
+    """Write a resolved config for another process of the run."""
+    file.write_text(json.dumps(encode(config)), encoding="utf-8")
+
+
+def read_resolved(file: Path) -> TrainConfig:
+    """Read a config that another process has resolved: nothing is looked up or checked."""
+    return Decoder(TrainConfig).section(TrainConfig, json.loads(file.read_text(encoding="utf-8")))
+
+
+def choose_output_dir(config: TrainConfig, now: datetime) -> Path:
+    """The run directory, by default named by time."""
     if config.output_dir is not None:
         return config.output_dir
-    return Path("outputs", "train", f"{now}_{choose_job_name(config)}")
+    name = f"{now:%Y-%m-%d/%H-%M-%S}_{choose_job_name(config)}"
+    return Path("outputs", "train", name)
 
 
 def choose_job_name(config: TrainConfig) -> str:
@@ -226,6 +239,4 @@ def choose_job_name(config: TrainConfig) -> str:
 
 def read_train_config(argv: Sequence[str]) -> TrainConfig:
     """Resolve the run of a command line."""
-    from manyhands.config.schema.command_line import read_flags
-
     return resolve_train_config(read_flags(argv).tree)

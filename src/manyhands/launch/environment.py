@@ -18,6 +18,8 @@ KERNELS = "TORCHINDUCTOR_CACHE_DIR"
 """Tells torch's compiler where to cache kernels."""
 RESTARTS = "MANYHANDS_RESTARTS"
 """Set by our own launcher: why processes were started again, so far."""
+RESOLVED = "MANYHANDS_RESOLVED"
+"""Set by our own launcher: the file of the config that it resolved for all its processes."""
 LOOPBACK_DEVICES = ("lo", "lo0")
 """As Linux and macOS call it."""
 
@@ -87,6 +89,12 @@ def restarts_so_far() -> list[dict[str, Any]]:
     """Reasons for all restarts of this process by our own launcher."""
     restarts: list[dict[str, Any]] = json.loads(os.environ.get(RESTARTS) or "[]")
     return restarts
+
+
+def resolved_config_file() -> Path | None:
+    """The config that our own launcher resolved for this process, and not for those it starts."""
+    file = os.environ.pop(RESOLVED, None)
+    return None if file is None else Path(file)
 
 
 T = TypeVar("T")

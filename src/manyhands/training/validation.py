@@ -97,9 +97,11 @@ class HeldOut:
 
 
 class Validator:
-    """Measures the held-out loss periodically."""
+    """Measures the held-out loss periodically; never without held-out episodes."""
 
-    def __init__(self, held_out: HeldOut, weights: Weights, periods: Periods, clock: Clock) -> None:
+    def __init__(
+        self, held_out: HeldOut | None, weights: Weights, periods: Periods, clock: Clock
+    ) -> None:
         self._held_out = held_out
         self._weights = weights
         self._periods = periods
@@ -107,18 +109,10 @@ class Validator:
 
     def losses_after(self, step: int) -> dict[str, float]:
         """Collective. The held-out losses if they are scheduled after a step, else nothing."""
-        if not self._periods.validate(step):
+        if self._held_out is None or not self._periods.validate(step):
             return {}
         with self._clock.timing("validate"):
             return self._held_out.losses(self._weights)
-
-
-class NoValidator:
-    """The validator of a run without held-out episodes."""
-
-    def losses_after(self, step: int) -> dict[str, float]:
-        """No losses."""
-        return {}
 
 
 def rank_chunks(num_samples: int, rank: int, num_ranks: int) -> list[int]:
