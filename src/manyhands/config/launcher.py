@@ -20,8 +20,7 @@ TAKEN_OVER = (
     "ACCELERATE_USE_PARALLELISM_CONFIG",
 )
 """What manyhands does itself; with these variables Accelerate would do it a second time."""
-TAKEN = "MANYHANDS_TAKEN_"
-"""Beginning of the names of such variables once they are taken over."""
+TAKEN = "MANYHANDS_TAKEN_"  # Beginning of the names of such variables once they are taken over.
 USED = (
     *TAKEN_OVER,
     "ACCELERATE_CPU_AFFINITY",
@@ -47,29 +46,22 @@ class Launcher:
     num_ranks: int = 1
     local_rank: int = 0
     num_local_ranks: int = 1
-    started_ranks: bool = False
-    """Whether a launcher started this process as one of its workers."""
+    started_ranks: bool = False  # Whether a launcher started this process as one of its workers.
     main_address: str | None = None
-    main_port: int | None = None
-    """Rendezvous port."""
+    main_port: int | None = None  # Rendezvous port.
     listening: int | None = None
     """The socket of that port, inherited from our own launcher by the main rank."""
-    is_ours: bool = False
-    """Whether our own launcher started this process."""
-    attempt: int = 0
-    """How often torchrun has restarted these ranks; its store stays the same."""
+    is_ours: bool = False  # Whether our own launcher started this process.
+    attempt: int = 0  # How often torchrun has restarted these ranks; its store stays the same.
     use_cpu: bool = False
-    binds_cores: bool = False
-    """Whether each process runs on the cores next to its GPU."""
+    binds_cores: bool = False  # Whether each process runs on the cores next to its GPU.
     mixed_precision: str | None = None
     """The precision set in the launcher, `no` included; None if unset."""
     accumulation: int | None = None
     parallelism: ParallelismConfig | None = None
     """Degrees set in the launcher; one copy of the weights over all ranks is dp_shard=-1."""
-    fsdp: FsdpConfig | None = None
-    """FSDP settings of the launcher, if it asks for sharding."""
-    checkpoint_format: str | None = None
-    """Whether shards are saved as they are."""
+    fsdp: FsdpConfig | None = None  # FSDP settings of the launcher, if it asks for sharding.
+    checkpoint_format: str | None = None  # Whether shards are saved as they are.
 
     @property
     def is_main(self) -> bool:

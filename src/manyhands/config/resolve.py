@@ -47,7 +47,9 @@ def _with_file(flags: Tree) -> Tree:
         return tree | {"resume": False}
     source = resume if isinstance(resume, str) else tree.get("output_dir")
     if resume == AUTO:
-        source = _own_output_dir(tree)
+        source = _decoded(tree.get("output_dir"), str | None)
+        if source is None:
+            raise ConfigError([f"--resume={AUTO} needs --output_dir=RUN, the same for every start"])
         if newest_intact(Path(source)) is None:
             return tree | {"resume": AUTO}
     if resume is True and named is not None and is_stored_config(str(named)):
@@ -55,18 +57,6 @@ def _with_file(flags: Tree) -> Tree:
     if source is None:
         raise ConfigError(["--resume=true needs --output_dir=RUN or --config_path=CHECKPOINT"])
     return _with_resumed_run(tree, str(source))
-
-
-def _own_output_dir(tree: Tree) -> str:
-    source = _decoded_path(tree.get("output_dir"))
-    if source is None:
-        raise ConfigError([f"--resume={AUTO} needs --output_dir=RUN, the same for every start"])
-    return source
-
-
-def _decoded_path(value: Any) -> str | None:
-    decoded = decode_value(str | None, value) if isinstance(value, RawText) else value
-    return None if decoded is None else str(decoded)
 
 
 def _with_resumed_run(tree: Tree, source: str) -> Tree:
@@ -111,8 +101,8 @@ def _without_known_start(tree: Tree, stored: Tree) -> Tree:
     return tree | {"policy": {name: value for name, value in policy.items() if name != "path"}}
 
 
-def _decoded(value: Any) -> Any:
-    return decode_value(bool | str | None, value) if isinstance(value, RawText) else value
+def _decoded(value: Any, hint: Any = bool | str | None) -> Any:
+    return decode_value(hint, value) if isinstance(value, RawText) else value
 
 
 def _with_pretrained_policy(tree: Tree) -> Tree:
@@ -153,11 +143,8 @@ def _with_preset(tree: Tree, policy: PolicyConfig | None) -> Tree:
     preset: Tree = {"optimizer": encode(optimizer)}
     if scheduler is not None:
         preset["scheduler"] = encode(scheduler)
-    return merge_trees(preset, _without_nulls(tree, "optimizer"))
-
-
-def _without_nulls(tree: Tree, name: str) -> Tree:
-    return {key: value for key, value in tree.items() if key != name or value is not None}
+    own = {name: each for name, each in tree.items() if name != "optimizer" or each is not None}
+    return merge_trees(preset, own)
 
 
 def _shadowed(tree: Tree) -> list[str]:
@@ -206,10 +193,10 @@ def _named_sections(decoder: Decoder) -> set[str]:
 
 def resolve_config(config: TrainConfig, flags: Sequence[str] = ()) -> TrainConfig:
     """Validate and complete a config like one of the command line, with flags over it."""
-    unset = {"optimizer": config.optimizer, "scheduler": config.scheduler}
     tree = encode(config)
-    for name in (name for name, value in unset.items() if value is None):
-        del tree[name]
+    for name in ("optimizer", "scheduler"):
+        if tree[name] is None:
+            del tree[name]
     return resolve_train_config(merge_trees(tree, read_flags(flags).tree))
 
 

@@ -66,8 +66,7 @@ def reset_accelerate() -> None:
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
-Wrap = Callable[[nn.Module], nn.Module]
-"""Wraps the network that has the weights for training."""
+Wrap = Callable[[nn.Module], nn.Module]  # Wraps the network that has the weights for training.
 
 
 class AccelerateEngine:

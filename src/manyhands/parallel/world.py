@@ -43,7 +43,7 @@ class World:
     ) -> None:
         self.strategy = strategy
         self.rank = launcher.rank
-        self.size = launcher.num_ranks
+        self.size = launcher.num_ranks if launcher.started_ranks else 1
         self.num_local_ranks = launcher.num_local_ranks
         self.local_rank = launcher.local_rank
         self.device = device
@@ -129,7 +129,7 @@ class World:
     def on_every_rank(self, work: Callable[[], None]) -> None:
         """Collective. Run work on every rank; a usage error on one stops all.
 
-        It may take any time, as in `once`.
+        It may take any time, as in `on_main`.
         """
         self._num_onces += 1
         done = [f"each/{self._num_onces}/{rank}" for rank in range(self.size)]

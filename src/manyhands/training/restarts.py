@@ -38,10 +38,8 @@ class Start:
     """One start of all processes."""
 
     places: Placement
-    flags: Sequence[str] = ()
-    """Added to the flags of the run."""
-    restarts: Sequence[dict[str, Any]] = ()
-    """Earlier restarts and their reasons, for run.json."""
+    flags: Sequence[str] = ()  # Added to the flags of the run.
+    restarts: Sequence[dict[str, Any]] = ()  # Earlier restarts and their reasons, for run.json.
 
 
 def run_with_restarts(

@@ -34,15 +34,13 @@ class Run:
 
     config: TrainConfig
     run_dir: Path
-    start: Position
-    """The start position: zero, or that of the resumed run."""
+    start: Position  # The start position: zero, or that of the resumed run.
     resume: ResumePoint | None
     world: World
     learner: Learner
     stream: Stream
     data: TrainingData
-    notes: list[str]
-    """Notes to log at the start."""
+    notes: list[str]  # Notes to log at the start.
     validator: Validator
     checkpoints: CheckpointStore
     run_log: RunLog | NullRunLog

@@ -152,7 +152,8 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
         asked = 1
     if asked is None and config.launch.gpu_ids is not None:
         asked = len(config.launch.gpu_ids)
-    asked = asked or _asked_of_accelerate()
+    if not asked and (command := accelerate_command()) is not None:
+        asked = command.count("num_processes")
     if not asked and may_have_several():
         asked = _num_gpus(config, launcher)
     return asked or 1
@@ -198,11 +199,6 @@ def refuse_missing_ids(launch: LaunchConfig) -> None:
             f"--launch.gpu_ids={launch.gpu_ids}: there is no GPU {missing[0]}. Number of GPUs in "
             f"CUDA_VISIBLE_DEVICES, counted from 0: {num_visible}"
         )
-
-
-def _asked_of_accelerate() -> int | None:
-    command = accelerate_command()
-    return command.count("num_processes") if command else None
 
 
 def _num_gpus(config: TrainConfig, launcher: Launcher) -> int:

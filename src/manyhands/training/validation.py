@@ -24,8 +24,7 @@ from manyhands.training.step.ema import Weights
 from manyhands.types import Batch, LossTerms, Network
 
 HELD_OUT_LOSS = "held_out_loss"
-CHUNK = 32
-"""Samples per forward pass."""
+CHUNK = 32  # Samples per forward pass.
 
 Sums = dict[str, tuple[float, float, float]]
 """Total, number of entries and weight of every term of the loss."""
@@ -35,8 +34,7 @@ class ChunkLosses(NamedTuple):
     """The result of one chunk of samples."""
 
     num_samples: int
-    sums: dict[str, Sums]
-    """By the suffix of the measured weights."""
+    sums: dict[str, Sums]  # By the suffix of the measured weights.
 
 
 class HeldOut:
@@ -116,10 +114,8 @@ class Validator:
 
 
 def rank_chunks(num_samples: int, rank: int, num_ranks: int) -> list[int]:
-    """The chunks of a rank: its own and, where others have more, the last one repeated.
-
-    Sharded weights need the same number of passes on all ranks; repeated ones are dropped.
-    """
+    """The chunks of a rank: its own and, where others have more, the last one repeated."""
+    # Sharded weights need the same number of passes on all ranks; repeated ones are dropped.
     num_chunks = -(-num_samples // CHUNK)
     num_turns = -(-num_chunks // num_ranks)
     return [min(rank + turn * num_ranks, num_chunks - 1) for turn in range(num_turns)]

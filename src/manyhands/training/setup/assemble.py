@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from manyhands.checkpoint.snapshot import Position
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.policies.base import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
@@ -74,7 +73,9 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
     clock = Clock(world.watch.begin)
     periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
     held_out = build_held_out(config, data, learner.policy, world)
-    run_log = build_run_log(config, run_dir, start, world)
+    weights = learner.ema.weights if config.ema.use_for_eval else LIVE
+    run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
+    audit = Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
     return Run(
         config=config,
         run_dir=run_dir,
@@ -85,10 +86,10 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         stream=stream,
         data=data,
         notes=notes + data.notes + resuming,
-        validator=build_validator(held_out, learner, periods, clock),
+        validator=Validator(held_out, weights, periods, clock),
         checkpoints=checkpoints,
         run_log=run_log,
-        audit=build_audit(config, run_dir, start, world),
+        audit=audit,
         clock=clock,
         metrics_window=build_metrics_window(resolved, world, clock, periods),
         guard=build_guard(config, stream, world, run_log),
@@ -150,20 +151,6 @@ def build_guard(
     )
 
 
-def build_run_log(
-    config: TrainConfig, run_dir: Path, start: Position, world: World
-) -> RunLog | NullRunLog:
-    """A journal on the main rank, a no-op journal on all others."""
-    return RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
-
-
-def build_audit(
-    config: TrainConfig, run_dir: Path, start: Position, world: World
-) -> Audit | NoAudit:
-    """A record of every sample, if enabled."""
-    return Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
-
-
 def build_held_out(
     config: TrainConfig, data: TrainingData, policy: Policy, world: World
 ) -> HeldOut | None:
@@ -175,14 +162,6 @@ def build_held_out(
     stream = SampleStream(data.held_out, data.order, split, loading, world.device)
     rows = held_out_rows(data.held_out, config.max_eval_samples)
     return HeldOut(stream, rows, policy, world, config.seed)
-
-
-def build_validator(
-    held_out: HeldOut | None, learner: Learner, periods: Periods, clock: Clock
-) -> Validator:
-    """Build the validator, for live weights and EMA weights as configured."""
-    weights = learner.ema.weights if learner.config.ema.use_for_eval else LIVE
-    return Validator(held_out, weights, periods, clock)
 
 
 def build_initial_policy(

@@ -18,8 +18,7 @@ from manyhands.training.run import Run
 from manyhands.training.setup.batch import lr_factor
 from manyhands.training.setup.data import TrainingData, datasets_of
 
-SMALL_BATCH = 256
-"""Effective batch below which learning rates often need no scaling."""
+SMALL_BATCH = 256  # Effective batch below which learning rates often need no scaling.
 
 STEP_MODES = {
     "eager": "eager",

@@ -15,8 +15,7 @@ from manyhands.training.setup.batch import resolve_steps, split_batch
 class ResolvedRun:
     """A config, and all that follows from it with data, ranks and checkpoint."""
 
-    config: TrainConfig
-    """With the features of its policy, and with the steps of its budget."""
+    config: TrainConfig  # With the features of its policy, and with the steps of its budget.
     split: BatchSplit
     start: Position
     resume: ResumePoint | None
