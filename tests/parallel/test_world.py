@@ -98,14 +98,14 @@ def test_a_gpu_that_is_not_there_is_refused():
         pass
 
 
-def test_a_gpu_has_an_index_and_the_cpu_has_none(monkeypatch):
+def test_a_gpu_has_an_index_and_the_cpu_of_a_single_process_has_none(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     alone, third = Launcher(), Launcher(num_ranks=4, local_rank=2, started_ranks=True)
     assert indexed(torch.device("cuda"), alone) == torch.device("cuda", 1)
     assert indexed(torch.device("cuda", 2), alone) == torch.device("cuda", 2)
     assert indexed(torch.device("cuda"), third) == torch.device("cuda", 2)
-    for launcher in (alone, third):
-        assert indexed(torch.device("cpu"), launcher) == torch.device("cpu")
+    assert indexed(torch.device("cpu"), alone) == torch.device("cpu")
+    assert indexed(torch.device("cpu"), third) == torch.device("cpu", 0)
 
 
 @pytest.mark.gpu

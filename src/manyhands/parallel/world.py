@@ -209,14 +209,13 @@ def resolve_accumulation(config: TrainConfig) -> int:
 
 
 def indexed(device: torch.device, launcher: Launcher) -> torch.device:
-    """The device of this rank with its index, if it is a GPU.
-
-    "cuda" alone is the current device, which differs between threads and processes.
-    """
-    if device.type != "cuda" or (device.index is not None and not launcher.started_ranks):
+    """The device of this rank with its index, if it is a GPU or the CPU of several ranks."""
+    if launcher.started_ranks:
+        return torch.device(device.type, launcher.local_rank if device.type == "cuda" else 0)
+    if device.type != "cuda" or device.index is not None:
         return device
-    own = launcher.local_rank if launcher.started_ranks else torch.cuda.current_device()
-    return torch.device("cuda", own)
+    # The current device, which differs between threads and processes.
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 def num_visible_gpus() -> int:
