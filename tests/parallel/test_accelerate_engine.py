@@ -56,7 +56,9 @@ def test_what_a_launcher_asks_of_manyhands_is_not_done_a_second_time(monkeypatch
         assert network.weight.grad == 3.0
 
 
-@pytest.mark.parametrize("asked", [DdpConfig(), DdpConfig(static_graph=True)])
+@pytest.mark.parametrize(
+    "asked", [DdpConfig(), DdpConfig(static_graph=True, gradient_as_bucket_view=False)]
+)
 def test_how_gradients_travel_is_told_to_ddp(asked):
     with joined_world(CPU) as world:
         told = build_accelerator(world, asked).ddp_handler
