@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -14,7 +14,7 @@ from manyhands.checkpoint.shards import Shards
 from manyhands.checkpoint.snapshot import Position, Saveable
 from manyhands.checkpoint.writer import CheckpointWriter
 from manyhands.config.files import TRAIN_CONFIG, read_config_file
-from manyhands.config.resume_changes import change_lines, changes_since
+from manyhands.config.resume_changes import Changes, change_lines
 from manyhands.config.run_dir import (
     CHECKPOINTS,
     LAST,
@@ -35,20 +35,27 @@ GRACE_S = 60.0
 """How long a failed run still waits for a save in progress."""
 
 
-def resumed_position(config: TrainConfig) -> Position:
-    """The position of the checkpoint of --resume; zero for a new run."""
-    if not config.resumes:
-        return Position()
-    state = read_progress(Path(str(config.resume)) / TRAINING_STATE)
+@dataclass(frozen=True)
+class ResumePoint:
+    """The checkpoint that a run resumes from."""
+
+    folder: Path
+    changes: Changes
+    """Differences to the config of the checkpoint."""
+    pending_metrics: Mapping[str, Any] | None
+    """Metrics that were not logged before the run stopped; None if all were."""
+
+
+def read_position(checkpoint: Path) -> Position:
+    """The position of a checkpoint."""
+    state = read_progress(checkpoint / TRAINING_STATE)
     return Position(state.step, state.samples)
 
 
-def resumed_metrics(config: TrainConfig) -> Mapping[str, Any] | None:
-    """Metrics that the resumed run had not logged before it stopped; None if all were."""
-    if not config.resumes:
-        return None
+def read_pending_metrics(checkpoint: Path) -> Mapping[str, Any] | None:
+    """Metrics that the run of a checkpoint had not logged; None if all were."""
     try:
-        facts, _ = read_manifest(Path(str(config.resume)))
+        facts, _ = read_manifest(checkpoint)
     except ManifestFault:
         # Checkpoints of LeRobot have none.
         return None
@@ -72,21 +79,16 @@ class CheckpointStore:
             run_dir.mkdir(parents=True, exist_ok=True)
             remove_leftovers(run_dir)
 
-    def restore(self, learner: Saveable) -> tuple[Position, list[str]]:
-        """Collective. Restore the learner from --resume; return its position and notes to log.
-
-        A new run starts at zero.
-        """
-        if not self._config.resumes:
-            return Position(), []
-        folder = Path(str(self._config.resume))
+    def restore(self, learner: Saveable, resume: ResumePoint) -> list[str]:
+        """Collective. Restore the learner of a resumed run; return notes to log."""
+        folder = resume.folder
         faults = self._world.on_main(lambda: damaged_newer(folder))
-        position, notes = self.load(folder, learner)
+        _, notes = self.load(folder, learner)
         if self._world.is_main and folder.parent == (self._run_dir / CHECKPOINTS).resolve():
             replace_symlink(folder.parent / LAST, folder.name)
         used = f"resuming from {folder.name} instead"
         warnings = [f"WARNING: skipped a damaged checkpoint: {fault}; {used}" for fault in faults]
-        return position, [*warnings, *change_lines(changes_since(folder, self._config)), *notes]
+        return [*warnings, *change_lines(resume.changes), *notes]
 
     def load(self, folder: Path, learner: Saveable) -> tuple[Position, list[str]]:
         """Collective. Load a checkpoint into the learner; return its position and notes to log."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from manyhands.config.launcher import DETAILS, LISTENING
+from manyhands.config.launcher import DETAILS, LISTENING, TAKEN
 from manyhands.launch.environment import RESTARTS, visible_gpus
 from manyhands.launch.tether import with_parent_death_signal
 
@@ -24,6 +24,7 @@ RANK_VARIABLES = (
     "WORLD_SIZE",
     LISTENING,
     RESTARTS,
+    TAKEN,
     *DETAILS,
 )
 """Beginnings of variables by which launchers tell a process that it is one of several ranks."""

@@ -59,7 +59,7 @@ class ShardedEngine:
     def __init__(self, world: World, num_micro_batches: int) -> None:
         self._world = world
         self._num_micro_batches = num_micro_batches
-        self._scale = LossScale(world.accelerator.scaler, world.device)
+        self._scale = LossScale(world.loss_scaler, world.device)
         self.scales_losses = self._scale.is_used
         self._root: FSDPModule | None = None
 

@@ -14,8 +14,7 @@ from manyhands.errors import UserError
 from manyhands.parallel.world import World
 
 LOCK = ".lock"
-LEASE_S = 120.0
-"""How long a filesystem may hold locks of a lost machine; NFS usually takes 90 s."""
+LEASE_S = 120.0  # How long a filesystem may hold locks of a lost machine; NFS usually takes 90 s.
 POLL_S = 0.5
 
 

@@ -40,8 +40,7 @@ from manyhands.training.setup.features import unread_cameras, with_features
 from manyhands.types import Stats
 from manyhands.units import parse_bytes
 
-DEFAULT_RAM_SHARE = 0.5
-"""Default fraction of the available memory that data may use."""
+DEFAULT_RAM_SHARE = 0.5  # Default fraction of the available memory that data may use.
 
 
 def loader_options(
@@ -92,12 +91,9 @@ class TrainingData:
     held_out: Dataset | Mixture | None
     stats: Stats
     caches: FrameCaches
-    left_out: list[str]
-    """Faults whose samples are excluded."""
-    notes: list[str]
-    """Notes to log."""
-    tokens: TokenCaches | None = None
-    """Caches that replace images; None if images are read."""
+    left_out: list[str]  # Faults whose samples are excluded.
+    notes: list[str]  # Notes to log.
+    tokens: TokenCaches | None = None  # Caches that replace images; None if images are read.
 
     @property
     def kept(self) -> CacheStores:
