@@ -31,16 +31,21 @@ def test_a_file_appears_only_when_its_block_succeeds(tmp_path: Path):
 
 def test_a_write_that_fails_names_the_file_it_was_for(tmp_path: Path, small_files):
     target = tmp_path / "a.txt"
-    with small_files(10), pytest.raises(OSError, match="File too large") as failed:
-        with atomic_file(target) as outer, atomic_file(outer) as scratch:
-            scratch.write_text("x" * 100)
+    with (
+        small_files(10),
+        pytest.raises(OSError, match="File too large") as failed,
+        atomic_file(target) as outer,
+        atomic_file(outer) as scratch,
+    ):
+        scratch.write_text("x" * 100)
     assert failed.value.filename == str(target)
     with pytest.raises(FileNotFoundError) as failed, atomic_file(target):
         (tmp_path / "other").read_text()
     assert failed.value.filename == str(tmp_path / "other")
-    with pytest.raises(FileNotFoundError) as failed, atomic_file(tmp_path / "none" / "a") as scratch:
+    missing = tmp_path / "none" / "a"
+    with pytest.raises(FileNotFoundError) as failed, atomic_file(missing) as scratch:
         scratch.write_text("x")
-    assert failed.value.filename == str(tmp_path / "none" / "a")
+    assert failed.value.filename == str(missing)
 
 
 def test_a_directory_appears_only_when_its_block_succeeds(tmp_path: Path):
