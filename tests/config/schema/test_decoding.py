@@ -124,7 +124,7 @@ def test_every_flag_of_training_has_a_type_with_words():
     assert not [flag.name for flag in flags_of(TrainConfig) if "[str" in type_name(flag.type)]
 
 
-@pytest.mark.parametrize("number", [10**5000, -(10**5000)])
+@pytest.mark.parametrize("number", [10**5000, -(10**5000)], ids=["large", "negative"])
 def test_a_number_that_python_does_not_print_is_told(number):
     decoder = Decoder(TrainConfig)
     decoder.section(TrainConfig, {"steps": number})
