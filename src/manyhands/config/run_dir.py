@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from manyhands.errors import CheckpointError
+from manyhands.errors import CheckpointError, EnvironmentFault
 from manyhands.manifest import MANIFEST, ManifestFault, find_damage, read_manifest
 
 # Layout of a run directory, with N for a step such as 000200:
@@ -20,6 +20,14 @@ PRETRAINED = "pretrained_model"
 PRETRAINED_EMA = "pretrained_model_ema"
 TRAINING_STATE = "training_state"
 SHARDS = "shards"
+
+
+def unwritable_run_dir(run_dir: Path, error: OSError) -> EnvironmentFault:
+    """The error for a run directory in which the first file cannot be written."""
+    return EnvironmentFault(
+        f"cannot write to --output_dir={run_dir}: {error.strerror}. Free disk space or choose "
+        "another folder"
+    )
 
 
 def missing_run_dir(run_dir: Path) -> str | None:

@@ -47,7 +47,7 @@ def check_frame_counts(source: Source) -> None:
     np.add.at(claimed, files.of_episode, lengths)
     for file in np.flatnonzero(claimed > MANY_FRAMES):
         path = source.root / files.paths[file]
-        _check_count(path, read_footer(path).num_rows, int(claimed[file]))
+        check_count(path, read_footer(path).num_rows, int(claimed[file]))
 
 
 def column_names(file: DataFile) -> list[str]:
@@ -59,7 +59,7 @@ def column_names(file: DataFile) -> list[str]:
 def read_frames(file: DataFile, keys: list[str]) -> pa.Table:
     """Columns of a file, which must number its frames as the metadata does."""
     # Before reading: rows that repeat a value take no space in a file, and much in memory.
-    _check_count(file.path, read_footer(file.path).num_rows, len(file.frames))
+    check_count(file.path, read_footer(file.path).num_rows, len(file.frames))
     table = read_columns(file.path, keys)
     check_numbering(file, table)
     return table
@@ -68,7 +68,7 @@ def read_frames(file: DataFile, keys: list[str]) -> pa.Table:
 def check_numbering(file: DataFile, table: pa.Table) -> None:
     """Reject a file whose rows are not the frames it must contain."""
     expected = file.frames
-    _check_count(file.path, table.num_rows, len(expected))
+    check_count(file.path, table.num_rows, len(expected))
     numbers = table[names.INDEX].to_numpy()
     if numbers.dtype.kind not in "iuf" or not np.array_equal(numbers, expected):
         raise DatasetError(
@@ -77,7 +77,8 @@ def check_numbering(file: DataFile, table: pa.Table) -> None:
         )
 
 
-def _check_count(path: Path, found: int, expected: int) -> None:
+def check_count(path: Path, found: int, expected: int) -> None:
+    """Reject a file with another number of rows than the metadata declares."""
     if found != expected:
         raise DatasetError(
             f"{path} has {found} frames, but the metadata declares {expected}. Copy or "

@@ -18,6 +18,10 @@ from manyhands.errors import EnvironmentFault
 
 DEFAULT_CONFIG = Path("accelerate", "default_config.yaml")
 """What `accelerate config` writes, within the folder of Hugging Face's libraries."""
+PROGRAMS = ("accelerate", "accelerate.commands.accelerate_cli")
+"""Names of the program, installed or as a module, which a subcommand follows."""
+LAUNCHERS = ("accelerate-launch", "accelerate.commands.launch")
+"""Names of the program that only launches."""
 DROPPED = {
     "gradient_clipping": "--optimizer.grad_clip_norm",
     "zero_stage": "--parallelism.dp_shard=-1",
@@ -101,9 +105,9 @@ def _hugging_face_home() -> Path:
 def _launcher_arguments(command: list[str]) -> list[str] | None:
     names = [Path(word).name for word in command[:3]]
     for place, name in enumerate(names):
-        if name == "accelerate" and command[place + 1 : place + 2] == ["launch"]:
+        if name in PROGRAMS and command[place + 1 : place + 2] == ["launch"]:
             return command[place + 2 :]
-        if name == "accelerate-launch":
+        if name in LAUNCHERS:
             return command[place + 1 :]
     return None
 

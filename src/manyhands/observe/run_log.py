@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import atomic_file
-from manyhands.config.run_dir import missing_run_dir
+from manyhands.config.run_dir import missing_run_dir, unwritable_run_dir
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.console import Display, Metrics
 from manyhands.observe.jsonl import AppendFile, JsonLines
@@ -61,10 +61,7 @@ class RunLog:
         try:
             yield
         except OSError as error:
-            raise EnvironmentFault(
-                f"cannot write to --output_dir={self._run_dir}: {error.strerror}. Free disk space "
-                "or choose another folder"
-            ) from None
+            raise unwritable_run_dir(self._run_dir, error) from None
 
     def note(self, facts: Facts) -> None:
         """Add facts to run.json."""

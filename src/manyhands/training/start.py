@@ -12,7 +12,12 @@ import torch
 
 from manyhands import garbage
 from manyhands.config.resolve import choose_output_dir
-from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA, find_checkpoint
+from manyhands.config.run_dir import (
+    PRETRAINED,
+    PRETRAINED_EMA,
+    find_checkpoint,
+    unwritable_run_dir,
+)
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far
@@ -107,7 +112,10 @@ def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
 
 def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
     """Why a run cannot use a directory, which need not exist yet; None if it can."""
-    nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
+    try:
+        nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
+    except OSError as error:
+        return str(unwritable_run_dir(run_dir, error))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         return f"--output_dir={run_dir} is not writable because of {nearest}. Choose another"
     # A run that was killed at its start leaves only folders and its lock.

@@ -18,7 +18,7 @@ from draccus.utils import DecodingError
 
 from manyhands.config.policies.base import UNSTORED, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
-from manyhands.config.schema.json_values import unknown_name
+from manyhands.config.schema.json_values import MAX_BITS, shown, unknown_name
 from manyhands.config.schema.suggestions import suggest_flag
 from manyhands.config.sections.optim import (
     OPTIMIZER_TYPES,
@@ -179,7 +179,7 @@ class Decoder:
             first = next(iter(tree))
             self.faults.append(f"--{name}.{first} needs --{name}.type={'|'.join(choice.types)}")
         if kind is not None:
-            self.faults.append(f"--{name}.type={choice.why_not(str(kind))}")
+            self.faults.append(f"--{name}.type={choice.why_not(shown(kind))}")
         return None
 
     def unknown(self, name: str, value: Any) -> None:
@@ -228,7 +228,7 @@ class Decoder:
         return {key: value for key, value in decoded.items() if value is not MISSING}
 
     def _ill(self, raw: Any, name: str, expected: str = "a section with a type") -> Any:
-        self.faults.append(f"--{name}={raw}: expects {expected}")
+        self.faults.append(f"--{name}={shown(raw)}: expects {expected}")
         return MISSING
 
 
@@ -242,6 +242,8 @@ def decode_value(hint: Any, raw: Any) -> Any:
         raw = _parsed(str(raw))
     if raw is None and type(None) not in get_args(hint):
         raise TypeError("null where a value is needed")
+    if isinstance(raw, int) and raw.bit_length() > MAX_BITS:
+        raise ValueError("too large an integer")
     return draccus.decode(hint, raw)
 
 

@@ -22,6 +22,21 @@ def decode(hint: Any, raw: Any, name: str = "") -> Any:
     return _decode_scalar(hint, raw, name)
 
 
+MAX_SHOWN = 500
+"""Characters of a value in a message."""
+MAX_BITS = 10_000
+"""Bits of an integer; Python refuses to print one of more than 4,300 digits."""
+
+
+def shown(raw: Any) -> str:
+    """A value as messages show it: a hostile file has some of a million characters."""
+    try:
+        text = str(raw)
+    except ValueError:
+        return "(a number of thousands of digits)"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
 def closest_match(name: str, names: Iterable[str]) -> str:
     """`; did you mean ...?` with the closest name, or nothing."""
     # Compare without dashes, which all flags have in common.

@@ -11,11 +11,17 @@ from manyhands.data.checking.file_ranges import EpisodeFile, EpisodeRange
 from manyhands.data.checking.finding import Finding, error_message
 from manyhands.data.checking.jobs import Report
 from manyhands.data.checking.statistics import summarize
-from manyhands.data.data_files import DataFile, check_numbering, column_names, numbers_of
+from manyhands.data.data_files import (
+    DataFile,
+    check_count,
+    check_numbering,
+    column_names,
+    numbers_of,
+)
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
-from manyhands.lerobot_format.dataset.tables import read_columns
+from manyhands.lerobot_format.dataset.tables import read_columns, read_footer
 
 _TOLERANCE_S = 1e-4
 _ROW_S = 2e-6
@@ -64,8 +70,22 @@ class RowFile:
 
     def report(self) -> Report:
         """Check every column except images."""
-        frames = np.concatenate([np.arange(*pair) for pair in self.held])
-        file = DataFile(self.part.place, frames)
+        place = self.part.place
+        try:
+            num_rows = read_footer(place, [names.INDEX]).num_rows
+        except DatasetError as error:
+            return Report(self.part.of_file(checks.FILES, error_message(error, self.part.root)))
+        try:
+            # Before reading: what either number claims may be more than any memory holds.
+            check_count(place, num_rows, sum(end - first for first, end in self.held))
+        except DatasetError as error:
+            return Report(self.part.of_file(checks.NUMBERING, error_message(error, self.part.root)))
+        return self._contents(
+            DataFile(place, np.concatenate([np.arange(*pair) for pair in self.held]))
+        )
+
+    def _contents(self, file: DataFile) -> Report:
+        """Check the columns of a file with the right number of rows."""
         try:
             present = column_names(file)
             stored = [key for key in self._plain_features() if key in present]
