@@ -63,8 +63,7 @@ class ArrayColumn(Protocol):
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    drops_single_axis: bool
-    """Whether LeRobot drops the time axis of a window with one entry."""
+    drops_single_axis: bool  # Whether LeRobot drops the time axis of a window with one entry
 
     def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
         """Write the values at an array of frames, whose axes come first, into `out`."""

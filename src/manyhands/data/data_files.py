@@ -26,8 +26,7 @@ class DataFile(NamedTuple):
     """A data file with chosen episodes."""
 
     path: Path
-    frames: np.ndarray
-    """Numbers of the frames it must hold, row by row."""
+    frames: np.ndarray  # Numbers of the frames it must hold, row by row
 
 
 def chosen_files(source: Source) -> Iterator[DataFile]:

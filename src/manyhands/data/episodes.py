@@ -16,12 +16,9 @@ from manyhands.lerobot_format.dataset.meta import DatasetMeta
 class Selection:
     """Chosen episodes in dataset order; rows count through them without gaps."""
 
-    episodes: np.ndarray
-    """Their numbers in the dataset, ascending."""
-    bounds: np.ndarray
-    """First row and end of each, of shape (episodes, 2)."""
-    first_frames: np.ndarray
-    """Number of each one's first frame in the complete dataset."""
+    episodes: np.ndarray  # Their numbers in the dataset, ascending
+    bounds: np.ndarray  # First row and end of each, of shape (episodes, 2)
+    first_frames: np.ndarray  # Number of each one's first frame in the complete dataset
 
     @property
     def num_rows(self) -> int:

@@ -11,8 +11,7 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.names import RESERVED_FEATURES
 
-DATASET_INDEX = "dataset_index"
-"""Key of the index of a sample's dataset."""
+DATASET_INDEX = "dataset_index"  # Key of the index of a sample's dataset
 
 INT64 = np.dtype(np.int64)
 
@@ -76,7 +75,6 @@ class Mixture:
         rows: np.ndarray,
         targets: tuple[dict[str, np.ndarray], dict[str, list[object]]],
     ) -> None:
-        """Read one dataset's samples and put them where they belong in the batch."""
         part, (arrays, objects) = self.parts[place], targets
         specs = part.layout(len(rows))
         own = {key: np.empty(spec.shape, spec.dtype) for key, spec in specs.items()}

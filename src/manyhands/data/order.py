@@ -18,8 +18,7 @@ from manyhands.rng import derive_seed
 class Order(Protocol):
     """An endless stream of rows, addressed by position."""
 
-    num_samples: int
-    """Samples of one epoch."""
+    num_samples: int  # Samples of one epoch
 
     def indices(self, start: int, stop: int) -> np.ndarray:
         """Rows at positions [start, stop) of the stream."""
@@ -83,7 +82,6 @@ class _Samples:
         self._shifts = starts - (self._ends - lengths)
 
     def rows(self, samples: np.ndarray) -> np.ndarray:
-        """Rows of samples by their number."""
         rows: np.ndarray = samples + self._shifts[np.searchsorted(self._ends, samples, "right")]
         return rows
 
@@ -103,7 +101,6 @@ class _ListedSamples:
         self._rows = rows
 
     def rows(self, samples: np.ndarray) -> np.ndarray:
-        """Rows of samples by their number."""
         rows: np.ndarray = self._rows[samples]
         return rows
 
@@ -111,8 +108,7 @@ class _ListedSamples:
 # Every block of positions gives each dataset its exact number of samples, shuffled by the seed. A
 # dataset's own samples come in the order they have without the others, so none is repeated before
 # all of its samples were drawn.
-BLOCK = 4096
-"""Block of positions over which every dataset gets its exact number of samples."""
+BLOCK = 4096  # Block of positions over which every dataset gets its exact number of samples
 
 
 class MixedOrder:

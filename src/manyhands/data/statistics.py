@@ -85,8 +85,7 @@ def _quantiles(column: np.ndarray) -> np.ndarray:
 
 STATS_FOLDER = "stats"
 
-Progress = Callable[[int, int], None]
-"""Called with the number of episodes done and the total."""
+Progress = Callable[[int, int], None]  # Called with the number of episodes done and the total
 
 
 def complete_stats(
@@ -123,7 +122,6 @@ def compute_stats(dataset: Dataset, keys: Sequence[str], on_progress: Progress) 
 
 
 def _chosen_stats(dataset: Dataset) -> Stats:
-    """Recorded statistics of the chosen episodes."""
     parts = read_episode_stats(dataset.root, dataset.info, dataset.episodes)
     if parts is None:
         return {}

@@ -35,17 +35,14 @@ SEEING_ACT = replace(
 class Recipe:
     """How much to record, and how to train on it."""
 
-    reads: tuple[str, ...]
-    """Features the policy learns from."""
-    in_words: str
-    """The features in words."""
+    reads: tuple[str, ...]  # Features the policy learns from
+    in_words: str  # The features in words
     policy: ActConfig
     num_episodes: int
     frame_size: int = 96
     num_processes: int
     steps: int
-    batch_size: int = 64
-    """Samples per step, over all processes."""
+    batch_size: int = 64  # Samples per step, over all processes
     lr: float
     mixed_precision: str | None = None
 

@@ -53,14 +53,11 @@ class TrainingState:
     num_ranks: int
     batch_size: int
     accumulation: int
-    optimizer: dict[str, Any]
-    """An optimizer's `state_dict`."""
+    optimizer: dict[str, Any]  # An optimizer's `state_dict`
     schedule: ScheduleState | None = None
     scaler: dict[str, float] = field(default_factory=dict)
-    samples_per_step: int = 0
-    """Samples per step over all ranks; zero if not stored."""
-    is_sharded: bool = False
-    """Whether the optimizer's tensors are elsewhere, in shards."""
+    samples_per_step: int = 0  # Samples per step over all ranks; zero if not stored
+    is_sharded: bool = False  # Whether the optimizer's tensors are elsewhere, in shards
 
 
 def write_training_state(folder: Path, state: TrainingState) -> None:

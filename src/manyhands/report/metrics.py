@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-LARGEST_DRAWN = 1e30
-"""Larger values are not drawn: they would hide all others on the axis."""
+LARGEST_DRAWN = 1e30  # Larger values are not drawn: they would hide all others on the axis
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,7 @@ def downsampled(series: Series, max_points: int = 600) -> Series:
 
 # A run may still be writing them, may have died in the middle of a line, or may come from another
 # version: what cannot be parsed is skipped, never an error.
-MAX_STEP = 2**53
-"""Up to here a float counts without skipping; no run gets there."""
+MAX_STEP = 2**53  # Up to here a float counts without skipping; no run gets there
 
 
 def read_metrics(run_dir: Path) -> dict[str, Series]:

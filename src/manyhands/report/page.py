@@ -80,10 +80,8 @@ class Result:
     label: str
     value: str
     note: str = ""
-    share: float | None = None
-    """Fraction between 0 and 1, drawn as a bar."""
-    interval: tuple[float, float] | None = None
-    """Confidence interval of the fraction, drawn as a whisker on the bar."""
+    share: float | None = None  # Fraction between 0 and 1, drawn as a bar
+    interval: tuple[float, float] | None = None  # Drawn as a whisker on the bar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +91,7 @@ class ReportExtras:
     title: str = ""
     lead: str = ""
     results: Sequence[Result] = ()
-    filmstrips: Sequence[tuple[str, Sequence[np.ndarray]]] = ()
-    """A caption and its frames (height, width, 3) uint8, in order of time."""
+    filmstrips: Sequence[tuple[str, Sequence[np.ndarray]]] = ()  # Captions and frames
     next_commands: Sequence[str] = ()
 
 

@@ -22,8 +22,7 @@ class RoundedBox:
     half_length: Scalar
     half_width: Scalar
     corner: Scalar
-    axis: np.ndarray
-    """Unit vectors along its length."""
+    axis: np.ndarray  # Unit vectors along its length
 
     def distance(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """How far points (worlds, rows, columns) lie outside; negative inside."""
@@ -98,16 +97,11 @@ def _spread(values: Scalar) -> np.ndarray:
     return np.reshape(values, (-1, 1, 1)).astype(np.float32)
 
 
-BLOCK_HALF = 0.085
-"""Half the side of the block."""
-TRAY_RADIUS = 0.27
-"""Radius of the tray."""
-BLOCK_OPENING = 0.5
-"""Opening of the gripper at which its fingers touch the sides of a block between them."""
-SHOULDER = np.array([0.0, -1.6])
-"""Where the arm is mounted, outside the image."""
-LIGHT = np.array([0.5, -0.7])
-"""Direction in which shadows fall."""
+BLOCK_HALF = 0.085  # Half the side of the block
+TRAY_RADIUS = 0.27  # Radius of the tray
+BLOCK_OPENING = 0.5  # Opening at which the fingers touch the sides of a block between them
+SHOULDER = np.array([0.0, -1.6])  # Where the arm is mounted, outside the image
+LIGHT = np.array([0.5, -0.7])  # Direction in which shadows fall
 
 SHADOW: Color = (0.16, 0.10, 0.07)
 WOOD: Color = (0.90, 0.80, 0.66)
@@ -128,8 +122,7 @@ class Scene:
     opening: np.ndarray
     block: np.ndarray
     tray: np.ndarray
-    height: np.ndarray
-    """Of the block: 0 on the table, 1 carried."""
+    height: np.ndarray  # Of the block: 0 on the table, 1 carried
 
 
 def draw_scene(scene: Scene, size: int) -> np.ndarray:
@@ -193,7 +186,6 @@ def _draw_arm(canvas: Canvas, scene: Scene) -> None:
 
 
 def _arm(scene: Scene) -> tuple[RoundedBox, RoundedBox, RoundedBox]:
-    """Rod, sleeve and palm."""
     axis = _axis(scene.gripper)
     wrist = scene.gripper - 0.18 * axis
     length = np.sqrt(np.square(wrist - SHOULDER).sum(axis=1))
@@ -222,7 +214,6 @@ def _block_shape(scene: Scene, offset: np.ndarray, half: Scalar) -> RoundedBox:
 
 
 def _axis(place: np.ndarray) -> np.ndarray:
-    """Direction of the arm when its gripper is at a place."""
     way = place - SHOULDER
     direction: np.ndarray = way / np.sqrt(np.square(way).sum(axis=1, keepdims=True))
     return direction
@@ -256,6 +247,5 @@ def _table(size: int) -> np.ndarray:
 
 
 def _mix(color: Color, other: Color, share: float) -> Color:
-    """A color blended with a fraction of another."""
     red, green, blue = (a + share * (b - a) for a, b in zip(color, other, strict=True))
     return red, green, blue

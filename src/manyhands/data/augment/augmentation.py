@@ -75,7 +75,6 @@ class Identity:
     num_uniforms: ClassVar[int] = 0
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images unchanged."""
         return pictures
 
 
@@ -156,7 +155,6 @@ class NoAugmentation:
         return {}
 
     def __call__(self, batch: Batch, draws: Draws) -> Batch:
-        """The same batch."""
         return batch
 
 

@@ -18,16 +18,13 @@ class RandomAffine:
     num_uniforms: ClassVar[int] = 6
 
     degrees: Range
-    translate: Range
-    """Largest fractions of the width and of the height."""
+    translate: Range  # Largest fractions of the width and of the height
     scale: Range
-    shear: tuple[float, float, float, float]
-    """Smallest and largest angle along x, then along y."""
+    shear: tuple[float, float, float, float]  # Smallest and largest angle along x, then along y
     interpolation: str
     fill: float
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         height, width = pictures.shape[-2:]
         angle, right, down, scale, shear_x, shear_y = uniforms.unbind(1)
         columns, rows = inverse_map(
@@ -42,8 +39,7 @@ class RandomAffine:
         return resampled(pictures, grid, self.interpolation, self.fill)
 
 
-Row = tuple[Tensor, Tensor]
-"""Two coefficients per sample."""
+Row = tuple[Tensor, Tensor]  # Two coefficients per sample
 
 
 def inverse_map(angle: Tensor, scale: Tensor, shear_x: Tensor, shear_y: Tensor) -> tuple[Row, Row]:

@@ -18,8 +18,7 @@ class CachedCamera:
         self.shape = source.shape
         self.dtype = source.dtype
         self.drops_single_axis = drops_single_axis
-        self.fault: str | None = None
-        """Why this process no longer uses the store; it continues without."""
+        self.fault: str | None = None  # Why this process no longer uses the store
         self._source = source
         self._store = store
         self._is_readable = True

@@ -25,8 +25,7 @@ from manyhands.data.location import shared_home
 from manyhands.data.read_options import ReadOptions
 from manyhands.units import parse_bytes
 
-JPEG_SHARE = 8
-"""How many times smaller a frame is expected to be as JPEG."""
+JPEG_SHARE = 8  # How many times smaller a frame is expected to be as JPEG
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +35,8 @@ class CacheOptions:
     home: Path
     mode: Mode = "auto"
     encoding: Encoding = "raw"
-    max_disk: int | None = None
-    """Most bytes of disk; None leaves it to the plan."""
-    max_ram: int | None = None
-    """Most bytes of memory; None leaves it to the plan."""
+    max_disk: int | None = None  # Most bytes of disk; None leaves it to the plan
+    max_ram: int | None = None  # Most bytes of memory; None leaves it to the plan
 
 
 def cache_options(config: CacheConfig, max_ram: int | None) -> CacheOptions:
@@ -74,13 +71,11 @@ class FrameCache:
     ) -> None:
         self._source = source
         self._wish = wish
-        self._budgets = budgets
-        """Most bytes by camera."""
+        self._budgets = budgets  # Most bytes by camera
         self._in_ram = in_ram
         self._stores: dict[str, FrameStore] = {}
         self._cameras: dict[str, CachedCamera] = {}
-        self.faults: list[str] = []
-        """Why cameras are read without their store."""
+        self.faults: list[str] = []  # Why cameras are read without their store
 
     @property
     def cameras(self) -> list[CachedCamera]:

@@ -29,18 +29,15 @@ _REVISION = 1
 # Two changes within one tick of a file system's clock leave the same stamp.
 _TICK_S = 2.0
 
-DigestIndex = dict[str, list[str]]
-"""Stamp and digest by the file's path."""
+DigestIndex = dict[str, list[str]]  # Stamp and digest by the file's path
 
 
 @dataclass(frozen=True)
 class PixelOrigin:
     """Everything that decides the pixels behind a frame number."""
 
-    file_digests: Sequence[str]
-    """Digests of the files that hold the images, in the order of the files."""
-    table_digest: str
-    """Digest of the location of every frame in those files."""
+    file_digests: Sequence[str]  # Digests of the files that hold the images, in their order
+    table_digest: str  # Digest of the location of every frame in those files
     shape: tuple[int, ...]
     dtype: str
     encoding: str
@@ -58,10 +55,8 @@ def store_key(origin: PixelOrigin) -> str:
 class _File(NamedTuple):
     path: Path
     stamp: str
-    place: str
-    """The path without links."""
-    memo: Path
-    """File that caches the digests of its folder."""
+    place: str  # The path without links
+    memo: Path  # File that caches the digests of its folder
 
 
 def file_stamp(path: Path) -> str:

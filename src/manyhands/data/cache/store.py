@@ -25,8 +25,7 @@ from manyhands.data.locks import hold_shared, locked
 class FrameBytes(Protocol):
     """The file that contains the frames."""
 
-    num_frames: int
-    """Frames that can be read, if they are there."""
+    num_frames: int  # Frames that can be read, if they are there
 
     def read(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Copy present frames into `out`; return which of them are valid."""

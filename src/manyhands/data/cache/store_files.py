@@ -33,14 +33,12 @@ Encoding = Literal["raw", "jpeg"]
 class StoreSpec:
     """The frames of a store."""
 
-    key: str
-    """Name of the store, unique to its pixels."""
+    key: str  # Name of the store, unique to its pixels
     shape: tuple[int, ...]
     dtype: np.dtype
     num_frames: int
     encoding: Encoding = "raw"
-    description: dict[str, str] = field(default_factory=dict)
-    """For users: dataset, camera and the like."""
+    description: dict[str, str] = field(default_factory=dict)  # Shown to users: dataset, camera
 
     def __post_init__(self) -> None:
         assert self.num_frames > 0 and prod(self.shape) > 0
@@ -108,8 +106,7 @@ FRAMES = "frames.bin"
 INDEX = "index.bin"
 STATES = "state.bin"
 USERS = "users"
-INDEX_ENTRY = struct.Struct("<QII")
-"""Offset, length and checksum of a frame."""
+INDEX_ENTRY = struct.Struct("<QII")  # Offset, length and checksum of a frame
 _FORMAT = 1
 _AHEAD_BYTES = 8 * 1024**2
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -18,22 +18,19 @@ from manyhands.data.images.cameras import ImageSource
 from manyhands.data.read_options import ReadOptions
 from manyhands.errors import EnvironmentFault
 
-NUM_SHOWN = 8
-"""Displayed characters of a digest."""
+NUM_SHOWN = 8  # Displayed characters of a digest
 
 
 @dataclass(frozen=True)
 class TokenSpec:
     """The tokens of one frame of a camera."""
 
-    identity: str
-    """A digest of all that determines them except the frame."""
+    identity: str  # A digest of all that determines them except the frame
     shape: tuple[int, ...]
     dtype: np.dtype
 
 
-Forms = Mapping[str, TokenSpec]
-"""By the name that a camera is delivered under."""
+Forms = Mapping[str, TokenSpec]  # By the name that a camera is delivered under
 
 
 class TokenColumn:
@@ -60,8 +57,7 @@ class TokenCache:
     """The cached tokens of one dataset's cameras."""
 
     def __init__(self, stores: dict[str, FrameStore], in_ram: bool) -> None:
-        self.of_camera = stores
-        """By the dataset's own names."""
+        self.of_camera = stores  # By the dataset's own names
         self._in_ram = in_ram
 
     def column(self, key: str, source: ImageSource, drops_single_axis: bool) -> ArrayColumn:
@@ -90,10 +86,8 @@ class TokenCaches(CacheStores):
 class TokenPlan:
     """Location of the cached tokens of some datasets."""
 
-    specs: list[dict[str, StoreSpec]]
-    """By dataset, and by camera under the dataset's own names."""
-    where: str
-    """off, ram or disk."""
+    specs: list[dict[str, StoreSpec]]  # By dataset, and by camera under the dataset's own names
+    where: str  # off, ram or disk
     wish: CacheOptions
     reason: str
 

@@ -23,8 +23,7 @@ from manyhands.lerobot_format.dataset.tables import read_footer, read_row_group
 
 _FRAME_S = 1e-4
 _PIXEL_S = 1e-8
-_FEW = 64
-"""Frames that are decoded to see the first and the last one."""
+_FEW = 64  # Frames that are decoded to see the first and the last one
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,7 @@ class Camera:
     key: str
     feature: Feature
     fps: float
-    is_full: bool
-    """Check every image, not only the first and last."""
+    is_full: bool  # Check every image, not only the first and last
 
     def cost_s(self, num_frames: int) -> float:
         """Estimated time to check images."""
@@ -66,7 +64,6 @@ class ImageFile:
         return Report([*self.part.of_frames(checks.PICTURES, self.camera.key, reasons)])
 
     def _wanted(self) -> np.ndarray:
-        """The rows to check."""
         rows = [np.arange(stretch.start, stretch.end) for stretch in self.part.stretches]
         return np.concatenate(rows if self.camera.is_full else [each[[0, -1]] for each in rows])
 

@@ -105,20 +105,16 @@ def _parts(source: Source, files: FileColumn, starts: np.ndarray) -> dict[int, E
     }
 
 
-Progress = Callable[[int, int], None]
-"""Called with the number of frames checked and the total."""
+Progress = Callable[[int, int], None]  # Called with the number of frames checked and the total
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
     """What to check, and with how many processes."""
 
-    thoroughness: Thoroughness = "full"
-    """`full` decodes every image, `quick` the first and last of each file."""
-    keys: Collection[str] | None = None
-    """Features to check; None means all. Rows must be readable in any case."""
-    num_workers: int | None = None
-    """Processes; None uses the available cores; small jobs run in this process."""
+    thoroughness: Thoroughness = "full"  # `quick` decodes the first and last image of each file
+    keys: Collection[str] | None = None  # None: all. Rows must be readable in any case
+    num_workers: int | None = None  # None: one per core; small jobs run in this process
     on_progress: Progress | None = None
 
     def keys_of(self, source: Source) -> tuple[str, ...]:
@@ -151,7 +147,6 @@ def check_dataset(source: Source, checking: CheckOptions | None = None) -> Check
 
 
 def _run_checks(source: Source, checking: CheckOptions) -> Report:
-    """The joint report on all files."""
     files = files_to_check(source, checking.keys_of(source), checking.thoroughness == "full")
     jobs = [*jobs_for(files)]
     num_workers = num_cores() if checking.num_workers is None else checking.num_workers
@@ -183,6 +178,5 @@ def _of_all_frames(source: Source, summaries: Summaries) -> Summaries:
 
 
 def _order(finding: Finding) -> tuple[int, str, int, str]:
-    """Sort key of findings in a report."""
     episode = -1 if finding.episode is None else finding.episode
     return checks.CHECKS.index(finding.check), finding.severity, episode, finding.file or ""

@@ -7,8 +7,7 @@ from manyhands.data.dataset import Dataset
 from manyhands.data.episodes import Source
 from manyhands.errors import DatasetError
 
-NO_OFFSET = np.zeros(1, np.int64)
-"""The window of a feature without one."""
+NO_OFFSET = np.zeros(1, np.int64)  # The window of a feature without one
 
 
 def bad_frames(result: CheckResult) -> dict[str, np.ndarray]:

@@ -37,8 +37,7 @@ CHECKS = (
     STATISTICS,
     VIDEOS,
     PICTURES,
-)
-"""All checks, in the order of the report."""
+)  # All checks, in the order of the report
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,9 @@ class Finding:
     severity: Severity
     message: str
     episode: int | None = None
-    file: str | None = None
-    """Inside the dataset folder."""
-    key: str | None = None
-    """The feature it concerns; None concerns all."""
-    frames: tuple[int, int] | None = None
-    """First frame and end in the complete dataset; there whenever an episode is."""
+    file: str | None = None  # Inside the dataset folder
+    key: str | None = None  # The feature it concerns; None concerns all
+    frames: tuple[int, int] | None = None  # In the complete dataset; set whenever an episode is
 
     @property
     def told(self) -> str:
@@ -71,17 +67,14 @@ class CheckResult:
 
     root: str
     thoroughness: Thoroughness
-    keys: tuple[str, ...]
-    """Checked features."""
+    keys: tuple[str, ...]  # Checked features
     num_episodes: int
     num_frames: int
     findings: tuple[Finding, ...]
-    looked_at: dict[str, str]
-    """Scope of each check in words; checks that could not run are absent."""
+    looked_at: dict[str, str]  # Scope of each check in words; checks that could not run are absent
     wall_s: float
     cached: bool = False
-    is_lasting: bool = True
-    """Whether a second check of the same files would find the same."""
+    is_lasting: bool = True  # Whether a second check of the same files would find the same
 
     @property
     def is_usable(self) -> bool:

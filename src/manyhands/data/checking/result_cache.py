@@ -93,7 +93,6 @@ def _name(
 
 
 def _read(path: Path) -> CheckResult | None:
-    """A cached result; None if it is missing or damaged."""
     try:
         return parse_result(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -124,7 +123,6 @@ def check_folder(
 
 
 def _unreadable(root: Path, checking: CheckOptions, check: str, message: str) -> CheckResult:
-    """The result for a folder that cannot be checked."""
     return CheckResult(
         root=str(root),
         thoroughness=checking.thoroughness,

@@ -26,10 +26,8 @@ _FILE_S = 2e-3
 class RowRules:
     """Rules for the rows of all files."""
 
-    features: Mapping[str, Feature]
-    """Features that are stored in rows."""
-    keys: frozenset[str]
-    """Features whose values are checked."""
+    features: Mapping[str, Feature]  # Features that are stored in rows
+    keys: frozenset[str]  # Features whose values are checked
     fps: float
     tasks: Sequence[str]
 
@@ -39,8 +37,7 @@ class RowFile:
     """A data file, the frames it must hold, and the declared tasks of its chosen episodes."""
 
     part: EpisodeFile
-    held: tuple[tuple[int, int], ...]
-    """First frame and end of every episode in it, chosen or not."""
+    held: tuple[tuple[int, int], ...]  # First frame and end of every episode in it, chosen or not
     tasks: tuple[tuple[str, ...], ...]
     rules: RowRules
 
@@ -98,7 +95,6 @@ class _Rows:
                 self._adopt(key)
 
     def report(self) -> Report:
-        """Faults of the columns, and their summaries."""
         read = {key: values for key, values in self._values.items() if key in self._rules.keys}
         self._findings += [*self._numbering(), *self._timestamps(), *self._task_numbers()]
         for key, values in read.items():

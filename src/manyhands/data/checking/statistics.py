@@ -50,8 +50,7 @@ class Summary:
         )
 
 
-Summaries = dict[str, Summary]
-"""By feature."""
+Summaries = dict[str, Summary]  # By feature
 
 
 def summarize(values: np.ndarray) -> Summary:
@@ -69,8 +68,7 @@ def joined(parts: Mapping[str, Summary], others: Mapping[str, Summary]) -> Summa
 _DATA = "data"
 _RANGE_TOLERANCE = 1e-3
 _ROUNDING = 1e-5
-_VISIBLE_RANGE = 1e-4
-"""A standard deviation of zero is a fault if values differ by more."""
+_VISIBLE_RANGE = 1e-4  # A standard deviation of zero is a fault if values differ by more
 
 
 def check_statistics(source: Source, keys: Collection[str], summaries: Summaries) -> list[Finding]:
@@ -80,7 +78,6 @@ def check_statistics(source: Source, keys: Collection[str], summaries: Summaries
 
 
 def _described(source: Source, keys: Collection[str]) -> dict[str, Feature]:
-    """The features that have statistics."""
     return {
         key: feature
         for key, feature in source.meta.info.features.items()
@@ -130,7 +127,6 @@ def _places(places: np.ndarray) -> str:
 
 
 def _nonsense(key: str, feature: Feature, measures: Mapping[str, np.ndarray]) -> Iterator[Finding]:
-    """Statistics that no values can have."""
     for name, value in measures.items():
         if not np.isfinite(value).all():
             yield _describe(f"{name} of {key} is not finite", "bad", key)
@@ -158,7 +154,6 @@ def _fits(value: np.ndarray, feature: Feature) -> bool:
 def _differences(
     key: str, measures: Mapping[str, np.ndarray], summary: Summary
 ) -> Iterator[Finding]:
-    """Statistics that differ from the values."""
     for name, told in measures.items():
         seen = summary.folded(told.shape)
         if seen is None or not np.isfinite(seen.total).all():

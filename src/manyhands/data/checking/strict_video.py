@@ -26,8 +26,7 @@ _STRICT = {"err_detect": "crccheck+bitstream+buffer+explode", "strict": "strict"
 _LAST_TICK = 2**62
 _NO_FRAME = "no such frame"
 
-Group = list[Any]
-"""A keyframe and what follows up to the next, in the order of decoding."""
+Group = list[Any]  # A keyframe and what follows up to the next, in the order of decoding
 
 
 class _OutOfOrder(Exception):
@@ -40,8 +39,7 @@ class Examination:
 
     first: int
     is_good: np.ndarray
-    reasons: dict[int, str] = field(default_factory=dict)
-    """By number of the frame."""
+    reasons: dict[int, str] = field(default_factory=dict)  # By number of the frame
 
     def accept(self, number: int) -> None:
         """Note a frame that is as it should be."""
@@ -231,7 +229,6 @@ class StrictVideo:
             yield group
 
     def _delay(self, packet: Any) -> int:
-        """Delay from decoding to presentation, in frames."""
         dts = packet.pts if packet.dts is None else packet.dts
         return min(self._number(packet.pts) - self._number(dts), MAX_DELAY)
 

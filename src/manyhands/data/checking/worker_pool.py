@@ -15,21 +15,16 @@ from manyhands.data.checking.jobs import Job, Report
 from manyhands.data.loading.forkserver import FORKSERVER, start_context
 from manyhands.errors import EnvironmentFault
 
-_START_S = 3.0
-"""About how long processes take to start."""
+_START_S = 3.0  # About how long processes take to start
 _POLL_S = 1.0
-_EXIT_DELAY_S = 20.0
-"""How long a crashed process may take to end, as when it writes a core file."""
+_EXIT_DELAY_S = 20.0  # How long a crashed process may take to end, as when it writes a core file
 _PATIENCE_S = 120.0
-_TIMEOUT_FACTOR = 50
-"""How many times longer than expected a job may take, on top of the time above."""
+_TIMEOUT_FACTOR = 50  # How many times longer than expected a job may take, on top of the time above
 
 _READY = "ready"
 
 
 class _WorkerLost(NamedTuple):
-    """Why a working process died."""
-
     reason: str
 
 
@@ -93,11 +88,9 @@ class _Worker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it has a job."""
         return self._job is not None
 
     def give(self, job: Job) -> None:
-        """Let it do a job."""
         self._job = job
         self._deadline = time.monotonic() + self._allowance_s(job)
         # If it has died already, `answer` reports that.
@@ -119,7 +112,6 @@ class _Worker:
         return job, answer
 
     def end(self) -> None:
-        """Stop the process, whatever it is doing."""
         self._process.kill()
         self._process.join()
         self.connection.close()

@@ -18,12 +18,9 @@ from manyhands.lerobot_format.dataset.tables import check_is_file
 class ImageSource(Protocol):
     """The images of one camera by frame, as they are recorded."""
 
-    shape: tuple[int, ...]
-    """Channels, height, width."""
-    dtype: np.dtype
-    """uint8; float32 where images hold distances."""
-    paths: list[Path]
-    """Files that hold the images; those of episodes that are not chosen may be missing."""
+    shape: tuple[int, ...]  # Channels, height, width
+    dtype: np.dtype  # uint8; float32 where images hold distances
+    paths: list[Path]  # Files of the images; those of episodes that are not chosen may be missing
 
     def layout(self) -> bytes:
         """Describes the location of every frame in those files and its conversion."""

@@ -16,8 +16,7 @@ from manyhands.data.images.packets import Clip, EncodedVideo
 from manyhands.errors import DatasetError
 
 PIXEL_FORMAT = "yuv420p"
-KEYFRAME_INTERVAL = 2
-"""Short, so that a random frame costs at most two decoded ones."""
+KEYFRAME_INTERVAL = 2  # Short, so that a random frame costs at most two decoded ones
 CRF = 30
 AV1_PRESET = 12
 

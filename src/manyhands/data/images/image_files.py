@@ -11,8 +11,7 @@ _WIDTH, _HEIGHT, _BITS, _COMPRESSION = 256, 257, 258, 259
 _STRIP_OFFSETS, _STRIP_SIZES, _SAMPLE_FORMAT = 273, 279, 339
 _IEEE_FLOAT = 3
 _UNCOMPRESSED = 1
-_INTEGERS = {1: "B", 3: "H", 4: "I"}
-"""Struct letters of TIFF's integer types."""
+_INTEGERS = {1: "B", 3: "H", 4: "I"}  # Struct letters of TIFF's integer types
 
 
 def is_float_tiff(encoded: bytes) -> bool:

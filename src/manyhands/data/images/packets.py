@@ -26,12 +26,9 @@ _LENGTH_SIZES = {"h264": 4, "hevc": 21}
 class Clip:
     """Consecutive frames of a video, which can be decoded without any others."""
 
-    stream: Any
-    """The stream they were cut from."""
-    packets: list["av.Packet[Any]"]
-    """The frames in the order of decoding; the first is a keyframe."""
-    numbers: list[int]
-    """Each packet's index in presentation order, from 0."""
+    stream: Any  # The stream they were cut from
+    packets: list["av.Packet[Any]"]  # The frames in the order of decoding; the first is a keyframe
+    numbers: list[int]  # Each packet's index in presentation order, from 0
 
     @property
     def num_frames(self) -> int:

@@ -36,8 +36,7 @@ _RESIZE_FLAGS = 0x20 | 0x40000 | 0x80000
 _SCALER_THREADS = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
 _MAX_OPEN_FILES = 64
 _LAST_TICK = 2**62
-MAX_DELAY = 16
-"""No codec shows a frame more than this many frames later than it is decoded."""
+MAX_DELAY = 16  # No codec shows a frame more than this many frames later than it is decoded
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,7 @@ class FrameFormat:
     """Output format of frames: FFmpeg's pixel format, and the size."""
 
     pixels: str = "rgb24"
-    size: tuple[int, int] | None = None
-    """Height and width; None for the recorded size."""
+    size: tuple[int, int] | None = None  # Height and width; None for the recorded size
 
     def of(self, frame: av.VideoFrame, scaler: VideoReformatter) -> np.ndarray:
         """A decoded frame in this form."""
@@ -127,11 +125,9 @@ class _OpenVideo:
         self._keyframe_distance = 1
 
     def close(self) -> None:
-        """Close the file."""
         self._container.close()
 
     def frame(self, number: int) -> np.ndarray:
-        """One frame in the output format."""
         try:
             return self._form.of(self._reach(number), self._scaler)
         except (av.FFmpegError, OSError) as error:

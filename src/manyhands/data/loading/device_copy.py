@@ -11,8 +11,7 @@ from torch import Tensor
 from manyhands.data.loading.leases import Lease, Leases
 from manyhands.types import Batch
 
-MAX_COPIES = 2
-"""Copies to a GPU in flight: the next batch and the one after it."""
+MAX_COPIES = 2  # Copies to a GPU in flight: the next batch and the one after it
 
 
 class Copy(Protocol):
@@ -108,11 +107,9 @@ class _CudaCopy:
             self._copied = stream.record_event()
 
     def is_done(self) -> bool:
-        """Whether the slot has been read."""
         return bool(self._copied.query())
 
     def wait(self) -> None:
-        """Return when the slot has been read."""
         self._copied.synchronize()
 
     def hand_over(self) -> Batch:

@@ -21,13 +21,11 @@ from manyhands.data.loading.forkserver import start_context
 from manyhands.data.loading.slots import Slots
 from manyhands.errors import EnvironmentFault, UserError
 
-GRACE_S = 2.0
-"""How long a process may finish its read when it is stopped."""
+GRACE_S = 2.0  # How long a process may finish its read when it is stopped
 ORPHAN_CHECK_S = 0.5
 JOB_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
-Objects = dict[str, list[object]]
-"""Values of a batch that are not arrays: lists of strings, by key."""
+Objects = dict[str, list[object]]  # Values of a batch that are not arrays: lists of strings, by key
 
 
 class Request(NamedTuple):

@@ -30,8 +30,7 @@ class CameraClips:
     """Clips of a dataset's camera; the file cut from last stays open."""
 
     def __init__(self, source: Source, key: str, fps: int) -> None:
-        self.num_encoded = 0
-        """Clips that could not be cut and were re-encoded."""
+        self.num_encoded = 0  # Clips that could not be cut and were re-encoded
         self._source = source
         self._key = key
         self._fps = fps

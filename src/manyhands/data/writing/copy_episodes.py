@@ -36,8 +36,7 @@ from manyhands.lerobot_format.dataset.data_files import described_table
 from manyhands.lerobot_format.dataset.episode_stats import joined_labels
 from manyhands.lerobot_format.dataset.features import Feature
 
-Progress = Callable[[int, int], None]
-"""Called with the number of episodes copied so far and of all."""
+Progress = Callable[[int, int], None]  # Called with the number of episodes copied so far and of all
 
 
 def _no_progress(num_done: int, num_episodes: int) -> None:
@@ -52,12 +51,9 @@ class CopySummary:
     num_episodes: int
     num_frames: int
     num_tasks: int
-    num_clips: int
-    """Videos of one episode and one camera."""
-    num_encoded_clips: int
-    """Those among them that did not begin with a keyframe and were re-encoded."""
-    dropped_columns: list[str]
-    """Columns that no feature declares, which readers of version 3.0 reject."""
+    num_clips: int  # Videos of one episode and one camera
+    num_encoded_clips: int  # Those that did not begin with a keyframe and were re-encoded
+    dropped_columns: list[str]  # Columns of no feature, which readers of version 3.0 reject
     num_bytes: int
     wall_s: float
 
@@ -156,8 +152,6 @@ def _declare_encoded(folder: DatasetFolder, copiers: Sequence["_Copier"]) -> int
 
 
 class _Copier:
-    """Copies the episodes of one dataset into a folder."""
-
     def __init__(self, source: CopySource, folder: DatasetFolder) -> None:
         self._source = source
         self._folder = folder
@@ -169,7 +163,6 @@ class _Copier:
         }
 
     def copy(self, on_episode: Callable[[], None]) -> None:
-        """Copy the selected episodes of the dataset."""
         for episode in self._source.episodes:
             self._copy(episode)
             on_episode()

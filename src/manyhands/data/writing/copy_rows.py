@@ -14,16 +14,14 @@ from manyhands.lerobot_format.dataset.data_files import image_array, nested_arra
 from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.lerobot_format.dataset.tables import read_footer, read_row_groups
 
-Columns = dict[str, pa.Array]
-"""Arrow columns by feature."""
+Columns = dict[str, pa.Array]  # Arrow columns by feature
 
 
 class EpisodeRows:
     """The rows of one dataset; caches the row groups read last."""
 
     def __init__(self, source: Source, features: dict[str, Feature]) -> None:
-        self.undeclared: set[str] = set()
-        """Columns found so far that belong to no feature."""
+        self.undeclared: set[str] = set()  # Columns found so far that belong to no feature
         self._source = source
         self._features = {
             key: feature for key, feature in features.items() if feature.dtype != names.VIDEO

@@ -29,12 +29,9 @@ _GROWTH = 1.05
 class EpisodeChoice:
     """Episodes of one dataset."""
 
-    root: Path
-    """Folder of the dataset, of version 2.0, 2.1 or 3.0."""
-    episodes: Sequence[int] | None = None
-    """Their numbers, in the order of the copy; None for all."""
-    exclude: Sequence[int] = ()
-    """Numbers of episodes to exclude."""
+    root: Path  # Folder of the dataset, of version 2.0, 2.1 or 3.0
+    episodes: Sequence[int] | None = None  # Their numbers, in the order of the copy; None for all
+    exclude: Sequence[int] = ()  # Numbers of episodes to exclude
 
 
 @dataclass(frozen=True)
@@ -44,12 +41,9 @@ class CopySource:
     dataset: Source
     episodes: list[int]
     fps: int
-    features: dict[str, Feature]
-    """As the copy will declare them."""
-    labels: pa.Table
-    """Labels of the selected episodes by other tools."""
-    subtasks: bytes | None
-    """The file in which some releases of LeRobot list subtasks."""
+    features: dict[str, Feature]  # As the copy will declare them
+    labels: pa.Table  # Labels of the selected episodes by other tools
+    subtasks: bytes | None  # The file in which some releases of LeRobot list subtasks
 
     @property
     def root(self) -> Path:
@@ -222,7 +216,6 @@ def _agreed(values: list[Any]) -> Any:
 
 
 def _chosen_bytes(source: CopySource) -> float:
-    """Bytes of the dataset's files that belong to the selected episodes."""
     table = source.dataset.meta.episodes
     columns = [table.data_files, *table.video_files.values()]
     return sum(_chosen_bytes_of(source, files) for files in columns)

@@ -38,8 +38,7 @@ class DatasetFolder:
             raise DatasetError(f"{root} already exists. Choose a new folder")
         limits = limits or SizeLimits()
         self.root = root
-        self.info = _empty_info(fps, features, robot_type, limits)
-        """The metadata of the dataset, except its totals."""
+        self.info = _empty_info(fps, features, robot_type, limits)  # Except its totals
         self.is_open = True
         self._scratch = root.with_name(f".{root.name}.partial")
         shutil.rmtree(self._scratch, ignore_errors=True)

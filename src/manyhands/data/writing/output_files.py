@@ -14,8 +14,7 @@ from manyhands.lerobot_format.dataset.tables import WRITING
 
 MEGABYTE = 1024**2
 
-FileNumber = tuple[int, int]
-"""Chunk and file."""
+FileNumber = tuple[int, int]  # Chunk and file
 
 
 @dataclass(frozen=True)

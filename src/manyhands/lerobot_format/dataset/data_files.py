@@ -77,7 +77,6 @@ def _extension(feature: Feature) -> dict[str, str] | None:
 
 
 def _described(feature: Feature) -> dict[str, Any]:
-    """Describe a feature for the `datasets` library."""
     if feature.dtype == names.IMAGE:
         return {"_type": "Image"}
     value = {"dtype": feature.dtype, "_type": "Value"}

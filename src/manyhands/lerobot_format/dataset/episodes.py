@@ -56,8 +56,7 @@ class EpisodeRecord:
     tasks: list[str]
     from_index: int
     to_index: int
-    data_file: tuple[int, int]
-    """Chunk and file number of its rows."""
+    data_file: tuple[int, int]  # Chunk and file number of its rows
     stats: Stats
     videos: dict[str, Placement] = field(default_factory=dict)
 
@@ -109,7 +108,6 @@ def _video_column(key: str, name: str) -> str:
 def _read_all(
     files: Sequence[Path], info: DatasetInfo
 ) -> tuple[dict[str, np.ndarray], list[list[str]]]:
-    """Read numeric columns and the tasks, concatenated over all files."""
     kinds = ("data", *(f"videos/{key}" for key in info.video_keys))
     located = [f"{kind}/{part}_index" for kind in kinds for part in ("chunk", "file")]
     whole = [names.EPISODE_INDEX, _LENGTH, _FROM_INDEX, _TO_INDEX, *located]
@@ -183,7 +181,6 @@ def _row(number: int, record: EpisodeRecord) -> dict[str, Any]:
 
 
 def _check_alike(rows: list[dict[str, Any]]) -> None:
-    """Reject episodes whose columns differ."""
     if not rows:
         raise DatasetError("a dataset needs at least one episode")
     forms = [{key: np.ndim(value) for key, value in row.items()} for row in rows]

@@ -79,16 +79,14 @@ class DatasetInfo:
     total_episodes: int = 0
     total_frames: int = 0
     total_tasks: int = 0
-    chunks_size: int = 1000
-    """Files per chunk folder; in version 2 each holds one episode."""
+    chunks_size: int = 1000  # Files per chunk folder; in version 2 each holds one episode
     data_files_size_in_mb: int = 100
     video_files_size_in_mb: int = 200
     data_path: str = names.DATA_PATH
     video_path: str | None = names.VIDEO_PATH
     robot_type: str | None = None
     splits: dict[str, Any] = field(default_factory=dict)
-    tools: list[Any] | None = None
-    """Functions a policy may call, as its annotations describe them; None where none are told."""
+    tools: list[Any] | None = None  # Functions a policy may call, as annotations describe them
 
     @property
     def major_version(self) -> int:

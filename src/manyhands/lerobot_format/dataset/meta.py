@@ -26,11 +26,9 @@ from manyhands.types import Stats
 class DatasetMeta:
     """Metadata of a dataset, without its frames."""
 
-    info: DatasetInfo
-    """With its totals as they are counted here."""
+    info: DatasetInfo  # With its totals as they are counted here
     episodes: EpisodeTable
-    tasks: list[str]
-    """Texts by task number."""
+    tasks: list[str]  # Texts by task number
     stats: Stats
 
 
@@ -81,7 +79,6 @@ def _check_tasks(root: Path, tasks: list[str], info: DatasetInfo) -> None:
 
 
 def _dataset_stats(root: Path, info: DatasetInfo) -> Stats:
-    """Read the saved statistics, or aggregate those of a version 2.1 dataset."""
     is_folded = info.major_version != 2 or is_there(root / names.STATS_FILE)
     if is_folded or not is_there(root / names.EPISODE_STATS_LINES_FILE):
         return read_stats(root, info.features)

@@ -18,8 +18,7 @@ from manyhands.lerobot_format.files import parse_json, read_json
 WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 """How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
 
-_LEAST_BYTES = 4
-"""Bytes of a value in memory, at least; truth values, which are smaller, are rare."""
+_LEAST_BYTES = 4  # Bytes of a value in memory, at least; truth values, which are smaller, are rare
 _FAULTS = (pa.ArrowException, OSError, ValueError)
 
 
@@ -189,8 +188,7 @@ def damaged_file(path: Path, error: Exception | str) -> DatasetError:
     return DatasetError(f"{path} is damaged: {reason}; copy or download the dataset again")
 
 
-_END = 2**53
-"""The first whole number that a table written with doubles may have rounded."""
+_END = 2**53  # The first whole number that a table written with doubles may have rounded
 
 
 def whole_number(value: object, name: str, least: int = 0) -> int:

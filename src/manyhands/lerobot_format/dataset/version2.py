@@ -27,8 +27,7 @@ from manyhands.lerobot_format.dataset.tables import (
 from manyhands.lerobot_format.dataset.tasks import tasks_in_order
 from manyhands.types import Stats
 
-_BLOCK_LINES = 1000
-"""Episodes whose statistics are in memory at once."""
+_BLOCK_LINES = 1000  # Episodes whose statistics are in memory at once
 
 
 def read_tasks(root: Path) -> list[str]:

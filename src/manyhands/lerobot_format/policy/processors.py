@@ -40,8 +40,7 @@ _CLASSES = {
     "lerobot.processor.device_processor.DeviceProcessorStep": _DEVICE,
     "lerobot.processor.normalize_processor.NormalizerProcessorStep": _NORMALIZER,
     "lerobot.processor.normalize_processor.UnnormalizerProcessorStep": _UNNORMALIZER,
-}
-"""Steps by their class, which stands in a file where a step has no name."""
+}  # Steps by their class, which stands in a file where a step has no name
 
 Step = dict[str, Any]
 
@@ -54,25 +53,21 @@ class NormalizerStep:
     norm_map: dict[str, NormalizationMode]
     stats: Stats
     eps: float = 1e-8
-    observation_keys: list[str] | None = None
-    """Observations to normalize; None: all."""
+    observation_keys: list[str] | None = None  # Observations to normalize; None: all
 
 
 @dataclass(frozen=True)
 class TokenizerStep:
     """One tokenizer step: how tasks become tokens."""
 
-    tokenizer_name: str
-    """A folder, or a name on the Hub."""
+    tokenizer_name: str  # A folder, or a name on the Hub
     max_length: int = 512
     task_key: str = "task"
     padding_side: str = "right"
     padding: str = "max_length"
     truncation: bool = True
-    ends_lines: bool = True
-    """Whether every task is made to end with a new line."""
-    folder: Path | None = None
-    """Where the tokenizer lies, if a policy's folder has it."""
+    ends_lines: bool = True  # Whether every task is made to end with a new line
+    folder: Path | None = None  # Where the tokenizer lies, if a policy's folder has it
 
 
 @dataclass(frozen=True)
@@ -81,10 +76,8 @@ class Processors:
 
     inputs: NormalizerStep
     outputs: NormalizerStep
-    rename_map: dict[str, str] = field(default_factory=dict)
-    """Observation keys as they arrive, and as the policy calls them."""
-    tokenizing: TokenizerStep | None = None
-    """How tasks are read, by policies that do."""
+    rename_map: dict[str, str] = field(default_factory=dict)  # Arriving keys to the policy's
+    tokenizing: TokenizerStep | None = None  # How tasks are read, by policies that do
 
 
 def has_processors(folder: Path) -> bool:
