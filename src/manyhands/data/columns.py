@@ -69,16 +69,6 @@ class ArrayColumn(Protocol):
         """Write the values at an array of frames, whose axes come first, into `out`."""
 
 
-class ListColumn(Protocol):
-    """A feature whose values are Python objects; it has no windows."""
-
-    def read(self, frames: np.ndarray) -> list[object]:
-        """One object per frame."""
-
-
-Column = ArrayColumn | ListColumn
-
-
 class NumberColumn:
     """Numbers and booleans in a file that all processes share."""
 
@@ -126,3 +116,6 @@ class TextColumn:
         numbers = np.empty(len(frames), self._of_frame.dtype)
         self._of_frame.take(frames, numbers)
         return [self._texts[number] for number in numbers]
+
+
+Column = ArrayColumn | ObjectColumn | TextColumn

@@ -6,7 +6,6 @@ Every group of frames is decoded on its own, from its keyframe, as it is after a
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,13 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 
 from manyhands.data.images.formats import ImageFormat, checked
-from manyhands.data.images.video import MAX_DELAY, FrameFormat, open_video
+from manyhands.data.images.video import MAX_DELAY, FrameFormat, VideoStream
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.tables import check_is_file
 
 # `strict` holds AV1 to its standard, `err_detect` other formats: what a player would conceal
 # becomes an error.
 _STRICT = {"err_detect": "crccheck+bitstream+buffer+explode", "strict": "strict"}
-_LAST_TICK = 2**62
 _NO_FRAME = "no such frame"
 
 Group = list[Any]  # A keyframe and what follows up to the next, in the order of decoding
@@ -58,24 +56,18 @@ class Examination:
         return self.reasons.get(number, _NO_FRAME)
 
 
-class StrictVideo:
+class StrictVideo(VideoStream):
     """One open file."""
 
     def __init__(self, path: Path, fps: float, form: ImageFormat, is_strict: bool = True) -> None:
+        check_is_file(path)
+        super().__init__(path, fps)
         self._path = path
         self._fps = fps
         self._form = form
         self._scaler = VideoReformatter()
         self._latest = -1
         self._looks: dict[tuple[int, int, str], str | None] = {}
-        self._container = _opened(path)
-        streams = self._container.streams.video
-        if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{path} contains no video stream of a known codec")
-        self._stream = streams[0]
-        assert self._stream.time_base is not None
-        self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
-        self._start = self._stream.start_time or 0
         self._decoder = self._stream.codec_context
         self._decoder.thread_count = 1
         self._decoder.options = _STRICT if is_strict else {}
@@ -111,10 +103,6 @@ class StrictVideo:
     def _jump_targets(self) -> set[int]:
         """Positions of the packets that readers seek to."""
         return {entry.pos for entry in self._index if entry.is_keyframe}
-
-    def close(self) -> None:
-        """Close the file."""
-        self._container.close()
 
     def examine(self, first: int, end: int) -> Examination:
         """Decode the frames from `first` up to `end`."""
@@ -160,7 +148,8 @@ class StrictVideo:
             reason = _reason_of(error)
             seen.reasons |= dict.fromkeys(numbers, reason)
             # A decoder that outputs frames late needs this group for the last of the one before.
-            delay = self._delay(group[0])
+            dts = group[0].pts if group[0].dts is None else group[0].dts
+            delay = min(numbers[0] - self._number(dts), MAX_DELAY)
             seen.refuse(range(numbers[0] - delay, numbers[0]), reason)
             self._flush()
         except _OutOfOrder as error:
@@ -211,8 +200,7 @@ class StrictVideo:
         """Groups that may hold frames from `first` up to `end`."""
         # Containers seek by the time of decoding, which may be earlier than that of showing.
         margin = MAX_DELAY if self._decoder.has_b_frames else 0
-        tick = self._start + round(max(first - margin, 0) * self._ticks_per_frame)
-        self._container.seek(min(tick, _LAST_TICK), stream=self._stream)
+        self._seek(max(first - margin, 0))
         self._latest = -1
         group: Group = []
         for packet in self._container.demux(self._stream):
@@ -227,24 +215,6 @@ class StrictVideo:
             group.append(packet)
         if group:
             yield group
-
-    def _delay(self, packet: Any) -> int:
-        dts = packet.pts if packet.dts is None else packet.dts
-        return min(self._number(packet.pts) - self._number(dts), MAX_DELAY)
-
-    def _number(self, pts: int | None) -> int:
-        assert pts is not None
-        return round((pts - self._start) / self._ticks_per_frame)
-
-
-def _opened(path: Path) -> av.container.InputContainer:
-    check_is_file(path)
-    try:
-        return open_video(str(path))
-    except (av.FFmpegError, OSError) as error:
-        raise DatasetError(
-            f"{path} is damaged: {_reason_of(error)}. Copy or download the dataset again"
-        ) from None
 
 
 def _reason_of(error: Exception) -> str:

@@ -49,17 +49,13 @@ class DepthForm:
 
     def delivered(self, pixels: np.ndarray, is_video: bool) -> np.ndarray:
         """Distances with one channel in front."""
-        distances = self._decoded(pixels) if is_video else self._converted(pixels)
-        return distances.astype(np.float32)[None]
-
-    def _decoded(self, codes: np.ndarray) -> np.ndarray:
-        meters = self.feature.depth_scale.meters(codes)
-        in_range: np.ndarray = np.clip(np.rint(meters * 1000), 0, _MAX_MILLIMETERS)
-        return meters if self.unit == "m" else in_range
-
-    def _converted(self, values: np.ndarray) -> np.ndarray:
-        converted: np.ndarray = values * np.float32(depth_factor(self.feature, self.unit))
-        return converted
+        if not is_video:
+            pixels = pixels * np.float32(depth_factor(self.feature, self.unit))
+        else:
+            pixels = self.feature.depth_scale.meters(pixels)
+            if self.unit == "mm":
+                pixels = np.clip(np.rint(pixels * 1000), 0, _MAX_MILLIMETERS)
+        return pixels.astype(np.float32)[None]
 
 
 ImageFormat = ColorForm | DepthForm  # Conversion of a decoded image

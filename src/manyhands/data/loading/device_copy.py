@@ -49,52 +49,38 @@ def copied_out(leases: Leases) -> Iterator[Batch]:
 
 def copied_ahead(leases: Leases, start_copy: Callable[[Lease], Copy]) -> Iterator[Batch]:
     """Batches whose copies start ahead; a late one blocks nothing."""
-    with leases, _Pipeline(leases, start_copy) as pipeline:
-        while (copy := pipeline.next_copy()) is not None:
-            yield copy.hand_over()
+    copies: deque[Copy] = deque()
+    lent: deque[tuple[Copy, Lease]] = deque()
 
-
-class _Pipeline:
-    """Copies in flight, and the slots that they still read."""
-
-    def __init__(self, leases: Leases, start_copy: Callable[[Lease], Copy]) -> None:
-        self._leases = leases
-        self._start_copy = start_copy
-        self._copies: deque[Copy] = deque()
-        self._lent: deque[tuple[Copy, Lease]] = deque()
-
-    def __enter__(self) -> "_Pipeline":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # The memory of the slots is about to be freed.
-        for copy, _lease in self._lent:
-            copy.wait()
-
-    def next_copy(self) -> Copy | None:
-        """The copy of the next batch; the one after it is begun if it has been read."""
-        self._release(MAX_COPIES)
-        if not self._copies:
-            self._begin()
-        if len(self._copies) < MAX_COPIES and self._leases.is_ready():
-            self._begin()
-        return self._copies.popleft() if self._copies else None
-
-    def _begin(self) -> None:
-        self._release(MAX_COPIES - 1)
-        lease = next(self._leases, None)
-        if lease is None:
-            return
-        copy = self._start_copy(lease)
-        self._copies.append(copy)
-        self._lent.append((copy, lease))
-
-    def _release(self, max_lent: int) -> None:
+    def release(max_lent: int) -> None:
         """Release slots that have been read, and wait for those beyond the number allowed."""
-        while self._lent and (len(self._lent) > max_lent or self._lent[0][0].is_done()):
-            copy, lease = self._lent.popleft()
+        while lent and (len(lent) > max_lent or lent[0][0].is_done()):
+            copy, lease = lent.popleft()
             copy.wait()
             lease.release()
+
+    def begin() -> None:
+        release(MAX_COPIES - 1)
+        lease = next(leases, None)
+        if lease is not None:
+            copies.append(start_copy(lease))
+            lent.append((copies[-1], lease))
+
+    with leases:
+        try:
+            while True:
+                release(MAX_COPIES)
+                if not copies:
+                    begin()
+                if len(copies) < MAX_COPIES and leases.is_ready():
+                    begin()
+                if not copies:
+                    return
+                yield copies.popleft().hand_over()
+        finally:
+            # The memory of the slots is about to be freed.
+            for copy, _ in lent:
+                copy.wait()
 
 
 class _CudaCopy:

@@ -12,7 +12,7 @@ from manyhands.data.loading.forkserver import FORKSERVER, num_loaders
 from manyhands.data.loading.leases import Leases
 from manyhands.data.loading.slots import Slots, batch_bytes
 from manyhands.data.loading.workers import NoWorkers, Readers, Workers
-from manyhands.data.order import Order
+from manyhands.data.order import MixedOrder, SampleOrder
 from manyhands.parallel.collectives import even_slice
 from manyhands.types import Batch
 
@@ -72,7 +72,7 @@ class SampleStream:
     """A rank's endless sequence of batches; the same for any number of loader processes."""
 
     source: BatchSource
-    order: Order
+    order: SampleOrder | MixedOrder
     split: BatchSplit
     loading: LoaderOptions
     device: torch.device = CPU  # Device of the batches

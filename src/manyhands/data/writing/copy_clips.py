@@ -11,13 +11,7 @@ from manyhands.data.images.cameras import ImageSource
 from manyhands.data.images.encoder import ClipEncoder
 from manyhands.data.images.packets import Clip, EncodedVideo
 from manyhands.data.read_options import ReadOptions
-from manyhands.data.statistics import (
-    image_stats,
-    number_stats,
-    number_stats_of_depth,
-    sampled_frames,
-    subsampled,
-)
+from manyhands.data.statistics import image_stats, number_stats, sampled_frames, subsampled
 from manyhands.data.writing.copy_rows import Columns
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
@@ -118,7 +112,7 @@ class EpisodeStats:
             subsampled(picture.transpose(1, 2, 0)).copy()
             for picture in self._pictures[key].pictures(frames)
         ]
-        return number_stats_of_depth(pictures) if feature.is_depth else image_stats(pictures)
+        return image_stats(pictures, feature.is_depth)
 
 
 def _holds(key: str, found: Stats, feature: Feature) -> bool:

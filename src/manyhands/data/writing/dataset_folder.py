@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from manyhands.atomic import fsync_path
 from manyhands.data.images.packets import Clip
-from manyhands.data.statistics import aggregate_stats
 from manyhands.data.writing.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
@@ -19,6 +18,7 @@ from manyhands.lerobot_format.dataset.episodes import EpisodeRecord, write_episo
 from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.lerobot_format.dataset.info import DatasetInfo, write_info
 from manyhands.lerobot_format.dataset.meta import write_stats
+from manyhands.lerobot_format.dataset.statistics import aggregate_stats
 from manyhands.lerobot_format.dataset.tasks import write_tasks
 from manyhands.types import Stats
 
