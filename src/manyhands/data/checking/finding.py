@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
@@ -14,30 +15,24 @@ Severity = Literal["warning", "bad"]
 State = Literal["ok", "warning", "bad", "skipped"]
 Thoroughness = Literal["quick", "full"]
 
-METADATA = "metadata"
-EPISODES = "episodes"
-FILES = "files"
-COLUMNS = "columns"
-NUMBERING = "numbering"
-TIMESTAMPS = "timestamps"
-TASKS = "tasks"
-NUMBERS = "numbers"
-STATISTICS = "statistics"
-VIDEOS = "videos"
-PICTURES = "pictures"
-CHECKS = (
-    METADATA,
-    EPISODES,
-    FILES,
-    COLUMNS,
-    NUMBERING,
-    TIMESTAMPS,
-    TASKS,
-    NUMBERS,
-    STATISTICS,
-    VIDEOS,
-    PICTURES,
-)  # All checks, in the order of the report
+
+class Check(StrEnum):
+    """The checks, in the order of the report."""
+
+    METADATA = "metadata"
+    EPISODES = "episodes"
+    FILES = "files"
+    COLUMNS = "columns"
+    NUMBERING = "numbering"
+    TIMESTAMPS = "timestamps"
+    TASKS = "tasks"
+    NUMBERS = "numbers"
+    STATISTICS = "statistics"
+    VIDEOS = "videos"
+    PICTURES = "pictures"
+
+
+CHECKS: tuple[str, ...] = tuple(check.value for check in Check)
 
 
 @dataclass(frozen=True)
@@ -148,19 +143,19 @@ def describe_scope(source: Source, keys: Collection[str], is_full: bool) -> dict
     described = [key for key, feature in features.items() if feature.is_number or feature.is_camera]
     stored = [key for key, feature in features.items() if feature.dtype != names.VIDEO]
     return {
-        METADATA: f"{info.codebase_version}, {counted(len(info.features), 'feature')}",
-        EPISODES: f"{counted(len(source.selection.episodes), 'episode')}, {frames}",
-        FILES: _files(source, keys),
-        COLUMNS: counted(len(stored), "column"),
-        NUMBERING: frames,
-        TIMESTAMPS: frames,
-        TASKS: counted(len(meta.tasks), "task"),
-        NUMBERS: counted(len(numbers), "column"),
-        STATISTICS: counted(
+        Check.METADATA: f"{info.codebase_version}, {counted(len(info.features), 'feature')}",
+        Check.EPISODES: f"{counted(len(source.selection.episodes), 'episode')}, {frames}",
+        Check.FILES: _files(source, keys),
+        Check.COLUMNS: counted(len(stored), "column"),
+        Check.NUMBERING: frames,
+        Check.TIMESTAMPS: frames,
+        Check.TASKS: counted(len(meta.tasks), "task"),
+        Check.NUMBERS: counted(len(numbers), "column"),
+        Check.STATISTICS: counted(
             len([key for key in described if key not in names.RESERVED_FEATURES]), "feature"
         ),
-        VIDEOS: _cameras(source, keys, names.VIDEO, is_full),
-        PICTURES: _cameras(source, keys, names.IMAGE, is_full),
+        Check.VIDEOS: _cameras(source, keys, names.VIDEO, is_full),
+        Check.PICTURES: _cameras(source, keys, names.IMAGE, is_full),
     }
 
 
@@ -170,16 +165,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def _files(source: Source, keys: Collection[str]) -> str:
+    def number(files: FileColumn) -> int:
+        return len(np.unique(files.of_episode[source.selection.episodes]))
+
     table = source.meta.episodes
-    videos = [files for key, files in table.video_files.items() if key in keys]
-    data = counted(_num_files(source, table.data_files), "data file")
-    if not videos:
-        return data
-    return f"{data}, {counted(sum(_num_files(source, each) for each in videos), 'video file')}"
-
-
-def _num_files(source: Source, files: FileColumn) -> int:
-    return len(np.unique(files.of_episode[source.selection.episodes]))
+    videos = [number(files) for key, files in table.video_files.items() if key in keys]
+    data = counted(number(table.data_files), "data file")
+    return f"{data}, {counted(sum(videos), 'video file')}" if videos else data
 
 
 def _cameras(source: Source, keys: Collection[str], kind: str, is_full: bool) -> str:

@@ -6,7 +6,6 @@ Every group of frames is decoded on its own, from its keyframe, as it is after a
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +68,9 @@ class StrictVideo(VideoStream):
         self._latest = -1
         self._looks: dict[tuple[int, int, str], str | None] = {}
         self._decoder = self._stream.codec_context
+        # The file's index of frames, empty before release 17 of PyAV; readers seek to keyframes.
+        self._index = [*getattr(self._stream, "index_entries", ())]
+        self._jump_targets = {entry.pos for entry in self._index if entry.is_keyframe}
         self._decoder.thread_count = 1
         self._decoder.options = _STRICT if is_strict else {}
 
@@ -84,25 +86,10 @@ class StrictVideo(VideoStream):
         return None if rate is None else float(rate)
 
     @property
-    def num_frames(self) -> int | None:
-        """Number of frames according to the file; None if it is unknown."""
-        return self._stream.frames or None
-
-    @property
     def has_even_spacing(self) -> bool:
         """Whether frames are evenly spaced, according to the file's index."""
         steps = np.diff([entry.timestamp for entry in self._index])
         return not steps.size or bool(np.abs(steps - float(self._ticks_per_frame)).max() <= 1)
-
-    @cached_property
-    def _index(self) -> list[Any]:
-        """The file's index of frames; empty before release 17 of PyAV."""
-        return [*getattr(self._stream, "index_entries", ())]
-
-    @cached_property
-    def _jump_targets(self) -> set[int]:
-        """Positions of the packets that readers seek to."""
-        return {entry.pos for entry in self._index if entry.is_keyframe}
 
     def examine(self, first: int, end: int) -> Examination:
         """Decode the frames from `first` up to `end`."""
@@ -124,18 +111,14 @@ class StrictVideo(VideoStream):
 
     def _decoded(self, first: int, end: int, is_apart: bool) -> Examination:
         seen = Examination(first, np.zeros(end - first, bool))
-        self._decode(seen, self._groups(first, end), is_apart)
-        return seen
-
-    def _decode(self, seen: Examination, groups: Iterator[Group], is_apart: bool) -> None:
         try:
-            for group in groups:
+            for group in self._groups(first, end):
                 self._decode_group(seen, group, is_apart)
             self._drain(seen)
         except (av.FFmpegError, OSError, _OutOfOrder) as error:
             reason = _reason_of(error)
-            wanted = range(seen.first, seen.first + len(seen.is_good))
-            seen.reasons |= {n: seen.reasons.get(n, reason) for n in wanted}
+            seen.reasons |= {n: seen.reasons.get(n, reason) for n in range(first, end)}
+        return seen
 
     def _decode_group(self, seen: Examination, group: Group, is_apart: bool) -> None:
         numbers = [self._number(packet.pts) for packet in group]
