@@ -60,9 +60,8 @@ def fill(
 def _work(caches: FrameCaches) -> tuple[list[CachedCamera], list[Clip]]:
     cameras: list[CachedCamera] = []
     clips: list[Clip] = []
-    for cache in caches.caches:
-        for camera in cache.cameras if cache is not None else ():
-            assert cache is not None
+    for cache in filter(None, caches.caches):
+        for camera in cache.cameras:
             clips += [(len(cameras), int(first), int(end)) for first, end in cache.frame_bounds]
             cameras.append(camera)
     return cameras, [clip for clip in clips if clip[2] > clip[1]]

@@ -125,7 +125,13 @@ def prepare_folder(folder: Path, spec: StoreSpec, capacity: int) -> None:
     """Make the folder a valid store of that capacity; its parent is locked."""
     manifest = read_manifest(folder)
     if manifest is None or not _is_sound(folder, spec, manifest):
-        _create(folder, spec, capacity)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_directory(folder) as scratch:
+            for name, size in _file_sizes(spec, capacity).items():
+                (scratch / name).touch()
+                os.truncate(scratch / name, size)
+            manifest = _describe(spec, capacity)
+            (scratch / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         return
     wanted = _describe(spec, max(capacity, manifest["capacity"]))
     if wanted == manifest:
@@ -133,7 +139,9 @@ def prepare_folder(folder: Path, spec: StoreSpec, capacity: int) -> None:
     if manifest["boot_id"] != wanted["boot_id"]:
         _forget_written(folder)
     if capacity > manifest["capacity"]:
-        _allocate(folder, spec, capacity)
+        for name, size in _file_sizes(spec, capacity).items():
+            if (folder / name).stat().st_size < size:
+                os.truncate(folder / name, size)
     with atomic_file(folder / MANIFEST) as scratch:
         scratch.write_text(json.dumps(wanted), encoding="utf-8")
 
@@ -193,22 +201,6 @@ def _file_sizes(spec: StoreSpec, capacity: int) -> dict[str, int]:
     if spec.encoding == "jpeg":
         return sizes | {FRAMES: 0, INDEX: spec.num_frames * INDEX_ENTRY.size}
     return sizes | {FRAMES: capacity * spec.frame_bytes}
-
-
-def _create(folder: Path, spec: StoreSpec, capacity: int) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_directory(folder) as scratch:
-        for name, size in _file_sizes(spec, capacity).items():
-            with (scratch / name).open("wb") as file:
-                file.truncate(size)
-        manifest = _describe(spec, capacity)
-        (scratch / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-
-
-def _allocate(folder: Path, spec: StoreSpec, capacity: int) -> None:
-    for name, size in _file_sizes(spec, capacity).items():
-        if (folder / name).stat().st_size < size:
-            os.truncate(folder / name, size)
 
 
 def _forget_written(folder: Path) -> None:

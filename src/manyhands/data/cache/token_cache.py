@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 
@@ -93,22 +92,20 @@ class TokenPlan:
 
     def opened(self) -> TokenCaches:
         """The stores of all cameras."""
-        home = ram_folder() if self.where == "ram" else self.wish.home
+        in_ram = self.where == "ram"
+        home = ram_folder() if in_ram else self.wish.home
         assert home is not None and self.where != "off"
+        caches = []
         try:
-            return TokenCaches([self._opened(home, specs) for specs in self.specs])
+            for specs in self.specs:
+                sizes = {key: spec.num_frames * spec.frame_bytes for key, spec in specs.items()}
+                stores = {key: FrameStore(home, specs[key], sizes[key], in_ram) for key in specs}
+                caches.append(TokenCache(stores, in_ram))
         except OSError as error:
             raise EnvironmentFault(
                 f"cannot write vision tokens to {home}: {error}. Set another --cache.folder"
             ) from None
-
-    def _opened(self, home: Path, specs: dict[str, StoreSpec]) -> TokenCache:
-        in_ram = self.where == "ram"
-        stores = {
-            key: FrameStore(home, spec, spec.num_frames * spec.frame_bytes, in_ram)
-            for key, spec in specs.items()
-        }
-        return TokenCache(stores, in_ram)
+        return TokenCaches(caches)
 
 
 def plan_token_caches(
@@ -117,7 +114,13 @@ def plan_token_caches(
     """Decide whether and where the tokens of all frames are cached; a fraction is useless."""
     # Tokens are made from frames as recorded, however the frame cache encodes them.
     wish = replace(wish, encoding="raw")
-    specs = [_specs(source, reading, forms, wish) for source, reading in sources]
+    specs = [
+        {
+            key: _token_spec(store_spec(source, key, pictures, wish), forms[reading.delivered(key)])
+            for key, pictures in cameras_of(source, reading).items()
+        }
+        for source, reading in sources
+    ]
     needs = [
         CameraNeed(source.selection.num_rows, spec.frame_bytes)
         for (source, _), own in zip(sources, specs, strict=True)
@@ -132,15 +135,6 @@ def plan_token_caches(
     )
     plan = plan_cache(request)
     return TokenPlan(specs, plan.where, wish, plan.reason)
-
-
-def _specs(
-    source: Source, reading: ReadOptions, forms: Forms, wish: CacheOptions
-) -> dict[str, StoreSpec]:
-    return {
-        key: _token_spec(store_spec(source, key, pictures, wish), forms[reading.delivered(key)])
-        for key, pictures in cameras_of(source, reading).items()
-    }
 
 
 def _token_spec(frames: StoreSpec, form: TokenSpec) -> StoreSpec:

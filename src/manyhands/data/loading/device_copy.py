@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Protocol
 
@@ -66,21 +67,22 @@ def copied_ahead(leases: Leases, start_copy: Callable[[Lease], Copy]) -> Iterato
             copies.append(start_copy(lease))
             lent.append((copies[-1], lease))
 
-    with leases:
-        try:
-            while True:
-                release(MAX_COPIES)
-                if not copies:
-                    begin()
-                if len(copies) < MAX_COPIES and leases.is_ready():
-                    begin()
-                if not copies:
-                    return
-                yield copies.popleft().hand_over()
-        finally:
-            # The memory of the slots is about to be freed.
-            for copy, _ in lent:
-                copy.wait()
+    def wait() -> None:
+        for copy, _ in lent:
+            copy.wait()
+
+    with leases, ExitStack() as stack:
+        # The memory of the slots is freed afterwards.
+        stack.callback(wait)
+        while True:
+            release(MAX_COPIES)
+            if not copies:
+                begin()
+            if len(copies) < MAX_COPIES and leases.is_ready():
+                begin()
+            if not copies:
+                return
+            yield copies.popleft().hand_over()
 
 
 class _CudaCopy:

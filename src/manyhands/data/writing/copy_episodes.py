@@ -39,10 +39,6 @@ from manyhands.lerobot_format.dataset.features import Feature
 Progress = Callable[[int, int], None]  # Called with the number of episodes copied so far and of all
 
 
-def _no_progress(num_done: int, num_episodes: int) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class CopySummary:
     """Totals of a copy."""
@@ -61,7 +57,7 @@ class CopySummary:
 def copy_episodes(
     choices: Sequence[EpisodeChoice],
     target: Path,
-    on_progress: Progress = _no_progress,
+    on_progress: Progress = lambda done, total: None,
     allow_mixed_robots: bool = False,
     limits: SizeLimits | None = None,
 ) -> CopySummary:
@@ -163,20 +159,17 @@ class _Copier:
         }
 
     def copy(self, on_episode: Callable[[], None]) -> None:
-        for episode in self._source.episodes:
-            self._copy(episode)
-            on_episode()
-        for clips in self.clips.values():
-            clips.close()
-
-    def _copy(self, episode: int) -> None:
-        columns = self.rows.read(episode)
-        tasks = self._renumber(columns, episode)
-        clips = {key: each.clip(episode) for key, each in self.clips.items()}
-        stats = self._stats.of(episode, columns)
         features = self._folder.info.features
-        stored = {key: columns[key] for key in features if key in columns}
-        self._folder.add(described_table(stored, features), clips, tasks, stats)
+        for episode in self._source.episodes:
+            columns = self.rows.read(episode)
+            tasks = self._renumber(columns, episode)
+            clips = {key: each.clip(episode) for key, each in self.clips.items()}
+            stats = self._stats.of(episode, columns)
+            stored = {key: columns[key] for key in features if key in columns}
+            self._folder.add(described_table(stored, features), clips, tasks, stats)
+            on_episode()
+        for each in self.clips.values():
+            each.close()
 
     def _renumber(self, columns: Columns, episode: int) -> list[str]:
         """Number rows by their order in the copy; return the strings of their tasks."""

@@ -14,7 +14,6 @@ from manyhands.data.episodes import Source, select_episodes
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.episode_stats import joined_labels, read_episode_labels
-from manyhands.lerobot_format.dataset.episode_table import FileColumn
 from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
@@ -112,7 +111,10 @@ def merged_robot(sources: Sequence[CopySource]) -> str | None:
 def merged_video_info(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Facts about a camera's videos: null where they disagree; audio is dropped."""
     keys = dict.fromkeys(key for part in parts for key in part if not key.startswith("audio."))
-    facts = {key: _agreed([part.get(key) for part in parts]) for key in keys}
+    facts: dict[str, Any] = {}
+    for key in keys:
+        values = [part.get(key) for part in parts]
+        facts[key] = values[0] if all(value == values[0] for value in values) else None
     return facts | {"has_audio": False} if "has_audio" in facts else facts
 
 
@@ -211,20 +213,12 @@ def _compared(feature: Feature) -> dict[str, Any]:
     return kind | {"depth unit": feature.depth_unit, "depth scale": feature.depth_scale}
 
 
-def _agreed(values: list[Any]) -> Any:
-    return values[0] if all(value == values[0] for value in values) else None
-
-
 def _chosen_bytes(source: CopySource) -> float:
-    table = source.dataset.meta.episodes
-    columns = [table.data_files, *table.video_files.values()]
-    return sum(_chosen_bytes_of(source, files) for files in columns)
-
-
-def _chosen_bytes_of(source: CopySource, files: FileColumn) -> float:
-    lengths = source.dataset.meta.episodes.lengths
-    in_file = np.bincount(files.of_episode, weights=lengths, minlength=len(files.paths))
-    paths = [source.root / path for path in files.paths]
-    sizes = np.array([path.stat().st_size if path.is_file() else 0 for path in paths])
-    of_episode = (sizes / np.maximum(in_file, 1))[files.of_episode] * lengths
-    return float(of_episode[source.episodes].sum())
+    table, total = source.dataset.meta.episodes, 0.0
+    for files in (table.data_files, *table.video_files.values()):
+        in_file = np.bincount(files.of_episode, weights=table.lengths, minlength=len(files.paths))
+        paths = [source.root / path for path in files.paths]
+        sizes = np.array([path.stat().st_size if path.is_file() else 0 for path in paths])
+        of_episode = (sizes / np.maximum(in_file, 1))[files.of_episode] * table.lengths
+        total += float(of_episode[source.episodes].sum())
+    return total

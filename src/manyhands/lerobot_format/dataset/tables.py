@@ -145,10 +145,15 @@ def _check_complete(table: pa.Table, num_rows: int) -> None:
 
 def leaf_type(kind: pa.DataType) -> pa.DataType:
     """The value type of arbitrarily nested lists."""
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    while any(is_list(kind) for is_list in lists):
+    while is_list(kind):
         kind = kind.value_type
     return kind
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values of this type are lists, in any of Arrow's list types."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(is_kind(kind) for is_kind in lists)
 
 
 def is_text(kind: pa.DataType) -> bool:
