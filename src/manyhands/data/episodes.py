@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset.episodes import EpisodeTable
+from manyhands.lerobot_format.dataset.episode_table import EpisodeTable
 from manyhands.lerobot_format.dataset.meta import DatasetMeta
 
 

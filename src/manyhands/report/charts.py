@@ -62,11 +62,8 @@ def panels(names: Iterable[str]) -> list[tuple[Panel, list[str]]]:
         elif not COUNTS_UPWARD.fullmatch(name):
             others.append(name)
     known = [(panel, members) for panel, members in shown.items() if members]
-    return known + [(_panel_of_its_own(name), [name]) for name in others[:MAX_OTHERS]]
-
-
-def _panel_of_its_own(name: str) -> Panel:
-    return Panel(title=name.replace("_", " ").capitalize(), shows=re.escape(name))
+    titles = {name: name.replace("_", " ").capitalize() for name in others[:MAX_OTHERS]}
+    return known + [(Panel(title=titles[name], shows=re.escape(name)), [name]) for name in titles]
 
 
 COLORS = ("#3b82c4", "#c9752b", "#2f9c86", "#a06cd5", "#cf5064", "#7c8796")

@@ -66,7 +66,11 @@ def read_metrics(run_dir: Path) -> dict[str, Series]:
         if 0 <= step <= MAX_STEP:
             by_step.setdefault(step, {}).update(row)
     names = dict.fromkeys(name for row in by_step.values() for name in row)
-    return {name: _column(name, by_step) for name in names}
+    columns = {}
+    for name in names:
+        points = sorted((step, row[name]) for step, row in by_step.items() if name in row)
+        columns[name] = Series(*np.array(points, dtype=np.float64).T)
+    return columns
 
 
 def read_run(run_dir: Path) -> dict[str, Any]:
@@ -93,9 +97,3 @@ def _numbers(line: str) -> dict[str, float]:
     if not isinstance(row, dict):
         return {}
     return {name: value for name, value in row.items() if isinstance(value, float)}
-
-
-def _column(name: str, by_step: dict[float, dict[str, float]]) -> Series:
-    points = sorted((step, row[name]) for step, row in by_step.items() if name in row)
-    steps, values = np.array(points, dtype=np.float64).T
-    return Series(steps, values)

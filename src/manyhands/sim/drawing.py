@@ -1,6 +1,6 @@
 """Images of the table from above, at any square size: a tray, a block and a robot arm."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -163,9 +163,7 @@ def _draw_block(canvas: Canvas, scene: Scene) -> None:
 def _shade_arm(canvas: Canvas, scene: Scene) -> None:
     """The soft shadow of the arm, which hangs above the table."""
     for bar in _arm(scene):
-        fallen = RoundedBox(
-            bar.center + 0.16 * LIGHT, bar.half_length, bar.half_width, bar.corner, bar.axis
-        )
+        fallen = replace(bar, center=bar.center + 0.16 * LIGHT)
         canvas.paint(fallen, SHADOW, 0.28, blur=0.14)
 
 
@@ -224,7 +222,7 @@ def _narrowed(bar: RoundedBox, share: float) -> RoundedBox:
     half_width = share * bar.half_width
     half_length = bar.half_length - np.minimum(bar.half_width - half_width, 0.6 * bar.half_length)
     corner = np.minimum(half_length, np.minimum(half_width, bar.corner))
-    return RoundedBox(bar.center, half_length, half_width, corner, bar.axis)
+    return replace(bar, half_length=half_length, half_width=half_width, corner=corner)
 
 
 @lru_cache(maxsize=8)

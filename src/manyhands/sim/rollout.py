@@ -128,12 +128,12 @@ class _Notes:
 
 def _as_batch(observation: dict[str, np.ndarray], instruction: str, device: torch.device) -> Batch:
     """An observation as a policy takes it: tensors on its device, images channel-first."""
-    batch: Batch = {name: torch.from_numpy(value) for name, value in observation.items()}
-    for name, value in batch.items():
+    batch: Batch = {}
+    for name, array in observation.items():
+        value = torch.from_numpy(array)
         channel_first = value.permute(0, 3, 1, 2).contiguous() if value.ndim == 4 else value
         batch[name] = channel_first.to(device)
-    num_worlds = len(next(iter(observation.values())))
-    batch["task"] = [instruction] * num_worlds
+        batch["task"] = [instruction] * len(value)
     return batch
 
 

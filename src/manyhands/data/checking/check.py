@@ -25,7 +25,7 @@ from manyhands.data.checking.statistics import check_constants, check_statistics
 from manyhands.data.checking.worker_pool import run_jobs
 from manyhands.data.episodes import Source
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.episodes import FileColumn
+from manyhands.lerobot_format.dataset.episode_table import FileColumn
 
 _NEEDED = (names.INDEX, names.TASK_INDEX)
 

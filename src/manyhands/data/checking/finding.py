@@ -9,7 +9,7 @@ import numpy as np
 
 from manyhands.data.episodes import Selection, Source
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.episodes import FileColumn
+from manyhands.lerobot_format.dataset.episode_table import FileColumn
 
 Severity = Literal["warning", "bad"]
 State = Literal["ok", "warning", "bad", "skipped"]

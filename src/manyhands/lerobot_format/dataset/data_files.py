@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.features import MAX_DIMS as MAX_DIMS
 from manyhands.lerobot_format.dataset.features import Feature
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.episode_table import EpisodeTable as EpisodeTable
-from manyhands.lerobot_format.dataset.episode_table import FileColumn as FileColumn
 from manyhands.lerobot_format.dataset.episode_table import (
+    EpisodeTable,
+    FileColumn,
     check_episodes,
     checked_tasks,
     file_column,
@@ -119,14 +119,11 @@ def _read_all(
         with naming_file(file):
             part = {name: whole_numbers(table, name) for name in whole}
             parts.append(part | {name: real_numbers(table, name) for name in starts})
-            tasks += _task_lists(table[_TASKS])
+            column = table[_TASKS]
+            if not is_text(leaf_type(column.type)):
+                raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
+            tasks += [checked_tasks(each) for each in column.to_pylist()]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, tasks
-
-
-def _task_lists(column: pa.ChunkedArray) -> list[list[str]]:
-    if not is_text(leaf_type(column.type)):
-        raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
-    return [checked_tasks(tasks) for tasks in column.to_pylist()]
 
 
 def _check_lengths(columns: dict[str, np.ndarray]) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from manyhands.config.policies.size_limits import total_memory
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.files import parse_json, read_json
+from manyhands.lerobot_format.files import parse_json
 
 WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 """How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
@@ -25,11 +25,6 @@ _FAULTS = (pa.ArrowException, OSError, ValueError)
 def is_there(path: Path) -> bool:
     """Whether an entry exists, including a broken link."""
     return os.path.lexists(path)
-
-
-def read_json_object(path: Path) -> dict[str, Any]:
-    """Read the object of a JSON file of a dataset."""
-    return read_json(path, DatasetError)
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -44,11 +39,6 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
         raise unreadable(path, error) from None
     except UnicodeDecodeError as error:
         raise damaged_file(path, error) from None
-
-
-def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read all objects of a JSON Lines file."""
-    return list(json_lines(path))
 
 
 def _line(path: Path, number: int, line: str) -> dict[str, Any]:

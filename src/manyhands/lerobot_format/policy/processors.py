@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.config.schema.decoding import encode
@@ -145,12 +144,11 @@ def _shaped_for_images(scaling: NormalizerStep) -> Stats:
     stats = dict(scaling.stats)
     for name, feature in scaling.features.items():
         if feature.type is FeatureType.VISUAL and name in stats:
-            stats[name] = {key: _on_channel_axis(value) for key, value in stats[name].items()}
+            stats[name] = {
+                key: value.reshape(-1, 1, 1) if value.ndim == 1 else value
+                for key, value in stats[name].items()
+            }
     return stats
-
-
-def _on_channel_axis(value: np.ndarray) -> np.ndarray:
-    return value.reshape(-1, 1, 1) if value.ndim == 1 else value
 
 
 def _write_steps(folder: Path, name: str, steps: list[Step], stats: Stats) -> None:
@@ -185,7 +183,11 @@ def _read_steps(path: Path, known: tuple[str, ...]) -> dict[str, Step]:
         if name in by_name:
             raise CheckpointError(f"{path}: step {name} appears twice. Remove one")
         by_name[name] = step
-    _reject_casts(by_name.get(_DEVICE, {}), path)
+    dtype = by_name.get(_DEVICE, {}).get("config", {}).get("float_dtype")
+    if dtype not in (None, "float32", "float"):
+        raise CheckpointError(
+            f"{path}: {_DEVICE} casts inputs to {dtype}; only float32 is supported"
+        )
     return by_name
 
 
@@ -200,14 +202,6 @@ def _is_step(step: Any) -> bool:
 def _name_of(step: Step) -> str:
     name = str(step.get("registry_name", step.get("class")))
     return _OLD_STEPS.get(name, _CLASSES.get(name, name))
-
-
-def _reject_casts(step: Step, path: Path) -> None:
-    dtype = step.get("config", {}).get("float_dtype")
-    if dtype not in (None, "float32", "float"):
-        raise CheckpointError(
-            f"{path}: {_DEVICE} casts inputs to {dtype}; only float32 is supported"
-        )
 
 
 def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> NormalizerStep:
@@ -272,12 +266,8 @@ def _read_stats(path: Path, state_file: str | None, features: Iterable[str]) -> 
     stats: Stats = {}
     for name, tensor in read_tensors(path.parent / state_file).items():
         feature, _, key = name.rpartition(".")
-        stats.setdefault(feature, {})[key] = _as_array(tensor)
+        # The copy is independent of the file, which may be replaced meanwhile.
+        stats.setdefault(feature, {})[key] = tensor.to(torch.float32, copy=True).numpy()
     # LeRobot's migration of older policies wrote every _ of a name as a dot.
     migrated = {name: name.replace("_", ".") for name in features if name not in stats}
     return stats | {name: stats[old] for name, old in migrated.items() if old in stats}
-
-
-def _as_array(tensor: Tensor) -> np.ndarray:
-    # The copy is independent of the file, which may be replaced meanwhile.
-    return tensor.to(torch.float32, copy=True).numpy()
