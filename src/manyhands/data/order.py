@@ -110,7 +110,10 @@ class MixedOrder:
         return np.concatenate([order.rows() + first for order, first in parts])
 
     def _in_block(self, block: int, start: int, stop: int) -> np.ndarray:
-        turns = self._turns(block)
+        # Which dataset each position of the block draws from.
+        turns = np.repeat(np.arange(len(self.counts)), self.counts)
+        shuffler = np.random.Generator(np.random.Philox(derive_seed(self._seed, "mixture", block)))
+        turns = shuffler.permutation(turns)
         rows = np.empty(stop - start, dtype=np.int64)
         for place, order in enumerate(self._orders):
             before = block * int(self.counts[place]) + int((turns[:start] == place).sum())
@@ -118,12 +121,6 @@ class MixedOrder:
             drawn = order.indices(before, before + int(own.sum()))
             rows[own] = drawn + self._first_rows[place]
         return rows
-
-    def _turns(self, block: int) -> np.ndarray:
-        """Which dataset each position of a block draws from."""
-        turns = np.repeat(np.arange(len(self.counts)), self.counts)
-        shuffler = np.random.Generator(np.random.Philox(derive_seed(self._seed, "mixture", block)))
-        return shuffler.permutation(turns)
 
 
 def integer_weights(weights: Sequence[float], total: int) -> np.ndarray:

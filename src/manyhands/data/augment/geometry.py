@@ -43,10 +43,8 @@ Row = tuple[Tensor, Tensor]  # Two coefficients per sample
 
 
 def inverse_map(angle: Tensor, scale: Tensor, shear_x: Tensor, shear_y: Tensor) -> tuple[Row, Row]:
-    """From a place in the result to its source, both from the center; angles in radians.
-
-    The way there shears along x, then along y, turns, and scales.
-    """
+    """From a place in the result to its source, both from the center; angles in radians."""
+    # The way there shears along x, then along y, turns, and scales.
     cos, sin = angle.cos() / scale, angle.sin() / scale
     tan_x, tan_y = shear_x.tan(), shear_y.tan()
     # Matrix products may be rounded to few bits on a GPU: these four are written out.

@@ -99,11 +99,9 @@ class StrictVideo(VideoStream):
         return seen
 
     def _depends_on_others(self, first: int, end: int) -> np.ndarray:
-        """Which frames are good when their group is not decoded apart, as an open group cannot be.
-
-        Readers start at its keyframe nevertheless: that must not fail, though frames may be missing
-        then, which they find from further back.
-        """
+        """Which frames are good when their group is not decoded apart: an open group cannot be."""
+        # Readers start at its keyframe nevertheless: that must not fail, though frames may be
+        # missing then, which they find from further back.
         in_line = self._decoded(first, end + MAX_DELAY, is_apart=False).is_good[: end - first]
         with closing(StrictVideo(self._path, self._fps, self._form, is_strict=False)) as lenient:
             refused = lenient._decoded(first, end, is_apart=True).reasons

@@ -120,10 +120,8 @@ class ClipFile:
 
 @contextmanager
 def inherited_scheduling() -> Iterator[None]:
-    """Keep the caller and the threads that the block starts in the caller's scheduling class.
-
-    Run by root, the AV1 library makes itself and its caller real-time, ahead of all other programs.
-    """
+    """Keep the caller and the threads that the block starts in the caller's scheduling class."""
+    # Run by root, the AV1 library makes itself and its caller real-time, ahead of all programs.
     if not hasattr(os, "sched_getscheduler"):
         yield
         return

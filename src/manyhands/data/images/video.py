@@ -74,7 +74,7 @@ class VideoStream:
 _COLOR_FLAGS = 0x10 | 0x40000 | 0x80000
 _RESIZE_FLAGS = 0x20 | 0x40000 | 0x80000
 # Loader processes already fill the cores; PyAV takes the number of threads since release 17.
-_SCALER_THREADS = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
+SCALER_THREADS = {"threads": 1} if _MAJOR >= 17 else {}
 _MAX_OPEN_FILES = 64
 _LAST_TICK = 2**62
 MAX_DELAY = 16  # No codec shows a frame more than this many frames later than it is decoded
@@ -97,7 +97,7 @@ class FrameFormat:
             height,
             self.pixels,
             interpolation=_RESIZE_FLAGS if is_resized else _COLOR_FLAGS,
-            **_SCALER_THREADS,
+            **SCALER_THREADS,
         )
         pixels: np.ndarray = scaled.to_ndarray()
         return pixels

@@ -37,9 +37,12 @@ class CameraClips:
         """The frames of an episode."""
         episodes = self._source.meta.episodes
         files = episodes.video_files[self._key]
-        video = self._opened(self._source.root / files.paths[files.of_episode[episode]])
+        path = self._source.root / files.paths[files.of_episode[episode]]
+        if self._video is None or path != self._path:
+            self.close()
+            self._path, self._video = path, EncodedVideo(path, self._fps)
         first = round(float(episodes.video_starts_s[self._key][episode]) * self._fps)
-        clip = video.cut(first, int(episodes.lengths[episode]))
+        clip = self._video.cut(first, int(episodes.lengths[episode]))
         return self._encoded(episode) if clip is None else clip
 
     def close(self) -> None:
@@ -47,12 +50,6 @@ class CameraClips:
         if self._video is not None:
             self._video.close()
         self._path, self._video = None, None
-
-    def _opened(self, path: Path) -> EncodedVideo:
-        if self._video is None or path != self._path:
-            self.close()
-            self._path, self._video = path, EncodedVideo(path, self._fps)
-        return self._video
 
     def _encoded(self, episode: int) -> Clip:
         """An episode that begins between keyframes, decoded and re-encoded."""

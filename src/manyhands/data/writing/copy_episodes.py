@@ -34,7 +34,6 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.data_files import described_table
 from manyhands.lerobot_format.dataset.episode_stats import joined_labels
-from manyhands.lerobot_format.dataset.features import Feature
 
 Progress = Callable[[int, int], None]  # Called with the number of episodes copied so far and of all
 
@@ -98,8 +97,12 @@ def _new_folder(
     """A folder that is discarded, with its faults reported, unless it is finished."""
     folder = None
     try:
+        features = dict(sources[0].features)
+        for key, feature in features.items():
+            infos = [source.features[key].info for source in sources]
+            features[key] = replace(feature, info=merged_video_info(infos))
         fps, robot = sources[0].fps, merged_robot(sources)
-        folder = DatasetFolder(target, fps, _merged_features(sources), robot, limits)
+        folder = DatasetFolder(target, fps, features, robot, limits)
         folder.info = replace(folder.info, tools=merged_tools(sources))
         yield folder
     except (OSError, av.FFmpegError, pa.ArrowException) as error:
@@ -110,13 +113,6 @@ def _new_folder(
     finally:
         if folder is not None:
             folder.discard()
-
-
-def _merged_features(sources: Sequence[CopySource]) -> dict[str, Feature]:
-    return {
-        key: replace(feature, info=merged_video_info([each.features[key].info for each in sources]))
-        for key, feature in sources[0].features.items()
-    }
 
 
 def _number_tasks(sources: Sequence[CopySource], folder: DatasetFolder) -> None:

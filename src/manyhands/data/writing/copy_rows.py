@@ -55,7 +55,11 @@ class EpisodeRows:
         first, length = int(self._first_rows[episode]), int(episodes.lengths[episode])
         begin = int(np.searchsorted(self._group_ends, first, side="right"))
         end = int(np.searchsorted(self._group_ends, first + length - 1, side="right")) + 1
-        self._hold(range(begin, min(end, len(self._group_ends))))
+        groups = range(begin, min(end, len(self._group_ends)))
+        if groups != self._groups:
+            assert self._path is not None
+            self._held = read_row_groups(self._path, self._footer, groups, list(self._features))
+            self._groups = groups
         start_of_groups = int(self._group_ends[begin - 1]) if begin else 0
         rows = self._held.slice(first - start_of_groups, length)
         expected = np.arange(length) + episodes.from_index[episode]
@@ -76,12 +80,6 @@ class EpisodeRows:
         ]
         self._path, self._groups = path, range(0)
         self._group_ends = np.cumsum(sizes, dtype=np.int64)
-
-    def _hold(self, groups: range) -> None:
-        if groups != self._groups:
-            assert self._path is not None
-            self._held = read_row_groups(self._path, self._footer, groups, list(self._features))
-            self._groups = groups
 
 
 def laid_out(column: pa.Array, feature: Feature) -> pa.Array:

@@ -65,12 +65,17 @@ def open_source(choice: EpisodeChoice) -> CopySource:
             f"{choice.root}: episode {empty[0]} has no frames. Exclude it: "
             f"--exclude_episodes={empty}"
         )
+    fps = meta.info.fps
+    if abs(fps - round(fps)) > _FPS_TOLERANCE:
+        raise DatasetError(
+            f"{choice.root / names.INFO_FILE}: fps is {fps}, but version 3.0 supports integers only"
+        )
     dataset = Source(choice.root, meta, select_episodes(meta.episodes, episodes))
     subtasks = choice.root / SUBTASKS_FILE
     return CopySource(
         dataset,
         episodes,
-        fps=_whole_fps(choice.root, meta.info.fps),
+        fps=round(fps),
         features=_declared(choice.root, meta.info.features),
         labels=read_episode_labels(choice.root, meta.info, episodes),
         subtasks=subtasks.read_bytes() if subtasks.is_file() else None,
@@ -152,14 +157,6 @@ def _chosen(choice: EpisodeChoice, num_episodes: int) -> list[int]:
     if not chosen:
         raise DatasetError(f"{choice.root}: no episodes left to copy")
     return chosen
-
-
-def _whole_fps(root: Path, fps: float) -> int:
-    if abs(fps - round(fps)) > _FPS_TOLERANCE:
-        raise DatasetError(
-            f"{root / names.INFO_FILE}: fps is {fps}, but version 3.0 supports integers only"
-        )
-    return round(fps)
 
 
 def _declared(root: Path, features: dict[str, Feature]) -> dict[str, Feature]:
