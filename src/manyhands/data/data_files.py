@@ -12,7 +12,7 @@ from manyhands.data.episodes import Source
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
-from manyhands.lerobot_format.dataset.tables import read_columns, read_footer
+from manyhands.lerobot_format.dataset.tables import is_list, read_columns, read_footer
 
 # LeRobot's items have one float, one integer and one boolean type, whatever the table has.
 _MEMORY_TYPES = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
@@ -26,8 +26,7 @@ class DataFile(NamedTuple):
     """A data file with chosen episodes."""
 
     path: Path
-    frames: np.ndarray
-    """Numbers of the frames it must hold, row by row."""
+    frames: np.ndarray  # Numbers of the frames it must hold, row by row
 
 
 def chosen_files(source: Source) -> Iterator[DataFile]:
@@ -102,7 +101,7 @@ def numbers_of(column: pa.ChunkedArray, feature: Feature) -> np.ndarray:
     if isinstance(column.type, pa.BaseExtensionType):
         # Nested lists come marked as arrays once the `datasets` library has been imported.
         values = column.cast(column.type.storage_type)
-    while not _is_flat(values.type):
+    while is_list(values.type):
         values = pc.list_flatten(values)
     if column.null_count or values.null_count:
         raise ValueError("it has null values; every frame needs a value")
@@ -123,9 +122,3 @@ def _cast(values: np.ndarray, feature: Feature) -> np.ndarray:
     if cast.dtype.kind != "f" and values.dtype.kind == "f" and (cast != values).any():
         raise ValueError(f"{values[cast != values][0]} is not an integer")
     return cast
-
-
-def _is_flat(kind: pa.DataType) -> bool:
-    return not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and not (
-        pa.types.is_fixed_size_list(kind)
-    )

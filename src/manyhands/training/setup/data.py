@@ -23,9 +23,10 @@ from manyhands.data.loading.stream import PREFETCH_RAM_FRACTION, LoaderOptions
 from manyhands.data.mixture import Mixture
 from manyhands.data.order import MixedOrder, SampleOrder
 from manyhands.data.read_options import ReadOptions
-from manyhands.data.statistics import aggregate_stats, complete_stats
+from manyhands.data.statistics import complete_stats
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset.statistics import aggregate_stats
 from manyhands.observe.console import progress_bar
 from manyhands.rng import derive_seed
 from manyhands.training.setup.checks import (
