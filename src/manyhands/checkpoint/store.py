@@ -31,8 +31,7 @@ from manyhands.lerobot_format.checkpoint import read_progress, read_training_sta
 from manyhands.manifest import ManifestFault, read_manifest
 from manyhands.parallel.world import World
 
-GRACE_S = 60.0
-"""How long a failed run still waits for a save in progress."""
+GRACE_S = 60.0  # How long a failed run still waits for a save in progress.
 
 
 def resumed_position(config: TrainConfig) -> Position:

@@ -27,8 +27,7 @@ from manyhands.manifest import MANIFEST, Entry, describe_file, describe_folder, 
 from manyhands.parallel.world import World
 from manyhands.version import VERSION
 
-ENTRY_BYTES = 512
-"""Maximal size of a file's manifest entry."""
+ENTRY_BYTES = 512  # Maximal size of a file's manifest entry.
 
 
 def tensor_files_bytes(snapshot: Snapshot, num_shards: int, block: int) -> int:
@@ -61,8 +60,7 @@ def _in_blocks(size: int, block: int) -> int:
     return -(-size // block) * block
 
 
-PLENTY_BYTES = 64 << 20
-"""Disk space that is enough for all files without tensors."""
+PLENTY_BYTES = 64 << 20  # Disk space that is enough for all files without tensors.
 
 
 class CheckpointWriter:

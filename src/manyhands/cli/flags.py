@@ -79,8 +79,7 @@ def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tup
     return own, {name: tree[name] for name in tree if name not in names}
 
 
-NAMING = ("repo_id", "root", "mix")
-"""Flags of --dataset that say which data there is."""
+NAMING = ("repo_id", "root", "mix")  # Flags of --dataset that say which data there is.
 SYNTHETIC = {"repo_id": None, "root": "synthetic", "mix": None}
 
 Described = TypeVar("Described", bound=SyntheticDataConfig)

@@ -27,8 +27,7 @@ Without --dataset.* the data is synthetic: --cameras=2 --image_size=[480,640] --
 --action_dim=14. With --gpu_memory=80GiB it reports what fits; exit code 2: nothing fits. All other
 flags are those of manyhands train."""
 
-WIDTH = 120
-"""Columns of a table that is not read on a terminal."""
+WIDTH = 120  # Columns of a table that is not read on a terminal.
 GIB = 2**30
 
 

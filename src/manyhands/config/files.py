@@ -76,10 +76,8 @@ def num_values(node: yaml.Node, known: dict[int, float]) -> float:
     return known[id(node)]
 
 
-TRAIN_CONFIG = "train_config.json"
-"""What LeRobot knows of a run, in its keys."""
-OWN_CONFIG = "manyhands_config.json"
-"""The whole of a run."""
+TRAIN_CONFIG = "train_config.json"  # What LeRobot knows of a run, in its keys.
+OWN_CONFIG = "manyhands_config.json"  # The whole of a run.
 POLICY_CONFIG = "config.json"
 LAST_CHECKPOINT = Path(CHECKPOINTS, LAST)
 

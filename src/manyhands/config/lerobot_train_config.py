@@ -82,8 +82,7 @@ DEFAULTS: Tree = {
 }
 """Every key LeRobot writes, in its order, with the value of a run that does not use it."""
 
-MARKS = ("reward_model", "eval_freq")
-"""Keys of which every release of LeRobot writes at least one."""
+MARKS = ("reward_model", "eval_freq")  # Keys of which every release of LeRobot writes at least one.
 
 RUN_HISTORY = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
 """From where and on what a run went, and whom it told: not what it was."""

@@ -21,8 +21,7 @@ FREE = {
 """Settings of policies that the meaning of their weights does not depend on."""
 FREE_BEGINNINGS = ("optimizer_", "scheduler_")
 
-Changes = dict[str, tuple[Any, Any]]
-"""Values before and now, by flag."""
+Changes = dict[str, tuple[Any, Any]]  # Values before and now, by flag.
 
 
 def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:

@@ -32,8 +32,7 @@ def missing_run_dir(run_dir: Path) -> str | None:
     )
 
 
-OWN_FILE = "manyhands.json"
-"""What only a checkpoint of ours has among its training state."""
+OWN_FILE = "manyhands.json"  # What only a checkpoint of ours has among its training state.
 
 
 def checkpoint_dir(run_dir: Path, step: int, num_steps: int) -> Path:

@@ -8,8 +8,7 @@ from pathlib import Path
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 MEMORY = re.compile(r"\d+[KMGT]?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-MAX_SIGNAL_S = 65_535
-"""The largest number that sbatch takes."""
+MAX_SIGNAL_S = 65_535  # The largest number that sbatch takes.
 BREAKS_A_LINE = "would break a line of the script; use printable characters only"
 
 

@@ -68,8 +68,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-MAX_SHOWN = 3
-"""Findings shown per check; the JSON file has all."""
+MAX_SHOWN = 3  # Findings shown per check; the JSON file has all.
 _COLORS: dict[State, str] = {"ok": "green", "warning": "yellow", "bad": "red", "skipped": "dim"}
 
 

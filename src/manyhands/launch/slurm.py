@@ -28,14 +28,11 @@ class Job:
 
     program: Sequence[str]
     """What starts manyhands, such as the path of a Python and `-m manyhands`."""
-    flags: Sequence[str]
-    """Flags of `manyhands train`."""
+    flags: Sequence[str]  # Flags of `manyhands train`.
     run_dir: Path
-    folder: Path
-    """Where relative paths of the flags begin."""
+    folder: Path  # Where relative paths of the flags begin.
     name: str
-    written_by: Sequence[str]
-    """The command that asked for the script."""
+    written_by: Sequence[str]  # The command that asked for the script.
 
     def faults(self) -> list[str]:
         """Texts that the script cannot contain, each with its flag."""

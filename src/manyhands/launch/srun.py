@@ -11,8 +11,7 @@ from manyhands.cores import num_cores
 from manyhands.errors import EnvironmentFault
 
 FIRST_PORT = 12_000
-NUM_PORTS = 20_000
-"""Ports below those that systems hand out by themselves."""
+NUM_PORTS = 20_000  # Ports below those that systems hand out by themselves.
 
 
 def task_variables(environ: Mapping[str, str]) -> dict[str, str]:

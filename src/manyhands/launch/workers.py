@@ -33,10 +33,8 @@ POLL_S = 0.05
 GRACE_S = 5.0
 EXIT_MESSAGE_S = 5.0
 """How long the others may take to end once a rank has left, by itself or dragged down by them."""
-ANSWER_S = 120.0
-"""How long workers may take to save and leave once asked to stop."""
-Request = tuple[int, float]
-"""A signal that asked to stop, and when."""
+ANSWER_S = 120.0  # How long workers may take to save and leave once asked to stop.
+Request = tuple[int, float]  # A signal that asked to stop, and when.
 LOOPBACK = "127.0.0.1"
 
 Workers = list[subprocess.Popen[bytes]]

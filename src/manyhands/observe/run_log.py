@@ -16,8 +16,7 @@ from manyhands.observe.jsonl import AppendFile, JsonLines
 
 Facts = dict[str, Any]
 
-NONFINITE_FILE = "nonfinite.jsonl"
-"""Steps with NaN or Inf, and their samples."""
+NONFINITE_FILE = "nonfinite.jsonl"  # Steps with NaN or Inf, and their samples.
 
 
 class RunLog:

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-WAKING = "waking"
-"""Name of the warm-up thread."""
+WAKING = "waking"  # Name of the warm-up thread.
 NUM_TOKENS = 102
 """As in ACT's action encoder: the attention kernel depends on the alignment of the mask."""
 

@@ -11,8 +11,7 @@ from torch.optim import Optimizer
 
 from manyhands.parallel.sharded_tensors import local_tensor
 
-_EPS = 1e-6
-"""Added to a norm before a division, as in torch."""
+_EPS = 1e-6  # Added to a norm before a division, as in torch.
 
 
 def clip_and_step(

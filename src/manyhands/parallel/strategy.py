@@ -31,16 +31,11 @@ class StrategyKind(Enum):
 class Strategy:
     """How processes replicate and shard the weights."""
 
-    num_replicas: int = 1
-    """Replicas of the weights over all processes."""
-    num_shards: int = 1
-    """Processes that shard one replica."""
-    num_devices: int = 1
-    """Devices of each process, with a replica each."""
-    fsdp: FsdpConfig = field(default_factory=FsdpConfig)
-    """Details of FSDP."""
-    checkpoint_format: str = WHOLE
-    """Format of checkpoints: full weights, shards or both."""
+    num_replicas: int = 1  # Replicas of the weights over all processes.
+    num_shards: int = 1  # Processes that shard one replica.
+    num_devices: int = 1  # Devices of each process, with a replica each.
+    fsdp: FsdpConfig = field(default_factory=FsdpConfig)  # Details of FSDP.
+    checkpoint_format: str = WHOLE  # Format of checkpoints: full weights, shards or both.
 
     @property
     def kind(self) -> StrategyKind:

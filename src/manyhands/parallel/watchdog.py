@@ -32,14 +32,10 @@ from manyhands.parallel.placement import has_exited, machine_identity
 from manyhands.stop import StopSignal
 
 PERIOD_S = 0.5
-GRACE_S = 4.0
-"""How long the main thread may take to exit once the run is over."""
-TEARDOWN_S = 3.0
-"""The same for the rank that ended the run: it reports why before the others exit."""
-REPORT_S = 5.0
-"""How long ranks may take to report their phase once one of them is late."""
-RETIRE_S = 2.0
-"""How long one check of the store may take."""
+GRACE_S = 4.0  # How long the main thread may take to exit once the run is over.
+TEARDOWN_S = 3.0  # The same for the rank that ended the run: it reports why before the others exit.
+REPORT_S = 5.0  # How long ranks may take to report their phase once one of them is late.
+RETIRE_S = 2.0  # How long one check of the store may take.
 WAIT_S = 0.05
 VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
 

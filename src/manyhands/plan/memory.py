@@ -14,20 +14,16 @@ from manyhands.plan.gpu_emulation import in_blocks
 from manyhands.plan.topologies import PlannedRun
 from manyhands.training.step.trial import RESERVED_BYTES
 
-GATHERED = 2
-"""Units of which whole weights are there at a time: that which computes, and the next."""
+GATHERED = 2  # Units of which whole weights are there at a time: that which computes, and the next.
 
 
 @dataclass(frozen=True)
 class Footprint:
     """GPU memory in bytes, by purpose."""
 
-    weights: int
-    """What the GPU holds of the weights, trained or not, and of their average."""
-    optimizer: int
-    """What the optimizer remembers of them."""
-    update: int
-    """A batch, activations and gradients, when together they are largest."""
+    weights: int  # What the GPU holds of the weights, trained or not, and of their average.
+    optimizer: int  # What the optimizer remembers of them.
+    update: int  # A batch, activations and gradients, when together they are largest.
     capture: int
     """Copies of all that a step changes, while a captured step is compared with an eager one."""
     tries_compiled: bool = False
@@ -53,16 +49,11 @@ class Footprint:
 class Sizes:
     """Sizes of a policy in bytes, independent of the topology."""
 
-    weights: int
-    """All weights and buffers."""
-    trained: int
-    """Weights that are trained, of which there are gradients."""
-    remembered: int
-    """What an optimizer remembers."""
-    averaged: int
-    """The average of the weights."""
-    outside: int
-    """Weights outside of the units that shards are gathered by."""
+    weights: int  # All weights and buffers.
+    trained: int  # Weights that are trained, of which there are gradients.
+    remembered: int  # What an optimizer remembers.
+    averaged: int  # The average of the weights.
+    outside: int  # Weights outside of the units that shards are gathered by.
     largest_unit: int
 
     @property
@@ -149,8 +140,7 @@ class Disk:
     """Disk space of a run's checkpoints."""
 
     checkpoint_bytes: int
-    num_checkpoints: int
-    """Those that are there at a time, at most."""
+    num_checkpoints: int  # Those that are there at a time, at most.
 
     @property
     def most_bytes(self) -> int:

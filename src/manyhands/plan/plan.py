@@ -29,10 +29,8 @@ class Row:
 
     gpus: int
     strategy: str
-    fault: str | None = None
-    """Why it cannot be; nothing else is known then."""
-    batch_size: int = 0
-    """Samples that a GPU takes at a time."""
+    fault: str | None = None  # Why it cannot be; nothing else is known then.
+    batch_size: int = 0  # Samples that a GPU takes at a time.
     micro_batches: int = 1
     effective_batch: int = 0
     steps: int = 0
@@ -40,8 +38,7 @@ class Row:
     lr: float = 0.0
     memory: Footprint | None = None
     disk: Disk | None = None
-    fits: bool | None = None
-    """Whether a GPU has room for it; None where its memory is not known."""
+    fits: bool | None = None  # Whether a GPU has room for it; None where its memory is not known.
 
 
 @dataclass(frozen=True)
@@ -50,8 +47,7 @@ class Plan:
 
     rows: list[Row]
     precision: str
-    num_samples: int | None
-    """Samples of an epoch; None for synthetic data."""
+    num_samples: int | None  # Samples of an epoch; None for synthetic data.
     num_parameters: int
     num_trained: int
     gpu_bytes: int | None

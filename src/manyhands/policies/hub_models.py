@@ -12,8 +12,7 @@ from huggingface_hub.errors import HFValidationError
 from manyhands.config.hub import HUB_ERRORS, fetch, hub_error, snapshot
 from manyhands.errors import UserError, WeightsUnavailable
 
-SETTINGS = ("*.json", "*.txt")
-"""Configuration and tokenizer files of a model."""
+SETTINGS = ("*.json", "*.txt")  # Configuration and tokenizer files of a model.
 WEIGHTS = "*.safetensors"
 
 

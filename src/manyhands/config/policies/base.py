@@ -19,8 +19,7 @@ class PolicyConfig(ABC):
     """Base config of a policy; `--policy.type` selects the concrete class."""
 
     type: ClassVar[str]
-    title: ClassVar[str | None] = None
-    """Display name, if it differs from the type."""
+    title: ClassVar[str | None] = None  # Display name, if it differs from the type.
     adapter_targets: ClassVar[str | None] = None
     """Regular expression of the modules that --peft adapts by default, matched on full names."""
 

@@ -27,8 +27,7 @@ BETA_SCHEDULES = {
 """How noise may grow, by the way actions are denoised."""
 BETWEEN_BETAS = ("linear", "scaled_linear", "sigmoid")
 """Schedules that go from beta_start to beta_end; the others have their own curve."""
-FINAL_GROUPS = 8
-"""Groups of the U-Net's last norm, whatever n_groups is."""
+FINAL_GROUPS = 8  # Groups of the U-Net's last norm, whatever n_groups is.
 
 
 def _cameras_by_mean_others_by_range() -> dict[str, NormalizationMode]:

@@ -20,8 +20,7 @@ MAX_LENGTH = 2**16
 MAX_DEPTH = 1024
 MAX_FEATURES = 256
 MAX_FEATURE_VALUES = 2**28
-MAX_LEVELS = 16
-"""Levels of a U-Net, each of which halves what it gets."""
+MAX_LEVELS = 16  # Levels of a U-Net, each of which halves what it gets.
 
 _WIDTHS = (
     *("dim_model", "dim_feedforward", "latent_dim", "n_heads", "n_groups"),

@@ -27,8 +27,7 @@ from manyhands.config.sections.optim import (
     SchedulerConfig,
 )
 
-Tree = dict[str, Any]
-"""Raw values by name, nested as the dataclasses are."""
+Tree = dict[str, Any]  # Raw values by name, nested as the dataclasses are.
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-Bounds = dict[str, tuple[Any, bool]]
-"""Values by name, and whether each is sound."""
+Bounds = dict[str, tuple[Any, bool]]  # Values by name, and whether each is sound.
 
 
 def _adam_bounds(betas: tuple[float, float], eps: float) -> Bounds:
@@ -157,8 +156,7 @@ SCHEDULE_CURVES = (
     "constant",
     "constant_with_warmup",
 )
-POLYNOMIAL_END_LR = 1e-7
-"""Learning rate that the polynomial curve ends at."""
+POLYNOMIAL_END_LR = 1e-7  # Learning rate that the polynomial curve ends at.
 
 OPTIMIZER_TYPES: dict[str, type[OptimizerConfig]] = {
     config.type: config for config in (AdamConfig, AdamWConfig, SgdConfig)

@@ -9,8 +9,7 @@ Range = tuple[float, float]
 Reader = Callable[[Any], Any]
 """Turns a raw value into its normal form, or raises a ValueError that says what is wrong."""
 
-REQUIRED = object()
-"""Default of a kwarg that has none."""
+REQUIRED = object()  # Default of a kwarg that has none.
 
 LARGEST_FACTOR = 1000.0
 LARGEST_KERNEL = 99

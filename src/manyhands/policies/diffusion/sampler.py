@@ -76,8 +76,7 @@ class DenoisingStep(NamedTuple):
     """Weights of the noisy actions and of the output in the clean actions."""
     following: tuple[float, float, float]
     """Weights of these two and of the clean actions in the less noisy ones."""
-    fresh_noise: float
-    """Scale of the fresh noise."""
+    fresh_noise: float  # Scale of the fresh noise.
 
 
 class Sampler:

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 _MAX_PERIOD = 10_000.0
 _UNSEEN = -30_000.0
 """Added to masked logits: a weight of zero, and no infinity that could become NaN."""
-_ALIGNMENT = 8
-"""Fused kernels read rows of masks that begin at multiples of so many entries."""
+_ALIGNMENT = 8  # Fused kernels read rows of masks that begin at multiples of so many entries.
 
 
 class Heads(NamedTuple):

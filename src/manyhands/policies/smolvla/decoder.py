@@ -40,19 +40,15 @@ class Prefix(NamedTuple):
 
     tokens: Tensor
     """(samples, tokens, width), of images and words, which do not attend to the state."""
-    state: Tensor
-    """(samples, 1, width), which attends to all."""
-    is_valid: Tensor
-    """(samples, tokens and state), False for padding."""
+    state: Tensor  # (samples, 1, width), which attends to all.
+    is_valid: Tensor  # (samples, tokens and state), False for padding.
 
 
 class PrefixCache(NamedTuple):
     """Keys and values of a prefix for the expert."""
 
-    seen: list[Heads]
-    """By layer of the expert."""
-    is_valid: Tensor
-    """(samples, tokens), False for padding."""
+    seen: list[Heads]  # By layer of the expert.
+    is_valid: Tensor  # (samples, tokens), False for padding.
 
 
 class VlmWithExpert(nn.Module):

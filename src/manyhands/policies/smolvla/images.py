@@ -19,10 +19,8 @@ PADDING_MASK = "_padding_mask"
 class CameraImages(NamedTuple):
     """Images of all cameras."""
 
-    pixels: Tensor
-    """(cameras, samples, 3, height, width), from -1 to 1."""
-    are_there: Tensor
-    """(cameras, samples), whether there is an image."""
+    pixels: Tensor  # (cameras, samples, 3, height, width), from -1 to 1.
+    are_there: Tensor  # (cameras, samples), whether there is an image.
 
 
 def camera_images(observation: Batch, config: SmolVLAConfig) -> CameraImages:

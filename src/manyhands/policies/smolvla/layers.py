@@ -26,8 +26,7 @@ class AttentionContext(NamedTuple):
     """Positions and attention mask of tokens."""
 
     rotation: Rotation
-    mask: Tensor
-    """In the form that the attention implementation needs."""
+    mask: Tensor  # In the form that the attention implementation needs.
 
 
 class VisionLayer(nn.Module):

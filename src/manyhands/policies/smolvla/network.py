@@ -15,10 +15,8 @@ from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLaye
 from manyhands.policies.smolvla.model import SmolVLAModel, pad_vector
 from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 
-_TIME_SHAPE = 1.5
-"""First parameter of the Beta distribution of times; the second is 1."""
-_MIN_TIME = 0.001
-"""Times are between this and 1, which is pure noise."""
+_TIME_SHAPE = 1.5  # First parameter of the Beta distribution of times; the second is 1.
+_MIN_TIME = 0.001  # Times are between this and 1, which is pure noise.
 
 
 class SmolVLANetwork(nn.Module):

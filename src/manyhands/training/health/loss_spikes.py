@@ -8,12 +8,10 @@ from statistics import median
 from manyhands.observe.console import Metrics
 from manyhands.observe.run_log import NullRunLog, RunLog
 
-WINDOW = 50
-"""Recent losses that a new one is compared with."""
+WINDOW = 50  # Recent losses that a new one is compared with.
 MIN_HISTORY = 10
 MAX_DEVIATIONS = 6.0
-MIN_FACTOR = 2.0
-"""A loss below this multiple of the median is no spike, however steady losses are."""
+MIN_FACTOR = 2.0  # A loss below this multiple of the median is no spike, however steady losses are.
 TO_DEVIATION = 1.4826
 """Factor from the median absolute deviation to the standard deviation of a normal."""
 

@@ -18,10 +18,8 @@ from manyhands.training.health.nonfinite_samples import SampleInspector, StepSam
 from manyhands.training.step.learner import Learner
 from manyhands.training.step.train_step import StepMetrics
 
-MAX_IN_A_ROW = 100
-"""Consecutive non-finite steps that --on_nonfinite=skip tolerates."""
-MAX_RETURNS = 3
-"""How often --on_nonfinite=rollback returns to the same checkpoint."""
+MAX_IN_A_ROW = 100  # Consecutive non-finite steps that --on_nonfinite=skip tolerates.
+MAX_RETURNS = 3  # How often --on_nonfinite=rollback returns to the same checkpoint.
 ADVICE = (
     f"The last checkpoint is intact; {NONFINITE_FILE} in the run directory lists the samples. Fix "
     "their "

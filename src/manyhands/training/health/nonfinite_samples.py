@@ -25,14 +25,11 @@ Windows = Mapping[str, Sequence[int]]
 class NonFiniteValue(NamedTuple):
     """A non-finite value."""
 
-    row: int
-    """Row of the sample in the dataset."""
+    row: int  # Row of the sample in the dataset.
     episode: int
-    frame: int
-    """Position of the value in the episode."""
+    frame: int  # Position of the value in the episode.
     feature: str
-    dataset: int | None = None
-    """Index of the dataset, where there are several."""
+    dataset: int | None = None  # Index of the dataset, where there are several.
 
     def __str__(self) -> str:
         where = "" if self.dataset is None else f" of dataset {self.dataset}"
@@ -45,8 +42,7 @@ class NonFiniteValue(NamedTuple):
 class StepSamples(NamedTuple):
     """The samples of a step and their non-finite values."""
 
-    rows: list[int]
-    """Dataset rows of the global batch."""
+    rows: list[int]  # Dataset rows of the global batch.
     culprits: list[NonFiniteValue]
 
 
