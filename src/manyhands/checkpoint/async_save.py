@@ -118,7 +118,6 @@ class AsyncSave:
         return self._guarded(lambda: self._files.write(shards))
 
     def _run_other(self, key: str) -> str | None:
-        """Write the shard of this rank; returns the fault of the save, if any."""
         can_write = self._fault_in(self._channel.receive(f"{key}/open")) is None
         if can_write and self._files.is_sharded:
             self._channel.send(f"{key}/{self._world.rank}", self._written())

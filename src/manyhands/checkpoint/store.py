@@ -72,10 +72,7 @@ class CheckpointStore:
             remove_leftovers(run_dir)
 
     def restore(self, learner: Saveable) -> tuple[Position, list[str]]:
-        """Collective. Restore the learner from --resume; return its position and notes to log.
-
-        A new run starts at zero.
-        """
+        """Collective. Restore the learner from --resume; return its position and notes to log."""
         if not self._config.resumes:
             return Position(), []
         folder = Path(str(self._config.resume))
@@ -106,11 +103,9 @@ class CheckpointStore:
         scores: Mapping[str, float] | None = None,
         pending_metrics: Mapping[str, Any] | None = None,
     ) -> None:
-        """Collective. Start to write the checkpoint of a position, after the previous one.
-
-        Training continues at once: the snapshot has everything that is written. Scores are the
-        metrics of the position, pending metrics those that are not logged yet.
-        """
+        """Collective. Start to write the checkpoint of a position, after the previous one."""
+        # Training continues at once: the snapshot has everything that is written. Scores are the
+        # metrics of the position, pending metrics those that are not logged yet.
         if self._saving is not None:
             self._saving.skip_retry_delay()
         self.finish()
@@ -131,10 +126,8 @@ class CheckpointStore:
 
     @contextmanager
     def waiting_for_saves(self) -> Iterator[None]:
-        """Wait for the last save at the end of a run, also after a failure.
-
-        After the loss of a rank, the watchdog or the launcher may end this process earlier.
-        """
+        """Wait for the last save at the end of a run, also after a failure."""
+        # After the loss of a rank, the watchdog or the launcher may end this process earlier.
         try:
             yield
         except BaseException as error:
@@ -164,10 +157,8 @@ class CheckpointStore:
 
 
 def ema_note(folder: Path, step: int) -> str:
-    """A note on a checkpoint without EMA; raises if the EMA of its run is missing.
-
-    A run that had none starts it from the weights; a lost one cannot be restored.
-    """
+    """A note on a checkpoint without EMA; raises if the EMA of its run is missing."""
+    # A run that had none starts it from the weights; a lost one cannot be restored.
     stored = read_config_file(str(folder / PRETRAINED / TRAIN_CONFIG)).get("ema") or {}
     if stored.get("enable"):
         raise CheckpointError(

@@ -31,10 +31,7 @@ ENTRY_BYTES = 512  # Maximal size of a file's manifest entry.
 
 
 def tensor_files_bytes(snapshot: Snapshot, num_shards: int, block: int) -> int:
-    """Disk space of the files with weights and optimizer state, and their manifest entries.
-
-    The main rank's shard is the largest.
-    """
+    """Disk space of the files with weights and optimizer state, and their manifest entries."""
     found = [files.weights for files in snapshot.policies.values()]
     sizes = [tensors_num_bytes(weights) for weights in found if weights]
     if not snapshot.state.is_sharded:

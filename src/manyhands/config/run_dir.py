@@ -77,10 +77,8 @@ def checkpoint_damage(checkpoint: Path) -> str | None:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """Find the checkpoint of a path: itself, a folder in it, or a run's newest intact one.
-
-    A checkpoint that is named explicitly must be intact.
-    """
+    """Find the checkpoint of a path: itself, a folder in it, or a run's newest intact one."""
+    # A checkpoint that is named explicitly must be intact.
     for candidate in (path, path.parent):
         if is_checkpoint(candidate) or candidate in list_checkpoints(candidate.parent.parent):
             return _verified(candidate.resolve(), path)
@@ -95,10 +93,8 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def newest_intact(run_dir: Path) -> Path | None:
-    """Return the newest intact checkpoint; None if there are no checkpoints.
-
-    Raises if all are damaged: a run must not restart from step 0 by default.
-    """
+    """Return the newest intact checkpoint; None if there are no checkpoints."""
+    # Raises if all are damaged: a run must not restart from step 0 by default.
     faults = []
     for checkpoint in list_checkpoints(run_dir):
         fault = checkpoint_damage(checkpoint)

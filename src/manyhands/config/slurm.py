@@ -98,7 +98,6 @@ class SlurmConfig:
                 yield f"{flag}={text!r} {BREAKS_A_LINE}"
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the texts inserted into the script, each with its flag."""
         for name in ("partition", "account", "qos", "job_name"):
             yield f"--{name}", getattr(self, name) or ""
         yield from ((f"--env.{name}", value) for name, value in self.env.items())

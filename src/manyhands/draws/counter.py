@@ -85,10 +85,8 @@ class CounterSource:
 
 
 def hash_words(words: Tensor, key: Tensor) -> Tensor:
-    """Hash int64 words in place: a bijection in which every input bit flips any output bit.
-
-    The key enters in the middle, so that words of two keys are not shifted copies of each other.
-    """
+    """Hash int64 words in place: a bijection in which every input bit flips any output bit."""
+    # The key enters in the middle, so that words of two keys are not shifted copies of each other.
     # On little-endian machines this is `words ^= words >>> 32` in one kernel.
     halves = words.view(torch.int32)
     low, high = halves[..., ::2], halves[..., 1::2]

@@ -58,10 +58,7 @@ def run_workers(
     machines: Machines | None = None,
     changes: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Run a command once per local rank until all have ended.
-
-    `changes` apply to the environment of all ranks.
-    """
+    """Run a command once per local rank until all have ended."""
     machines = machines or Machines(free_port())
     environ = os.environ | (changes or {})
     places = [_place(rank, num_processes, machines) for rank in range(num_processes)]
@@ -151,7 +148,6 @@ def _watch(workers: Workers, requests: list[Request]) -> Outcome:
 
 
 def _must_end(requests: list[Request]) -> bool:
-    """Whether a stop request timed out, or Ctrl-C was pressed again."""
     interrupts = [number for number, _ in requests if number == signal.SIGINT]
     return len(interrupts) > 1 or (bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S)
 
@@ -165,7 +161,6 @@ def report_deaths(outcome: Outcome) -> Outcome:
 
 
 def _end(workers: Workers) -> None:
-    """Terminate the remaining workers, then kill them with all their child processes."""
     for worker in workers:
         if worker.poll() is None:
             worker.terminate()
@@ -183,7 +178,6 @@ def _end(workers: Workers) -> None:
 
 @contextmanager
 def _recorded_signals() -> Iterator[list[Request]]:
-    """Record stop signals and when they arrived."""
     requests: list[Request] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -198,7 +192,6 @@ def _recorded_signals() -> Iterator[list[Request]]:
 
 
 def _forward(requests: list[Request], workers: Workers) -> int:
-    """Forward signals to every worker; return their number."""
     for number, _ in requests:
         for worker in workers:
             worker.send_signal(number)

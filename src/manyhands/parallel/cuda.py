@@ -16,10 +16,8 @@ NUM_TOKENS = 102
 
 @contextlib.contextmanager
 def warming_up(device: torch.device) -> Iterator[None]:
-    """Run the first kernels of a GPU, which take seconds, in a thread beside the block.
-
-    It draws from the GPU's generator, so seed that afterwards.
-    """
+    """Run the first kernels of a GPU, which take seconds, in a thread beside the block."""
+    # It draws from the GPU's generator, so seed that afterwards.
     if device.type != "cuda":
         yield
         return
@@ -54,10 +52,8 @@ def first_kernels(device: torch.device) -> None:
 
 @contextmanager
 def on_side_stream(device: torch.device) -> Iterator[None]:
-    """Submit work to a side stream, ordered after earlier and before later work.
-
-    Tensors of a captured step must not start in the default stream, which cannot be captured.
-    """
+    """Submit work to a side stream, ordered after earlier and before later work."""
+    # Tensors of a captured step must not start in the default stream, which cannot be captured.
     if device.type != "cuda":
         yield
         return

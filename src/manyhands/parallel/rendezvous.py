@@ -71,10 +71,8 @@ class Rendezvous:
     teardown: ExitStack
 
     def on_teardown(self, work: Callable[[], object]) -> None:
-        """Register work for the teardown, in reverse order.
-
-        The others already know how this rank ended, so the work may hang.
-        """
+        """Register work for the teardown, in reverse order."""
+        # The others already know how this rank ended, so the work may hang.
         self.teardown.push(_undoing(work))
 
 
@@ -157,10 +155,8 @@ def _meeting_fault(told: str, launcher: Launcher) -> str:
 
 @contextmanager
 def _watched(watch: Watchdog) -> Iterator[None]:
-    """Run the watchdog, and notify the other ranks of whatever ends this one.
-
-    The watchdog outlives a failure: it ends this process if the teardown hangs.
-    """
+    """Run the watchdog, and notify the other ranks of whatever ends this one."""
+    # The watchdog outlives a failure: it ends this process if the teardown hangs.
     watch.start()
     try:
         yield

@@ -122,10 +122,8 @@ class Watchdog:
         self._main_store.set(f"left/{self.rank}", "1")
 
     def stop_watching(self) -> None:
-        """Stop checking, and only ensure that this process ends.
-
-        A thread that uses a store while Python shuts down aborts the process.
-        """
+        """Stop checking, and only ensure that this process ends."""
+        # A thread that uses a store while Python shuts down aborts the process.
         if self._is_stopped:
             self._exit_code = Stopped.exit_code
         self._is_retired = True
@@ -155,10 +153,8 @@ class Watchdog:
         return is_first
 
     def leave_lost(self, told: str) -> None:
-        """Leave a run after a failed collective: the first to notice reports the lost rank.
-
-        If all ranks seem alive, it reports the error of the transport.
-        """
+        """Leave a run after a failed collective: the first to notice reports the lost rank."""
+        # If all ranks seem alive, it reports the error of the transport.
         try:
             self._main_store.set(f"left/{self.rank}", "1")
             lost = self._lost_peer(self._main_store)
@@ -219,7 +215,6 @@ class Watchdog:
             self._report()
 
     def _look_for_a_stop(self) -> bool:
-        """Whether any rank leaves before the first step because of a stop request."""
         if self.stop.is_immediate and not self._is_stopped:
             self._store.set(STOPPED, "1")
         self._is_stopped = self._is_stopped or self._store.check([STOPPED])
@@ -253,7 +248,6 @@ class Watchdog:
         force_exit(self._exit_code)
 
     def _report(self) -> None:
-        """Report the phase of every rank, and exit."""
         self._store.set(LATE, "1")
         # A full disk must not keep this thread from ending the process.
         with suppress(OSError):

@@ -53,10 +53,8 @@ Modes = dict[str, NormalizationMode]
 def build_policy(
     config: PolicyConfig, stats: Stats, rename_map: Mapping[str, str] | None = None
 ) -> Policy:
-    """A policy with fresh weights, scaled by a dataset's statistics; with none, values stay raw.
-
-    `rename_map` maps a dataset's or robot's feature names to the policy's.
-    """
+    """A policy with fresh weights, scaled by a dataset's statistics; with none, values stay raw."""
+    # `rename_map` maps a dataset's or robot's feature names to the policy's.
     # A third-party policy may scale nothing and have no such field.
     modes: Modes = getattr(config, "normalization_mapping", {})
     features = config.input_features | config.output_features

@@ -51,10 +51,8 @@ class Language:
         _ = self._reader
 
     def tokens_of(self, batch: Batch, at_full_length: bool = False) -> dict[str, Tensor]:
-        """The tokens of a batch's tasks, and their attention mask.
-
-        Texts are padded as the policy configures, or all to the maximum length.
-        """
+        """The tokens of a batch's tasks, and their attention mask."""
+        # Texts are padded as the policy configures, or all to the maximum length.
         lines = self._lines_of(batch)
         words = [each.ids for each in self._reader.tokenizer.encode_batch(lines)]
         longest = max((len(each) for each in words), default=0)

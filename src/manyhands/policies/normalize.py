@@ -86,11 +86,9 @@ class Normalizer:
 
 
 def affine_maps(scaling: NormalizerStep) -> dict[str, AffineMap]:
-    """The map of every feature that is to be scaled, in double precision.
-
-    As in LeRobot, a kind of feature that the map does not mention (`ENV` by default) and a feature
-    without any statistics stay raw.
-    """
+    """The map of every feature that is to be scaled, in double precision."""
+    # As in LeRobot, kinds that the map does not mention (`ENV` by default) and features without any
+    # statistics stay raw.
     maps = {}
     for name, feature in scaling.features.items():
         mode = scaling.norm_map.get(feature.type.value, NormalizationMode.IDENTITY)

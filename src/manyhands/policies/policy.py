@@ -24,10 +24,8 @@ from manyhands.types import VISION_TOKENS, Batch, Draws, LossTerms, Network
 def weighted_loss(
     terms: LossTerms, counts: Mapping[str, Tensor]
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The weighted sum of the terms' means, and the means.
-
-    With the counts of a larger batch, the results are a micro-batch's contributions to its means.
-    """
+    """The weighted sum of the terms' means, and the means."""
+    # With the counts of a larger batch, the results are a micro-batch's contributions to its means.
     means = {name: term.total / counts[name].clamp(min=1) for name, term in terms.items()}
     loss = torch.stack([terms[name].weight * mean for name, mean in means.items()]).sum()
     return loss, {name: mean.detach() for name, mean in means.items()}
@@ -123,10 +121,8 @@ class Policy:
         return PolicyFiles(config, self.processors, weights, self.adapters)
 
     def tokenized(self, batch: Batch, at_full_length: bool = False) -> Batch:
-        """A batch with its tasks as tokens, where the policy reads them and they are not yet.
-
-        At full length, batches of any tasks have one shape.
-        """
+        """A batch with its tasks as tokens, where the policy reads them and they are not yet."""
+        # At full length, batches of any tasks have one shape.
         if self._language is None or LANGUAGE_TOKENS in batch:
             return batch
         return batch | self._on_device(self._language.tokens_of(batch, at_full_length))
@@ -168,7 +164,6 @@ class Policy:
         return cast(Network, self.network)
 
     def _renamed(self, batch: Batch) -> Batch:
-        """A batch with a dataset's features renamed to the policy's."""
         names = {key: _without_ending(key) for key in batch}
         rename_map = self.processors.rename_map
         return {
@@ -202,10 +197,8 @@ def _without_ending(key: str) -> str:
 
 
 def check_shapes(batch: Batch, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Reject a batch that lacks a feature or has it in another shape than the policy expects.
-
-    `shapes` are without the leading sample axis.
-    """
+    """Reject a batch that lacks a feature or has it in another shape than the policy expects."""
+    # `shapes` are without the leading sample axis.
     missing = [name for name in shapes if name not in batch]
     if missing:
         raise UserError(

@@ -65,10 +65,8 @@ def login_fault(user: Facts, repo_id: str) -> str | None:
 def publish_checkpoint(
     checkpoint: Path, config: TrainConfig, facts: Facts, rows: Sequence[Facts] = ()
 ) -> list[str]:
-    """Upload a checkpoint's policy, and its EMA if there is one; return messages to log.
-
-    `facts` are those of `run.json`, `rows` those of `metrics.jsonl`.
-    """
+    """Upload a checkpoint's policy, and its EMA if there is one; return messages to log."""
+    # `facts` are those of `run.json`, `rows` those of `metrics.jsonl`.
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
     message = f"{policy.type} policy after {config.steps} steps"

@@ -75,7 +75,6 @@ def synthetic_batch(policy: PolicyConfig, num_samples: int, device: torch.device
 
 
 def _made_up_words(policy: PolicyConfig, num_samples: int, generator: torch.Generator) -> Batch:
-    """Tasks of the largest length as tokens, for a policy that reads them."""
     if policy.language is None:
         return {}
     shape, device = (num_samples, policy.language.max_length), generator.device

@@ -94,7 +94,6 @@ def total_memory() -> int:
 
 
 def _num_inputs(config: PolicyConfig) -> int:
-    """Total number of values in states and actions."""
     features = config.input_features | config.output_features
     cameras = visual_features(config)
     return sum(math.prod(each.shape) for name, each in features.items() if name not in cameras)

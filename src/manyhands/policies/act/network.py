@@ -75,7 +75,6 @@ class ActNetwork(nn.Module):
 
 
 def _distance(actions: Tensor, batch: Batch) -> Tensor:
-    """The absolute error summed over the steps that are not padding."""
     is_pad, target = batch["action_is_pad"], batch["action"]
     error = torch.abs(actions.to(target.dtype) - target)
     return error.masked_fill(is_pad[..., None], 0).sum()

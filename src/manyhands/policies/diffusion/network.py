@@ -76,11 +76,9 @@ class DiffusionNetwork(nn.Module):
         return draws
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
-        """The chunk (samples, steps, action) that follows the latest of the observations.
-
-        What the draws lack of `sampling_noise` (samples, horizon, action) and, for DDPM,
-        `step_noise` (samples, denoising steps - 1, horizon, action) is drawn here.
-        """
+        """The chunk (samples, steps, action) that follows the latest of the observations."""
+        # What the draws lack of `sampling_noise` (samples, horizon, action) and, for DDPM,
+        # `step_noise` (samples, denoising steps - 1, horizon, action) is drawn here.
         denoise = self.diffusion.denoiser(self.denoising_timesteps, observation)
         start = draws.get("sampling_noise")
         if start is None:

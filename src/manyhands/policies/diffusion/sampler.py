@@ -87,10 +87,8 @@ class Sampler:
         self._limit = config.clip_sample_range if config.clip_sample else None
 
     def sample(self, denoise: Denoise, noise: Tensor, step_noise: Tensor | None = None) -> Tensor:
-        """Actions out of noise of their shape.
-
-        Fresh noise is `step_noise` (samples, steps, ...), or is drawn when its step has come.
-        """
+        """Actions out of noise of their shape."""
+        # Fresh noise is `step_noise` (samples, steps, ...), or is drawn when its step has come.
         actions = noise
         for number, step in enumerate(self.steps):
             output = denoise(actions, number)

@@ -140,11 +140,9 @@ class UNet(nn.Module):
         return self._traverse(noisy, run)
 
     def denoiser(self, timesteps: Tensor, observed: Tensor) -> Denoise:
-        """The same network for one observation and known timesteps, as a function of the actions.
-
-        A modulation is a linear map of the step's code beside the observation: both halves are
-        computed here, once for all steps, and only added up at each.
-        """
+        """The network for one observation and known timesteps, as a function of the actions."""
+        # A modulation is a linear map of the step's code beside the observation: both halves are
+        # computed here, once for all steps, and only added up at each.
         code, observed = F.mish(self._step_code(timesteps)), F.mish(observed)
         films = [block.film for block in self.modules() if isinstance(block, ResidualBlock)]
         halves = [_halves(film, code, observed) for film in films]
@@ -167,7 +165,6 @@ class UNet(nn.Module):
         return code
 
     def _traverse(self, noisy: Tensor, run: Callable[[nn.Module, Tensor], Tensor]) -> Tensor:
-        """Run the residual blocks, in the order of their places, and all that is between them."""
         hidden, skipped = noisy, []
         for first, second, halve in map(nn.Module.children, self.down_modules):
             hidden = run(second, run(first, hidden))

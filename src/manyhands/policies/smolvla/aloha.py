@@ -32,7 +32,6 @@ def restored_action(action: Tensor) -> Tensor:
 
 
 def _replaced(joints: Tensor, grippers: Tensor) -> Tensor:
-    """The joints, some negated, with converted gripper values."""
     columns = list(joints.unbind(dim=-1))
     for place in _TURNED:
         columns[place] = -columns[place]

@@ -93,7 +93,6 @@ class VlmWithExpert(nn.Module):
         )
 
     def _freeze(self) -> None:
-        """Freeze the configured modules, and those that the loss does not depend on."""
         idle = [self.vlm.lm_head, self._text.norm, *self._text.layers[self._readers[-1] :]]
         asked = [self.vlm] if self._config.train_expert_only else []
         if self._config.freeze_vision_encoder:
@@ -185,7 +184,6 @@ class VlmWithExpert(nn.Module):
         return rms_norm(tokens, self.lm_expert.norm)
 
     def _run(self, layer: nn.Module, *inputs: Any) -> Any:
-        """Run a layer, with activation checkpointing if configured."""
         is_recomputed = self._config.gradient_checkpointing and torch.is_grad_enabled()
         return checkpointed(layer, *inputs) if is_recomputed else layer(*inputs)
 

@@ -57,10 +57,8 @@ class SmolVLANetwork(nn.Module):
         return {"noise": noise, "time": source.beta(_TIME_SHAPE) * (1 - _MIN_TIME) + _MIN_TIME}
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
-        """The chunk (samples, steps, action) that follows an observation.
-
-        What the draws lack of `sampling_noise` (samples, steps, largest action) is drawn here.
-        """
+        """The chunk (samples, steps, action) that follows an observation."""
+        # What the draws lack of `sampling_noise` (samples, steps, largest action) is drawn here.
         actions = draws.get("sampling_noise")
         if actions is None:
             state = observation[STATE]

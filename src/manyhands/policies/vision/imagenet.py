@@ -51,10 +51,8 @@ def load_imagenet(backbones: Sequence[ResNet], name: str, weights: str) -> None:
 
 
 def load_backbone_file(backbones: Sequence[ResNet], file: Path) -> None:
-    """Load a weights file with torchvision's names into backbones.
-
-    Safetensors, or what `torch.save` made of plain tensors; code in such a file is never run.
-    """
+    """Load a weights file with torchvision's names into backbones."""
+    # Safetensors, or what `torch.save` made of plain tensors; code in such a file is never run.
     path, flag = file.expanduser(), f"--policy.backbone_weights={file}"
     if not path.is_file():
         raise UserError(f"{flag} is not a file")
@@ -87,7 +85,6 @@ def _renamed(key: str, names: Mapping[str, str]) -> str:
 
 
 def _cached(file_name: str) -> Path:
-    """A published file in PyTorch's cache, downloaded if it is not there."""
     path = Path(torch.hub.get_dir(), "checkpoints", file_name)
     digest = path.stem.rpartition("-")[2]
     if not path.is_file():

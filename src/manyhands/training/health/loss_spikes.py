@@ -40,10 +40,8 @@ class LossSpikes:
 
 
 def is_spike(loss: float, recent: Iterable[float]) -> bool:
-    """Whether a loss is far above recent ones, relative to their deviation.
-
-    Compares logarithms; skips values without one and non-finite values.
-    """
+    """Whether a loss is far above recent ones, relative to their deviation."""
+    # Compares logarithms; skips values without one and non-finite values.
     logs = [math.log(each) for each in recent if 0 < each < math.inf]
     if len(logs) < MIN_HISTORY or not 0 < loss < math.inf:
         return False

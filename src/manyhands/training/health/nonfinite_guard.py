@@ -59,10 +59,8 @@ class NonFiniteGuard:
         self._noted.append(PendingStep(before, result))
 
     def must_roll_back(self, learner: Learner, saving: bool) -> bool:
-        """Collective. Check the steps so far, and the weights before they are saved.
-
-        Returns whether to roll back to the last checkpoint; raises Diverged if training must end.
-        """
+        """Collective. Check the steps so far, and the weights before they are saved."""
+        # Returns whether to roll back to the last checkpoint; raises Diverged if training must end.
         told = [self._explained(each) for each in self._bad_ones()]
         is_hopeless = self._num_in_a_row >= MAX_IN_A_ROW
         if saving and not told and not self._is_finite(learner):
@@ -120,7 +118,6 @@ class NonFiniteGuard:
 
 
 def _facts_of(evidence: StepSamples) -> dict[str, Any]:
-    """The non-finite samples, or all rows where every sample is finite."""
     samples = [
         {name: value for name, value in each._asdict().items() if value is not None}
         for each in evidence.culprits
