@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from manyhands.atomic import replace_symlink
@@ -134,10 +134,6 @@ class CheckpointStore:
             if self._saving is not None and isinstance(error, Exception):
                 self._saving.wait(GRACE_S)
             raise
-        self._conclude()
-
-    def _conclude(self) -> None:
-        """Wait for the last save; raises if it failed."""
         self.finish()
         if self._saving is not None and self._saving.fault is not None:
             advice = "Free disk space or set another --output_dir, then --resume"
@@ -148,12 +144,7 @@ class CheckpointStore:
 
     def messages(self) -> list[str]:
         """Messages about saves since the last call."""
-        lines = []
-        while True:
-            try:
-                lines.append(self._said.get_nowait())
-            except Empty:
-                return lines
+        return [self._said.get_nowait() for _ in range(self._said.qsize())]
 
 
 def ema_note(folder: Path, step: int) -> str:

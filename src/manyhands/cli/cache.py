@@ -16,7 +16,6 @@ from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
     from manyhands.data.cache.contents import StoreSummary
-    from manyhands.data.cache.frame_cache import CacheOptions
     from manyhands.data.episodes import Source
     from manyhands.data.read_options import ReadOptions
 
@@ -48,16 +47,14 @@ def build(config: CacheBuildConfig) -> int:
     """Decode the frames of a dataset that are not cached yet."""
     from manyhands.cores import num_cores
     from manyhands.data.cache.fill import build_cache
+    from manyhands.data.cache.frame_cache import cache_options
 
+    options, num_workers = cache_options(config.on_disk, max_ram=None), config.num_workers
     started = time.monotonic()
     source, reading = wanted_frames(config)
     with progress_bar("decoding frames") as on_progress:
         done, reason = build_cache(
-            source,
-            reading,
-            command_cache_options(config),
-            config.num_workers or num_cores(),
-            on_progress,
+            source, reading, options, num_workers or num_cores(), on_progress
         )
     wall_s = time.monotonic() - started
     print(
@@ -91,13 +88,6 @@ def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "ReadOptions"]:
         skip=skip, image_size=dataset.image_size, depth_unit=dataset.depth_output_unit
     )
     return Source(root, meta, select_episodes(meta.episodes, dataset.episodes)), reading
-
-
-def command_cache_options(config: CacheBuildConfig) -> "CacheOptions":
-    """Build the cache options from the flags."""
-    from manyhands.data.cache.frame_cache import cache_options
-
-    return cache_options(config.on_disk, max_ram=None)
 
 
 def show(config: CacheContentsConfig) -> int:

@@ -81,7 +81,13 @@ def find_checkpoint(path: Path) -> Path:
     # A checkpoint that is named explicitly must be intact.
     for candidate in (path, path.parent):
         if is_checkpoint(candidate) or candidate in list_checkpoints(candidate.parent.parent):
-            return _verified(candidate.resolve(), path)
+            fault = checkpoint_damage(candidate.resolve())
+            if fault is None:
+                return candidate.resolve()
+            raise CheckpointError(
+                f"--resume={path}: {fault}. Set --resume to the run directory to use the newest "
+                "intact checkpoint, or copy this one again"
+            )
     for run_dir in (path, path.parent):
         found = newest_intact(run_dir)
         if found is not None:
@@ -117,13 +123,3 @@ def damaged_newer(checkpoint: Path) -> list[str]:
             break
         newer.append(checkpoint_damage(other))
     return [fault for fault in newer if fault is not None]
-
-
-def _verified(checkpoint: Path, asked: Path) -> Path:
-    fault = checkpoint_damage(checkpoint)
-    if fault is None:
-        return checkpoint
-    raise CheckpointError(
-        f"--resume={asked}: {fault}. Set --resume to the run directory to use the newest intact "
-        "checkpoint, or copy this one again"
-    )
