@@ -154,8 +154,7 @@ def ema_note(folder: Path, step: int) -> str:
     if stored.get("enable"):
         raise CheckpointError(
             f"{folder / PRETRAINED_EMA} is missing, but this run uses EMA. Copy the checkpoint "
-            "again, "
-            "or continue without EMA: --ema.enable=false"
+            "again, or continue without EMA: --ema.enable=false"
         )
     return (
         f"NOTE: the checkpoint has no EMA; it starts from the weights of step {step}. To restart "

@@ -40,7 +40,7 @@ def cache_command(arguments: Sequence[str]) -> int:
             return show(read_config(CacheContentsConfig, USAGE, rest))
         case "clear":
             return clear_stores(read_config(CacheContentsConfig, USAGE, rest))
-    raise ConfigError([f"cache {word} is unknown; choose from build, show and clear"])
+    raise ConfigError(f"cache {word} is unknown; choose from build, show and clear")
 
 
 def build(config: CacheBuildConfig) -> int:
@@ -81,7 +81,7 @@ def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "ReadOptions"]:
     unknown = [key for key in config.cameras or () if key not in cameras]
     if unknown:
         raise ConfigError(
-            [f"--cameras: {', '.join(unknown)} not found; choose from {', '.join(cameras)}"]
+            f"--cameras: {', '.join(unknown)} not found; choose from {', '.join(cameras)}"
         )
     skip = [key for key in cameras if config.cameras is not None and key not in config.cameras]
     reading = ReadOptions(

@@ -29,7 +29,7 @@ def launch_command(arguments: Sequence[str]) -> int:
         print(USAGE)
         return 0 if arguments else 2
     if arguments[0] != "slurm":
-        raise ConfigError([f"launch {arguments[0]} is unknown; use launch slurm"])
+        raise ConfigError(f"launch {arguments[0]} is unknown; use launch slurm")
     return launch_slurm_command(arguments[1:])
 
 
@@ -38,7 +38,7 @@ def launch_slurm_command(arguments: Sequence[str]) -> int:
     own, flags = split(arguments)
     config = read_config(SlurmConfig, USAGE, own)
     if flags is None:
-        raise ConfigError([f"add {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}"])
+        raise ConfigError(f"add {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}")
     job = build_job(flags, ["manyhands", "launch", "slurm", *arguments])
     write_script(config, sbatch_script(config, job))
     # SLURM opens the log files before the script can create their folder.

@@ -47,9 +47,7 @@ def read_plan_flags(arguments: Sequence[str]) -> tuple[PlanConfig, TrainConfig]:
     """Read the plan's own config, and the run, which must be new."""
     plan, config = read_with_synthetic(PlanConfig, USAGE, arguments)
     if config.resume is not False:
-        raise ConfigError(
-            [f"--resume={config.resume} cannot be planned. Use the flags of a new run"]
-        )
+        raise ConfigError(f"--resume={config.resume} cannot be planned. Use the flags of a new run")
     return plan, config
 
 

@@ -121,7 +121,7 @@ def find_config_file(name: str) -> Path:
     file = next((each for each in candidates if each.is_file()), None)
     if file is None:
         places = f"; a folder must contain {TRAIN_CONFIG} or checkpoints/last"
-        raise ConfigError([f"no configuration found at {name}{places if path.is_dir() else ''}"])
+        raise ConfigError(f"no configuration found at {name}{places if path.is_dir() else ''}")
     # Manyhands' own config in the same checkpoint tells more than LeRobot's.
     own = file.absolute().parent.parent / TRAINING_STATE / OWN_CONFIG
     return own if file.name == TRAIN_CONFIG and own.is_file() else file
@@ -134,7 +134,7 @@ def read_policy_file(name: str, revision: str | None = None) -> Tree:
     if folder is not None:
         return without_publishing(_read_tree(folder / POLICY_CONFIG, "--policy.path"))
     if path.exists() or name.count("/") != 1:
-        raise ConfigError([f"--policy.path={name} contains no policy. Expected {POLICY_PLACES}"])
+        raise ConfigError(f"--policy.path={name} contains no policy. Expected {POLICY_PLACES}")
     return without_publishing(_read_tree(_download_policy_file(name, revision), "--policy.path"))
 
 
@@ -155,7 +155,7 @@ def _download_policy_file(repo_id: str, revision: str | None) -> Path:
         fault = (
             f"is not a folder, and the Hub did not return its {POLICY_CONFIG}: {hub_error(error)}"
         )
-        raise ConfigError([f"--policy.path={repo_id} {fault}"]) from None
+        raise ConfigError(f"--policy.path={repo_id} {fault}") from None
 
 
 def _read_tree(path: Path, flag: str) -> Tree:
@@ -163,11 +163,9 @@ def _read_tree(path: Path, flag: str) -> Tree:
         tree = read_document(path)
     except (OSError, ValueError) as error:
         reason = str(error).replace("\n", " ")
-        raise ConfigError([f"{flag}: {path} cannot be read: {reason}"]) from None
+        raise ConfigError(f"{flag}: {path} cannot be read: {reason}") from None
     if not isinstance(tree, dict):
-        raise ConfigError(
-            [f"{flag}: {path} must contain keys and values, not {type(tree).__name__}"]
-        )
+        raise ConfigError(f"{flag}: {path} must contain keys and values, not {type(tree).__name__}")
     return tree
 
 

@@ -142,14 +142,11 @@ def _watch(workers: Workers, requests: list[Request]) -> Outcome:
         if is_time and not requests:
             # One rank stopped on request; ranks before the rendezvous would wait for it.
             requests.append((signal.SIGTERM, time.monotonic()))
-        if _must_end(requests):
+        interrupts = [number for number, _ in requests if number == signal.SIGINT]
+        is_unanswered = bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S
+        if is_unanswered or len(interrupts) > 1:
             return Outcome(INTERRUPTED, was_asked=True)
         time.sleep(POLL_S)
-
-
-def _must_end(requests: list[Request]) -> bool:
-    interrupts = [number for number, _ in requests if number == signal.SIGINT]
-    return len(interrupts) > 1 or (bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S)
 
 
 def report_deaths(outcome: Outcome) -> Outcome:

@@ -1,9 +1,8 @@
 """CUDA warm-up in a background thread, and work on a side stream."""
 
-import contextlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ NUM_TOKENS = 102
 """As in ACT's action encoder: the attention kernel depends on the alignment of the mask."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def warming_up(device: torch.device) -> Iterator[None]:
     """Run the first kernels of a GPU, which take seconds, in a thread beside the block."""
     # It draws from the GPU's generator, so seed that afterwards.
@@ -29,7 +28,7 @@ def warming_up(device: torch.device) -> Iterator[None]:
 
 def _wake(device: torch.device) -> None:
     # The run itself reports a faulty device better.
-    with contextlib.suppress(RuntimeError):
+    with suppress(RuntimeError):
         first_kernels(device)
 
 

@@ -26,20 +26,12 @@ def build_engine(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine
             spread = partial(DataParallel, devices=devices, autocast=world.autocast)
             return AccelerateEngine(world, num_micro_batches, spread)
         case StrategyKind.SINGLE | StrategyKind.DDP:
-            reject_static_graph(ddp, num_micro_batches)
-            wrap = partial(_prepared, world, ddp)
-            return AccelerateEngine(world, num_micro_batches, wrap)
-
-
-def reject_static_graph(ddp: DdpConfig, num_micro_batches: int) -> None:
-    """Reject a static graph with micro-batches, of which only the last all-reduces gradients."""
-    if ddp.static_graph and num_micro_batches > 1:
-        raise ConfigError(
-            [
-                "--accelerator.ddp.static_graph=true needs one micro-batch per step, not "
-                f"{num_micro_batches}: only the last one all-reduces gradients. Remove it"
-            ]
-        )
+            if ddp.static_graph and num_micro_batches > 1:
+                raise ConfigError(
+                    "--accelerator.ddp.static_graph=true needs one micro-batch per step, not "
+                    f"{num_micro_batches}: only the last one all-reduces gradients. Remove it"
+                )
+            return AccelerateEngine(world, num_micro_batches, partial(_prepared, world, ddp))
 
 
 def _prepared(world: World, ddp: DdpConfig, network: nn.Module) -> nn.Module:

@@ -78,7 +78,9 @@ class Strategy:
 
 def resolve_strategy(config: TrainConfig, launcher: Launcher) -> Strategy:
     """The strategy from flags, else from the launcher; rejects invalid combinations."""
-    degrees = resolve_degrees(config.parallelism, launcher)
+    degrees = config.parallelism
+    if degrees == ParallelismConfig():
+        degrees = launcher.parallelism or degrees
     replicas, shards = _filled(degrees, launcher.num_ranks)
     asked_format = config.checkpoint_format or launcher.checkpoint_format or BOTH
     strategy = Strategy(
@@ -98,13 +100,6 @@ def resolve_strategy(config: TrainConfig, launcher: Launcher) -> Strategy:
     return strategy
 
 
-def resolve_degrees(asked: ParallelismConfig, launcher: Launcher) -> ParallelismConfig:
-    """Parallelism degrees from flags, else from the launcher."""
-    if asked != ParallelismConfig() or launcher.parallelism is None:
-        return asked
-    return launcher.parallelism
-
-
 def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
     """The numbers of replicas and of shards per replica."""
     replicas, shards = degrees.dp_replicate, degrees.dp_shard
@@ -116,11 +111,9 @@ def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
     if replicas * shards == num_ranks:
         return replicas, shards
     raise ConfigError(
-        [
-            f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} and "
-            f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to {num_ranks}, the number "
-            "of processes. Use null or -1 to derive one of them"
-        ]
+        f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} and "
+        f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to {num_ranks}, the number "
+        "of processes. Use null or -1 to derive one of them"
     )
 
 

@@ -211,7 +211,8 @@ class Watchdog:
         lost = self._lost_peer(self._store)
         if lost is not None:
             self._end(lost)
-        if self._is_late() or self._store.check([LATE]):
+        is_late = not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
+        if is_late or self._store.check([LATE]):
             self._report()
 
     def _look_for_a_stop(self) -> bool:
@@ -227,9 +228,6 @@ class Watchdog:
             if has_exited(process) and not store.check([f"left/{rank}"]):
                 return f"rank {rank} was lost: its process {process.pid} is gone"
         return None
-
-    def _is_late(self) -> bool:
-        return not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
 
     def _end(self, told: str) -> None:
         # The rank may have left regularly between the two checks.
@@ -257,14 +255,6 @@ class Watchdog:
         answers = [f"late/{rank}" for rank in range(self._num_ranks)]
         while not self._store.check(answers) and time.monotonic() < deadline:
             time.sleep(0.05)
-        told = self._places_told()
-        if self._claim(told, self._store):
-            print_last(told)
-        # Others may still write; the launcher ends all ranks once one has exited.
-        time.sleep(1.0)
-        force_exit(1)
-
-    def _places_told(self) -> str:
         silent = [
             rank for rank in range(self._num_ranks) if not self._store.check([f"late/{rank}"])
         ]
@@ -272,4 +262,9 @@ class Watchdog:
             read_place(self._store.get(f"place/{rank}" if rank in silent else f"late/{rank}"))
             for rank in range(self._num_ranks)
         ]
-        return hang_message(places, silent, self._timeout_s, self.hang_dir)
+        told = hang_message(places, silent, self._timeout_s, self.hang_dir)
+        if self._claim(told, self._store):
+            print_last(told)
+        # Others may still write; the launcher ends all ranks once one has exited.
+        time.sleep(1.0)
+        force_exit(1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from manyhands.config.sections.optim import OptimizerConfig, SgdConfig
+from manyhands.config.sections.optim import SgdConfig
 from manyhands.config.train import TrainConfig
 from manyhands.parallel.sharded_engine import shard_units
 from manyhands.parallel.strategy import Strategy, StrategyKind
@@ -70,21 +70,17 @@ def model_sizes(network: nn.Module, config: TrainConfig, strategy: Strategy) -> 
         bytes_of(unit.parameters()) for unit in shard_units(network, strategy.fsdp.wrap_modules)
     ]
     weights = bytes_of(network.parameters())
+    num_states = 2
+    if isinstance(config.optimizer, SgdConfig):
+        num_states = 1 if config.optimizer.momentum else 0
     return Sizes(
         weights=weights + bytes_of(network.buffers()),
         trained=trained,
-        remembered=num_optimizer_states(config.optimizer) * trained,
+        remembered=num_states * trained,
         averaged=trained if config.ema.enable else 0,
         outside=max(0, weights - sum(units)),
         largest_unit=max(units, default=0),
     )
-
-
-def num_optimizer_states(optimizer: OptimizerConfig) -> int:
-    """Number of optimizer states per weight."""
-    if isinstance(optimizer, SgdConfig):
-        return 1 if optimizer.momentum else 0
-    return 2
 
 
 def memory_footprint(rehearsals: FakeSteps, sizes: Sizes, spread: PlannedRun) -> Footprint:

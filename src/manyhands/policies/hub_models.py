@@ -32,8 +32,7 @@ def model_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -> Pa
         raise WeightsUnavailable(
             f"{flag}={name} is not a local folder and cannot be downloaded from the Hub "
             f"({hub_error(error)}). {remedy}, or run `hf download {name}` on a machine with "
-            "network "
-            f"access and copy {constants.HF_HUB_CACHE} here"
+            f"network access and copy {constants.HF_HUB_CACHE} here"
         ) from None
 
 

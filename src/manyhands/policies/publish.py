@@ -39,7 +39,8 @@ def check_hub_access(config: TrainConfig) -> None:
             f"{asked}: you are not logged in to {constants.ENDPOINT}. {_LOGIN}"
         ) from None
     except HUB_ERRORS as error:
-        if _is_rate_limited(error):
+        if isinstance(error, HfHubHTTPError) and error.response.status_code == 429:
+            # Many runs that start at once exceed the Hub's rate limit.
             return
         raise UserError(f"{asked}: {_refusal(error)}") from None
     fault = login_fault(user, policy.repo_id)
@@ -106,11 +107,6 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
             f"{hub_error(error)}\nUpload it: {later}"
         ) from None
     return str(page)
-
-
-def _is_rate_limited(error: BaseException) -> bool:
-    """Whether the Hub rate-limits requests, as when many runs start at once."""
-    return isinstance(error, HfHubHTTPError) and error.response.status_code == 429
 
 
 def _refusal(error: BaseException) -> str:

@@ -55,9 +55,8 @@ def interval(least: float, most: float, spread: Callable[[float], Range] = fixed
     """Read [min, max] within bounds, or a number and the range it expands to."""
 
     def read(value: Any) -> Range:
-        ends = (
-            spread(float(value)) if _is_number(value) else _numbers(value, "a number or [min, max]")
-        )
+        form = "a number or [min, max]"
+        ends = spread(float(value)) if _is_number(value) else _numbers(value, form)
         low, high = (_within(each, least, most) for each in ends)
         if low > high:
             raise ValueError(f"is reversed. Write [{high:g}, {low:g}]")

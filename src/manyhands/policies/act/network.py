@@ -19,11 +19,9 @@ from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 class ActNetwork(nn.Module):
     """ACT's loss and prediction on normalized values."""
 
+    # Layers that FSDP gathers one at a time, and submodules to compile.
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (EncoderLayer, DecoderLayer)
-    """FSDP units: layers that are gathered one at a time."""
-
     compile_units: ClassVar[tuple[type[nn.Module], ...]] = (ResNet, Encoder, Decoder)
-    """Submodules to compile."""
 
     def __init__(self, config: ActConfig) -> None:
         super().__init__()

@@ -123,7 +123,9 @@ class UNet(nn.Module):
         )
         for module in self.modules():
             if isinstance(module, nn.Conv1d | nn.ConvTranspose1d):
-                lay_out(module)
+                # Held as inputs are, so that no transpose is needed.
+                weight = module.weight.data.transpose(1, 2)
+                module.weight.data = weight.contiguous().transpose(1, 2)
 
     def forward(self, noisy: Tensor, timesteps: Tensor, observed: Tensor) -> Tensor:
         """The output (samples, steps, action) for noisy actions and their observation."""
@@ -189,13 +191,9 @@ def convolve(hidden: Tensor, conv: nn.Module) -> Tensor:
     # As an image one pixel high: torch transposes the values of a 1D convolution.
     image, weight = hidden.transpose(1, 2).unsqueeze(2), conv.weight.unsqueeze(2)
     kind = F.conv2d if isinstance(conv, nn.Conv1d) else F.conv_transpose2d
-    output = kind(image, weight, conv.bias, (1, *conv.stride), (0, *_padding_of(conv)))
-    return output.squeeze(2).transpose(1, 2)
-
-
-def _padding_of(conv: nn.Conv1d | nn.ConvTranspose1d) -> tuple[int, ...]:
     assert not isinstance(conv.padding, str)
-    return conv.padding
+    output = kind(image, weight, conv.bias, (1, *conv.stride), (0, *conv.padding))
+    return output.squeeze(2).transpose(1, 2)
 
 
 def group_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
@@ -207,12 +205,6 @@ def group_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
     var, mean = torch.var_mean(grouped, dim=(1, 3), correction=0, keepdim=True)
     scale = weight * torch.rsqrt(var + norm.eps)
     return torch.addcmul(bias, grouped - mean, scale).flatten(-2)
-
-
-def lay_out(conv: nn.Conv1d | nn.ConvTranspose1d) -> None:
-    """Hold a convolution's weights as its inputs are held, so that no transpose is needed."""
-    weight = conv.weight.data
-    conv.weight.data = weight.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def wave_codes(num_steps: int, dim: int) -> Tensor:

@@ -74,7 +74,9 @@ class VlmWithExpert(nn.Module):
         self._take_layers()
         self._freeze()
         if not config.exact:
-            keep_trained_in_float32(self)
+            # Rounding must not lose small updates.
+            for weight in (each for each in self.parameters() if each.requires_grad):
+                weight.data = weight.data.float()
         places = patch_places(self._vision, config.resize_imgs_with_padding[0])
         self.register_buffer("patch_places", places, persistent=False)
 
@@ -194,27 +196,18 @@ class VlmWithExpert(nn.Module):
         return AttentionContext(rotary_embedding(positions, self._head_dim), mask)
 
 
-def keep_trained_in_float32(network: nn.Module) -> None:
-    """Keep trained weights in float32: rounding must not lose small updates."""
-    for weight in network.parameters():
-        if weight.requires_grad:
-            weight.data = weight.data.float()
-
-
 def vlm_layers(config: SmolVLAConfig, num_layers: int) -> list[int]:
     """The layers of the vision-language model that the expert's layers attend to."""
     num_experts = config.num_expert_layers if config.num_expert_layers > 0 else num_layers
     flag = f"--policy.num_expert_layers={num_experts}"
     if num_layers % num_experts > 0:
-        raise ConfigError([f"{flag} must divide the {num_layers} VLM layers"])
+        raise ConfigError(f"{flag} must divide the {num_layers} VLM layers")
     readers = [*range(0, num_layers, num_layers // num_experts)]
     kinds = [is_self_attention(layer, config) for layer in readers]
     if kinds != [is_self_attention(layer, config) for layer in range(num_experts)]:
         raise ConfigError(
-            [
-                f"{flag} with {num_layers} VLM layers moves self-attention off "
-                f"--policy.self_attn_every_n_layers={config.self_attn_every_n_layers}. "
-                "Set --policy.num_expert_layers=-1, or --policy.attention_mode=self_attn"
-            ]
+            f"{flag} with {num_layers} VLM layers moves self-attention off "
+            f"--policy.self_attn_every_n_layers={config.self_attn_every_n_layers}. "
+            "Set --policy.num_expert_layers=-1, or --policy.attention_mode=self_attn"
         )
     return readers

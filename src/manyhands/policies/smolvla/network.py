@@ -22,11 +22,9 @@ _MIN_TIME = 0.001  # Times are between this and 1, which is pure noise.
 class SmolVLANetwork(nn.Module):
     """SmolVLA's loss and prediction on normalized values."""
 
+    # Layers that FSDP gathers one at a time, and submodules to compile.
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (VisionLayer, TextLayer, ExpertLayer)
-    """FSDP units: layers that are gathered one at a time."""
-
     compile_units: ClassVar[tuple[type[nn.Module], ...]] = (VisionLayer, TextLayer, ExpertLayer)
-    """Submodules to compile."""
 
     def __init__(self, config: SmolVLAConfig) -> None:
         super().__init__()

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from manyhands.data.batches import read_batch
 from manyhands.data.loading.stream import SampleStream
@@ -72,17 +71,14 @@ def nonfinite_values(batch: Batch, windows: Windows) -> list[NonFiniteValue]:
         values = batch.get(feature)
         # A batch may have vision tokens instead of the images of a camera.
         if values is not None and values.is_floating_point():
-            seen = ~is_finite(values, len(offsets))
+            # In the precision of training, by sample and frame.
+            finite = values.float().isfinite().reshape(len(values), len(offsets), -1)
+            seen = ~finite.all(dim=-1)
             seen &= ~batch.get(feature + names.PAD_SUFFIX, torch.zeros_like(seen))
             found += [
                 (sample, feature, offsets[place]) for sample, place in seen.nonzero().tolist()
             ]
     return [_culprit(batch, *each) for each in sorted(found)]
-
-
-def is_finite(values: Tensor, num_frames: int) -> Tensor:
-    """Whether all numbers are finite, by sample and frame, in the precision of training."""
-    return values.float().isfinite().reshape(len(values), num_frames, -1).all(dim=-1)
 
 
 def _culprit(batch: Batch, sample: int, feature: str, offset: int) -> NonFiniteValue:
