@@ -56,7 +56,10 @@ def load_backbone_file(backbones: Sequence[ResNet], file: Path) -> None:
     path, flag = file.expanduser(), f"--policy.backbone_weights={file}"
     if not path.is_file():
         raise UserError(f"{flag} is not a file")
-    weights = _read_safetensors(path) if path.suffix == ".safetensors" else _read(path)
+    try:
+        weights = read_tensors(path) if path.suffix == ".safetensors" else _read(path)
+    except CheckpointError as error:
+        raise UserError(str(error)) from None
     for backbone in backbones:
         _fill(backbone, weights, flag)
 
@@ -131,10 +134,3 @@ def _read(path: Path) -> Weights:
             f"{path} contains no named tensors. Save the plain state_dict of the network"
         )
     return state
-
-
-def _read_safetensors(path: Path) -> Weights:
-    try:
-        return read_tensors(path)
-    except CheckpointError as error:
-        raise UserError(str(error)) from None
