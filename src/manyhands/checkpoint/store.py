@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from manyhands.atomic import replace_symlink
@@ -31,8 +31,7 @@ from manyhands.lerobot_format.checkpoint import read_progress, read_training_sta
 from manyhands.manifest import ManifestFault, read_manifest
 from manyhands.parallel.world import World
 
-GRACE_S = 60.0
-"""How long a failed run still waits for a save in progress."""
+GRACE_S = 60.0  # How long a failed run still waits for a save in progress.
 
 
 @dataclass(frozen=True)
@@ -109,11 +108,9 @@ class CheckpointStore:
         scores: Mapping[str, float] | None = None,
         pending_metrics: Mapping[str, Any] | None = None,
     ) -> None:
-        """Collective. Start to write the checkpoint of a position, after the previous one.
-
-        Training continues at once: the snapshot has everything that is written. Scores are the
-        metrics of the position, pending metrics those that are not logged yet.
-        """
+        """Collective. Start to write the checkpoint of a position, after the previous one."""
+        # Training continues at once: the snapshot has everything that is written. Scores are the
+        # metrics of the position, pending metrics those that are not logged yet.
         if self._saving is not None:
             self._saving.skip_retry_delay()
         self.finish()
@@ -134,20 +131,14 @@ class CheckpointStore:
 
     @contextmanager
     def waiting_for_saves(self) -> Iterator[None]:
-        """Wait for the last save at the end of a run, also after a failure.
-
-        After the loss of a rank, the watchdog or the launcher may end this process earlier.
-        """
+        """Wait for the last save at the end of a run, also after a failure."""
+        # After the loss of a rank, the watchdog or the launcher may end this process earlier.
         try:
             yield
         except BaseException as error:
             if self._saving is not None and isinstance(error, Exception):
                 self._saving.wait(GRACE_S)
             raise
-        self._conclude()
-
-    def _conclude(self) -> None:
-        """Wait for the last save; raises if it failed."""
         self.finish()
         if self._saving is not None and self._saving.fault is not None:
             advice = "Free disk space or set another --output_dir, then --resume"
@@ -158,25 +149,17 @@ class CheckpointStore:
 
     def messages(self) -> list[str]:
         """Messages about saves since the last call."""
-        lines = []
-        while True:
-            try:
-                lines.append(self._said.get_nowait())
-            except Empty:
-                return lines
+        return [self._said.get_nowait() for _ in range(self._said.qsize())]
 
 
 def ema_note(folder: Path, step: int) -> str:
-    """A note on a checkpoint without EMA; raises if the EMA of its run is missing.
-
-    A run that had none starts it from the weights; a lost one cannot be restored.
-    """
+    """A note on a checkpoint without EMA; raises if the EMA of its run is missing."""
+    # A run that had none starts it from the weights; a lost one cannot be restored.
     stored = read_config_file(str(folder / PRETRAINED / TRAIN_CONFIG)).get("ema") or {}
     if stored.get("enable"):
         raise CheckpointError(
             f"{folder / PRETRAINED_EMA} is missing, but this run uses EMA. Copy the checkpoint "
-            "again, "
-            "or continue without EMA: --ema.enable=false"
+            "again, or continue without EMA: --ema.enable=false"
         )
     return (
         f"NOTE: the checkpoint has no EMA; it starts from the weights of step {step}. To restart "

@@ -134,10 +134,8 @@ def disk_full(error: OSError) -> UserError:
 
 
 def print_error(error: UserError | Diverged | RankLost) -> None:
-    """Print an error once, from the rank that reports it, prefixed with its number.
-
-    Before the rendezvous, other ranks print only if they outlive the main rank.
-    """
+    """Print an error once, from the rank that reports it, prefixed with its number."""
+    # Before the rendezvous, other ranks print only if they outlive the main rank.
     rank, speaker = os.environ.get("RANK", "0"), getattr(error, "rank", None)
     if rank != "0" and speaker is None and str(error):
         time.sleep(PEER_DELAY_S)

@@ -66,7 +66,9 @@ def read_command(words: list[str]) -> AccelerateCommand | None:
         return None
     named = _value_of(arguments, "config_file")
     # As accelerate does: the default file applies unless --cpu is set.
-    default = None if "--cpu" in arguments else _hugging_face_home() / DEFAULT_CONFIG
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    home = Path(os.environ.get("HF_HOME", f"{cache}/huggingface")).expanduser()
+    default = None if "--cpu" in arguments else home / DEFAULT_CONFIG
     file = Path(named) if named else default
     return AccelerateCommand(arguments, _read(file) if file else {})
 
@@ -95,11 +97,6 @@ def _reject_dropped(command: AccelerateCommand) -> None:
             f"accelerate launch --cpu drops {what}. Remove --cpu and pass --policy.device=cpu to "
             "the training program"
         )
-
-
-def _hugging_face_home() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return Path(os.environ.get("HF_HOME", f"{cache}/huggingface")).expanduser()
 
 
 def _launcher_arguments(command: list[str]) -> list[str] | None:

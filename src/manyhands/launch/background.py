@@ -33,10 +33,7 @@ RANK_VARIABLES = (
 def start_in_background(
     command: Sequence[str], log: Path, gpu: int, num_compile_threads: int
 ) -> subprocess.Popen[bytes]:
-    """Start a single-rank process on one visible GPU; it ends with this process.
-
-    Its output is written to a file.
-    """
+    """Start a single-rank process on one visible GPU; it ends with this process."""
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith(RANK_VARIABLES)
     }

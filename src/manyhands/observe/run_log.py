@@ -16,8 +16,7 @@ from manyhands.observe.jsonl import AppendFile, JsonLines
 
 Facts = dict[str, Any]
 
-NONFINITE_FILE = "nonfinite.jsonl"
-"""Steps with NaN or Inf, and their samples."""
+NONFINITE_FILE = "nonfinite.jsonl"  # Steps with NaN or Inf, and their samples.
 
 
 class RunLog:
@@ -154,36 +153,10 @@ class NullRunLog:
         """Do nothing."""
         yield
 
-    def log_start(self, facts: Facts, banner: list[str]) -> None:
-        """Do nothing."""
-
-    def note(self, facts: Facts) -> None:
-        """Do nothing."""
-
-    def log_line(self, text: str) -> None:
-        """Do nothing."""
-
-    def log(self, lines: Iterable[str]) -> None:
-        """Do nothing."""
-
-    def advance(self, step: int) -> None:
-        """Do nothing."""
-
-    def record(self, step: int, metrics: Metrics) -> None:
-        """Do nothing."""
-
-    def record_incident(self, step: int, facts: Facts) -> None:
-        """Do nothing."""
-
-    def truncate(self, step: int) -> None:
-        """Do nothing."""
-
     def lacks(self, step: int, name: str) -> bool:
         """Lack nothing."""
         return False
 
-    def amend(self, metrics: Metrics) -> None:
-        """Do nothing."""
-
-    def log_end(self, ending: str) -> None:
-        """Do nothing."""
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        # Every other method of a run log does nothing.
+        return lambda *_: None

@@ -24,16 +24,9 @@ def build_engine(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine
             spread = partial(DataParallel, devices=devices, autocast=world.autocast)
             return AccelerateEngine(world, num_micro_batches, ddp, spread)
         case StrategyKind.SINGLE | StrategyKind.DDP:
-            reject_static_graph(ddp, num_micro_batches)
+            if ddp.static_graph and num_micro_batches > 1:
+                raise ConfigError(
+                    "--accelerator.ddp.static_graph=true needs one micro-batch per step, not "
+                    f"{num_micro_batches}: only the last one all-reduces gradients. Remove it"
+                )
             return AccelerateEngine(world, num_micro_batches, ddp)
-
-
-def reject_static_graph(ddp: DdpConfig, num_micro_batches: int) -> None:
-    """Reject a static graph with micro-batches, of which only the last all-reduces gradients."""
-    if ddp.static_graph and num_micro_batches > 1:
-        raise ConfigError(
-            [
-                "--accelerator.ddp.static_graph=true needs one micro-batch per step, not "
-                f"{num_micro_batches}: only the last one all-reduces gradients. Remove it"
-            ]
-        )

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,17 +14,7 @@ Predict = Callable[[], Tensor]
 """Makes a new chunk (samples, steps, action) from the current observation."""
 
 
-class ActionPlan(Protocol):
-    """The plan of actions between control ticks."""
-
-    def next_action(self, predict: Predict) -> Tensor:
-        """The action (samples, action) of this tick."""
-
-    def reset(self) -> None:
-        """Reset at the start of an episode."""
-
-
-def action_plan(config: PolicyConfig) -> ActionPlan:
+def action_plan(config: PolicyConfig) -> "ActionQueue | TemporalEnsemble":
     """How a policy's chunks become actions: one after the other, or averaged where they overlap."""
     if isinstance(config, ActConfig) and config.temporal_ensemble_coeff is not None:
         return TemporalEnsemble(config.temporal_ensemble_coeff, config.chunk_size)

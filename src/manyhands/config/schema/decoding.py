@@ -5,7 +5,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from pathlib import Path, PurePath
@@ -27,8 +27,7 @@ from manyhands.config.sections.optim import (
     SchedulerConfig,
 )
 
-Tree = dict[str, Any]
-"""Raw values by name, nested as the dataclasses are."""
+Tree = dict[str, Any]  # Raw values by name, nested as the dataclasses are.
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -93,9 +92,9 @@ def flags_of(config: type, prefix: str = "", section: str = "run") -> Iterator[F
         elif isinstance(hint, type) and is_dataclass(hint):
             yield from flags_of(hint, f"{name}.", name if not prefix else section)
         else:
-            yield Flag(
-                name, section, hints[item.name], default_of(item), help_of(config, item.name)
-            )
+            made = item.default_factory
+            default = item.default if made is MISSING else made()
+            yield Flag(name, section, hints[item.name], default, help_of(config, item.name))
 
 
 def _flags_of_choice(base: type, name: str) -> Iterator[Flag]:
@@ -124,11 +123,6 @@ def entry_type(hint: Any) -> type | None:
         return None
     needed = [item for item in fields(inner) if item.default is item.default_factory is MISSING]
     return None if needed else inner
-
-
-def default_of(item: Field[Any]) -> Any:
-    """The default value of a field."""
-    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 @cache
@@ -275,10 +269,8 @@ def _words(kind: Any) -> str:
 
 
 def encode(config: Any, stored: bool = False) -> Any:
-    """Encode a config as JSON-ready values, sections with their `type`.
-
-    `stored` excludes fields that only concern this machine, for LeRobot's own files.
-    """
+    """Encode a config as JSON-ready values, sections with their `type`."""
+    # `stored` excludes fields that only concern this machine, for LeRobot's own files.
     if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
         return {"type": config.type} | _encode_fields(config, stored)
     if is_dataclass(config):

@@ -12,7 +12,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 def decode(hint: Any, raw: Any, name: str = "") -> Any:
     """Decode parsed JSON to the hinted type; raises ValueError if it does not fit."""
     if get_origin(hint) in (Union, types.UnionType):
-        return _decode_optional(hint, raw, name)
+        (inner,) = (argument for argument in get_args(hint) if argument is not type(None))
+        return None if raw is None else decode(inner, raw, name)
     if get_origin(hint) in (list, tuple, dict):
         return _decode_container(hint, raw, name)
     if isinstance(hint, type) and is_dataclass(hint):
@@ -49,13 +50,6 @@ def unknown_name(name: str, names: Iterable[str]) -> str:
     """The error for an unknown name."""
     known = list(names)
     return f"{name} is unknown; choose from {', '.join(known)}{closest_match(name, known)}"
-
-
-def _decode_optional(hint: Any, raw: Any, name: str) -> Any:
-    if raw is None:
-        return None
-    (inner,) = (argument for argument in get_args(hint) if argument is not type(None))
-    return decode(inner, raw, name)
 
 
 def _decode_container(hint: Any, raw: Any, name: str) -> Any:

@@ -70,12 +70,12 @@ class RowFile:
         try:
             num_rows = read_footer(place, [names.INDEX]).num_rows
         except DatasetError as error:
-            return Report(self.part.of_file(checks.FILES, error_message(error, self.part.root)))
+            return Report(self.part.of_file(Check.FILES, error_message(error, self.part.root)))
         try:
             # Before reading: what either number claims may be more than any memory holds.
             check_count(place, num_rows, sum(end - first for first, end in self.held))
         except DatasetError as error:
-            return Report(self.part.of_file(checks.NUMBERING, error_message(error, self.part.root)))
+            return Report(self.part.of_file(Check.NUMBERING, error_message(error, self.part.root)))
         return self._contents(
             DataFile(place, np.concatenate([np.arange(*pair) for pair in self.held]))
         )
