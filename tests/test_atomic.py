@@ -29,6 +29,25 @@ def test_a_file_appears_only_when_its_block_succeeds(tmp_path: Path):
     assert target.read_text() == "newer"
 
 
+def test_a_write_that_fails_names_the_file_it_was_for(tmp_path: Path, small_files):
+    target = tmp_path / "a.txt"
+    with (
+        small_files(10),
+        pytest.raises(OSError, match="File too large") as failed,
+        atomic_file(target) as outer,
+        atomic_file(outer) as scratch,
+    ):
+        scratch.write_text("x" * 100)
+    assert failed.value.filename == str(target)
+    with pytest.raises(FileNotFoundError) as failed, atomic_file(target):
+        (tmp_path / "other").read_text()
+    assert failed.value.filename == str(tmp_path / "other")
+    missing = tmp_path / "none" / "a"
+    with pytest.raises(FileNotFoundError) as failed, atomic_file(missing) as scratch:
+        scratch.write_text("x")
+    assert failed.value.filename == str(missing)
+
+
 def test_a_directory_appears_only_when_its_block_succeeds(tmp_path: Path):
     target = tmp_path / "d"
     for content in ("one", "two"):

@@ -10,3 +10,4 @@ def test_mistakes_and_divergence_have_their_own_codes():
 
 def test_a_config_error_tells_all_its_faults():
     assert str(ConfigError(["a", "b"])) == "a\nb"
+    assert ConfigError("a single one").faults == ["a single one"]

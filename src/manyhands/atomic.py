@@ -24,6 +24,11 @@ def atomic_file(target: Path) -> Iterator[Path]:
         fsync_path(scratch)
         scratch.replace(target)
         fsync_path(target.parent)
+    except OSError as error:
+        # A write that fails names no file, and the scratch path means nothing to a reader.
+        if error.errno is not None and error.filename in (None, str(scratch)):
+            error.filename = str(target)
+        raise
     finally:
         scratch.unlink(missing_ok=True)
 

@@ -14,9 +14,9 @@ class UserError(Exception):
 class ConfigError(UserError):
     """All faults of a configuration, reported together."""
 
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = faults
+    def __init__(self, faults: list[str] | str) -> None:
+        self.faults = [faults] if isinstance(faults, str) else faults
+        super().__init__("\n".join(self.faults))
 
     def __reduce__(self) -> tuple[type["ConfigError"], tuple[list[str]]]:
         return ConfigError, (self.faults,)

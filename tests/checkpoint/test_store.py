@@ -121,13 +121,6 @@ def test_a_save_in_flight_is_completed_whatever_ends_the_run(tmp_path, error):
         assert newest_intact(tmp_path / "run") == tmp_path / "run/checkpoints/000003"
 
 
-def test_a_fresh_run_starts_at_zero(tmp_path):
-    config = TrainConfig(policy=ActConfig(device="cpu"))
-    with joined_world(config) as world:
-        store = CheckpointStore(tmp_path, config, world)
-        assert store.restore(BrokenLearner()) == (Position(0, 0), [])
-
-
 def test_damaged_weights_are_named_on_resume(command, tmp_path):
     run_dir = tmp_path / "run"
     run_training(read_train_config(command.argv(run_dir, "--steps=2")))

@@ -86,6 +86,8 @@ def test_hostile_files_are_refused_at_once(tmp_path: Path, tiny_dataset: Path) -
         shutil.copytree(tiny_dataset, tmp_path / make.__name__)
         make(tmp_path / make.__name__)
         cases.append(["read", make.__name__])
+        small = ["--policy.type=act", "--policy.device=cpu"]
+        cases.append(["train", *small, f"--dataset.root={make.__name__}"])
     for case, (code, said) in zip(cases, answers(cases, tmp_path), strict=True):
         named = "--policy." if "policy" in case[-1] else case[-1].rpartition("=")[2]
         assert code == 2, (case, said)

@@ -1,5 +1,6 @@
 """The command line as a whole."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -38,8 +39,9 @@ def run_script(file: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_the_main_file_as_a_script_is_the_command():
-    done = run_script(SOURCE / "__main__.py", "train", "--stepps=3")
+@pytest.mark.parametrize("file", ["__main__.py", "cli/main.py"])
+def test_the_main_file_as_a_script_is_the_command(file):
+    done = run_script(SOURCE / file, "train", "--stepps=3")
     assert done.returncode == 2
     assert "unknown flag --stepps; did you mean --steps?" in done.stderr
     assert "Traceback" not in done.stderr
@@ -120,6 +122,25 @@ def test_our_own_bugs_keep_their_traceback():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
+        run_guarded(command, [])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("file", [None, "out.json"])
+def test_a_full_disk_is_told_without_a_traceback(number, file, capsys):
+    def command(_arguments):
+        raise OSError(number, "as some library words it", file)
+
+    assert run_guarded(command, []) == 2
+    told = f"manyhands: cannot write{f' {file}' if file else ''}: {os.strerror(number)}. Free disk"
+    assert capsys.readouterr().err.startswith(told)
+
+
+def test_other_faults_of_the_system_keep_their_traceback():
+    def command(_arguments):
+        raise OSError(errno.EIO, "of the device")
+
+    with pytest.raises(OSError, match="of the device"):
         run_guarded(command, [])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.config.launcher import Launcher, read_launcher
+from manyhands.config.launcher import Launcher, read_launcher, take_over
 from manyhands.config.sections.execution import FsdpConfig, ParallelismConfig
 from manyhands.errors import EnvironmentFault
 
@@ -41,7 +41,6 @@ def test_accelerate_gives_sharding():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("ACCELERATE_CPU_AFFINITY", "1"),
         ("ACCELERATE_DYNAMO_MODE", "default"),
         ("ACCELERATE_DYNAMO_USE_FULLGRAPH", "False"),
         ("ACCELERATE_LOG_LEVEL", "INFO"),
@@ -58,10 +57,27 @@ def test_accelerate_gives_precision_accumulation_and_the_cpu():
             "ACCELERATE_MIXED_PRECISION": "bf16",
             "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4",
             "ACCELERATE_USE_CPU": "True",
+            "ACCELERATE_CPU_AFFINITY": "1",
             "ACCELERATE_DYNAMO_BACKEND": "NO",
         }
     )
-    assert (launcher.mixed_precision, launcher.accumulation, launcher.use_cpu) == ("bf16", 4, True)
+    assert (launcher.mixed_precision, launcher.accumulation) == ("bf16", 4)
+    assert launcher.use_cpu and launcher.binds_cores
+
+
+def test_variables_that_are_taken_over_still_count_and_keep_their_names_in_errors():
+    environ = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "RANK": "0"}
+    environ |= {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4"}
+    before = read_launcher(environ)
+    take_over(environ)
+    assert not any(name.startswith("ACCELERATE_") for name in environ)
+    assert read_launcher(environ) == before
+    take_over(environ)
+    assert read_launcher(environ) == before
+    environ = {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "many"}
+    take_over(environ)
+    with pytest.raises(EnvironmentFault, match=" ACCELERATE_GRADIENT_ACCUMULATION_STEPS=many"):
+        read_launcher(environ)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from manyhands.config.policies.act import ActConfig
 from manyhands.config.resolve import (
     choose_job_name,
     choose_output_dir,
+    read_resolved,
     read_train_config,
     resolve_config,
+    write_resolved,
 )
 from manyhands.config.sections.optim import AdamWConfig, SgdConfig
 from manyhands.config.train import DatasetConfig, TrainConfig
@@ -178,11 +181,11 @@ def test_a_run_that_was_moved_goes_on_where_it_lies(tmp_path: Path):
 def test_the_run_directory_is_named_after_the_job():
     config = read_train_config(BASE)
     assert choose_job_name(config) == "act"
-    assert choose_output_dir(config, "2026-01-31/17-05-09") == Path(
+    assert choose_output_dir(config, datetime(2026, 1, 31, 17, 5, 9)) == Path(
         "outputs/train/2026-01-31/17-05-09_act"
     )
     named = read_train_config([*BASE, "--output_dir=x", "--job_name=j"])
-    assert (choose_output_dir(named, ""), choose_job_name(named)) == (Path("x"), "j")
+    assert (choose_output_dir(named, datetime.now()), choose_job_name(named)) == (Path("x"), "j")
 
 
 def test_a_yaml_file_can_resume_and_stands_over_the_stored_run(tmp_path: Path):
@@ -272,3 +275,34 @@ def test_the_steps_that_a_stored_budget_came_to_are_its_past(tmp_path: Path):
     config = replace(read_train_config([*BASE, "--epochs=2"]), steps=50)
     stored(tmp_path / "run", config)
     assert sizes(f"--resume={tmp_path / 'run'}")[:3] == (None, 2.0, None)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [*BASE, "--epochs=2.5", "--resume=auto", "--output_dir=run", "--job_name=null"],
+        [*BASE, "--global_batch_size=64", "--launch.gpu_ids=[0, 2]", "--rename_map={a: b}"],
+        [*BASE, "--dataset.image_size=[48, 64]", "--dataset.image_transforms.enable=true"],
+        ["--dataset.mix={me/a: 1, me/b: 0.5}", "--policy=smolvla", "--samples=9"],
+        ["--dataset.repo_id=me/a", "--policy=diffusion", "--ema.enable=true", "--seed=7"],
+        [
+            *BASE,
+            "--optimizer.type=sgd",
+            "--optimizer.lr=0.1",
+            "--accelerator.fsdp.wrap_modules=[A]",
+        ],
+    ],
+)
+def test_another_process_reads_the_resolved_config_as_it_is(tmp_path: Path, flags):
+    config = read_train_config(flags)
+    write_resolved(config, tmp_path / "config.json")
+    assert read_resolved(tmp_path / "config.json") == config
+
+
+def test_a_config_takes_flags_as_a_command_line_does(tmp_path: Path):
+    argv = [*BASE, f"--output_dir={tmp_path}", "--epochs=3", "--policy.optimizer_lr=0.5"]
+    checkpoint = checkpoint_of(tmp_path, *argv)
+    more = ["--resume=auto", "--global_batch_size=6", "--batch_size=null"]
+    config = resolve_config(read_train_config(argv), more)
+    assert config == read_train_config([*argv, *more])
+    assert config.resume == str(checkpoint.parent.resolve())

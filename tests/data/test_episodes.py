@@ -5,7 +5,7 @@ import pytest
 
 from manyhands.data.episodes import select_episodes
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset.episodes import EpisodeTable, FileColumn
+from manyhands.lerobot_format.dataset.episode_table import EpisodeTable, FileColumn
 
 
 @pytest.fixture

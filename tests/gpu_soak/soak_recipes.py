@@ -125,5 +125,6 @@ def long_recipe(dataset: Path) -> Recipe:
         "--optimizer.lr=2e-4",
         "--ema.enable=true",
     )
-    common = ("--steps=26000", f"--log_freq={2 * LOG_EVERY}", "--launch.num_processes=1")
+    # More steps than a GPU takes in the minutes of a run, so that resumed ones train too.
+    common = (f"--steps={ENDLESS}", f"--log_freq={2 * LOG_EVERY}", "--launch.num_processes=1")
     return Recipe("long-run", published, None, common=common, log_every=2 * LOG_EVERY)

@@ -27,6 +27,19 @@ def test_all_spellings_are_read(flags):
     assert num_processes_in(command) == 2
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        ["/bin/accelerate", "launch"],
+        ["/bin/accelerate-launch"],
+        ["-m", "accelerate.commands.launch"],
+        ["-m", "accelerate.commands.accelerate_cli", "launch"],
+    ],
+)
+def test_all_names_of_the_program_are_known(program):
+    assert num_processes_in([PYTHON, *program, "--num_processes=2", "train"]) == 2
+
+
 def test_a_config_file_is_read(tmp_path: Path):
     file = tmp_path / "c.yaml"
     file.write_text("num_processes: 3\n")

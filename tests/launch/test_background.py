@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 
+from manyhands.config.launcher import TAKEN
 from manyhands.launch.background import LOWEST_PRIORITY, start_in_background
 
 SHOW = """
@@ -32,7 +33,9 @@ DEADLINE_S = 120
 
 
 def test_it_is_a_single_rank_of_the_lowest_priority_on_one_gpu(tmp_path, monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "FSDP_VERSION", "SLURM_PROCID"):
+    ranks = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "FSDP_VERSION", "SLURM_PROCID"}
+    ranks |= {f"{TAKEN}ACCELERATE_USE_FSDP"}
+    for name in ranks:
         monkeypatch.setenv(name, "3")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
     monkeypatch.setenv("HF_HOME", "/somewhere")
@@ -44,8 +47,7 @@ def test_it_is_a_single_rank_of_the_lowest_priority_on_one_gpu(tmp_path, monkeyp
     environ = shown["environ"]
     assert environ["CUDA_VISIBLE_DEVICES"] == "GPU-b" and environ["HF_HOME"] == "/somewhere"
     assert environ["TORCHINDUCTOR_COMPILE_THREADS"] == "4"
-    assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "FSDP_VERSION"} & environ.keys()
-    assert "SLURM_PROCID" not in environ
+    assert not ranks & environ.keys()
 
 
 @pytest.mark.process

@@ -1,12 +1,14 @@
 """The launcher of this process."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from manyhands.launch.environment import (
     current_launcher,
     num_set_visible,
+    resolved_config_file,
     restarts_so_far,
     user_port,
     visible_gpus,
@@ -38,6 +40,14 @@ def test_a_task_of_srun_becomes_a_rank():
     assert (launcher.rank, launcher.num_ranks, launcher.num_local_ranks) == (1, 2, 1)
     assert (launcher.started_ranks, launcher.main_address) == (True, "node3")
     assert current_launcher() == launcher
+
+
+def test_what_manyhands_does_itself_is_no_longer_told_to_accelerate():
+    os.environ |= {"ACCELERATE_USE_FSDP": "true", "ACCELERATE_MIXED_PRECISION": "bf16"}
+    launcher = current_launcher()
+    assert launcher.fsdp is not None and current_launcher() == launcher
+    assert "ACCELERATE_USE_FSDP" not in os.environ
+    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "bf16"
 
 
 @pytest.mark.parametrize(
@@ -86,3 +96,10 @@ def test_restarts_are_those_that_our_launcher_tells_of():
     assert restarts_so_far() == []
     os.environ["MANYHANDS_RESTARTS"] = '[{"rank": 1, "step": 20}]'
     assert restarts_so_far() == [{"rank": 1, "step": 20}]
+
+
+def test_a_resolved_config_is_for_one_process_alone():
+    assert resolved_config_file() is None
+    os.environ["MANYHANDS_RESOLVED"] = "/somewhere/config.json"
+    assert resolved_config_file() == Path("/somewhere/config.json")
+    assert resolved_config_file() is None

@@ -30,7 +30,7 @@ from manyhands.parallel.collectives import all_reduce_sum
 from manyhands.training.health.out_of_memory import explaining_oom
 from manyhands.training.periods import StopPoll
 
-worlds.refuse_shared_gpus = lambda seats: None
+worlds.reject_shared_gpus = lambda placements: None
 backend, full_rank = sys.argv[1], int(sys.argv[2])
 config = TrainConfig(policy=ActConfig(device="cuda"))
 

@@ -140,11 +140,11 @@ def spoiled(world: World, strategy: Strategy) -> dict[str, Any]:
 
 def scaled(world: World, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What a rank finds in a run that scales its losses."""
-    world.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    world.loss_scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     try:
         return work()
     finally:
-        world.accelerator.scaler = None
+        world.loss_scaler = None
 
 
 def solitary(world: World, strategy: Strategy) -> int:

@@ -1,6 +1,7 @@
 """Strategies and the engines they call for."""
 
 import pytest
+from accelerate import PartialState
 from torch import nn
 
 from manyhands.config.policies.act import ActConfig
@@ -28,6 +29,13 @@ def test_each_strategy_has_its_engine():
         for sharding in (Strategy(num_shards=2), Strategy(num_replicas=2, num_shards=2)):
             world.strategy = sharding
             assert isinstance(build_engine(world, 1, DdpConfig()), ShardedEngine)
+
+
+def test_sharded_runs_do_without_accelerate():
+    with joined_world(CPU) as world:
+        world.strategy = Strategy(num_shards=2)
+        build_engine(world, 1, DdpConfig())
+        assert PartialState._shared_state == {}
 
 
 def test_a_static_graph_cannot_have_micro_batches():

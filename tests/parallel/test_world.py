@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from manyhands.config.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
-from manyhands.config.sections.execution import DdpConfig, ParallelismConfig
+from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.launch.workers import run_workers
@@ -19,6 +20,7 @@ CPU = TrainConfig(policy=ActConfig(device="cpu"))
 TALK = """
 import json, sys, torch
 from pathlib import Path
+from accelerate import PartialState
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.parallel.world import joined_world
@@ -28,6 +30,7 @@ with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
         "rank": world.rank,
         "size": world.size,
         "kind": world.kind,
+        "kind of accelerate": PartialState(cpu=True).distributed_type.value,
         "main": world.is_main,
         "seats": [each.rank for each in world.placements],
         "any": [world.any(world.rank == 1), world.any(False)],
@@ -50,6 +53,7 @@ def test_two_ranks_agree(tmp_path: Path):
             "rank": rank,
             "size": 2,
             "kind": "MULTI_CPU",
+            "kind of accelerate": "MULTI_CPU",
             "main": rank == 0,
             "seats": [0, 1],
             "any": [True, False],
@@ -94,11 +98,14 @@ def test_a_gpu_that_is_not_there_is_refused():
         pass
 
 
-def test_a_gpu_has_an_index_and_the_cpu_has_none(monkeypatch):
+def test_a_gpu_has_an_index_and_the_cpu_of_a_single_process_has_none(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    assert indexed(torch.device("cuda")) == torch.device("cuda", 1)
-    assert indexed(torch.device("cuda", 2)) == torch.device("cuda", 2)
-    assert indexed(torch.device("cpu")) == torch.device("cpu")
+    alone, third = Launcher(), Launcher(num_ranks=4, local_rank=2, started_ranks=True)
+    assert indexed(torch.device("cuda"), alone) == torch.device("cuda", 1)
+    assert indexed(torch.device("cuda", 2), alone) == torch.device("cuda", 2)
+    assert indexed(torch.device("cuda"), third) == torch.device("cuda", 2)
+    assert indexed(torch.device("cpu"), alone) == torch.device("cpu")
+    assert indexed(torch.device("cpu"), third) == torch.device("cpu", 0)
 
 
 @pytest.mark.gpu
@@ -119,19 +126,6 @@ def test_double_precision_under_a_launchers_mixed_precision_is_refused(monkeypat
         pass
 
 
-def test_how_gradients_travel_is_told_to_ddp():
-    ddp = DdpConfig(static_graph=True, gradient_as_bucket_view=False)
-    for asked in (DdpConfig(), ddp):
-        config = TrainConfig(
-            policy=ActConfig(device="cpu"), accelerator=AcceleratorConfig(ddp=asked)
-        )
-        with joined_world(config) as world:
-            told = world.accelerator.ddp_handler
-            assert told.static_graph == asked.static_graph
-            assert told.gradient_as_bucket_view == asked.gradient_as_bucket_view
-            assert not (told.find_unused_parameters or told.broadcast_buffers)
-
-
 def test_degrees_that_cannot_be_are_refused_before_ranks_meet():
     config = TrainConfig(
         policy=ActConfig(device="cpu"), parallelism=ParallelismConfig(dp_replicate=2)
@@ -143,8 +137,11 @@ def test_degrees_that_cannot_be_are_refused_before_ranks_meet():
         pass
 
 
-def test_a_launchers_sharding_is_not_done_a_second_time(monkeypatch):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+@pytest.mark.parametrize(
+    ("precision", "expected"), [("no", "float32"), ("bf16", "bfloat16"), ("fp16", "float16")]
+)
+def test_matrix_products_have_the_precision_of_the_run(precision, expected):
     with joined_world(CPU) as world:
-        assert world.kind == "NO"
-        assert not hasattr(world.accelerator.state, "fsdp_plugin")
+        world.precision = precision
+        with world.autocast():
+            assert str((torch.ones(2, 2) @ torch.ones(2, 2)).dtype) == f"torch.{expected}"

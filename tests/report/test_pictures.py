@@ -7,7 +7,8 @@ import av
 import numpy as np
 import pytest
 
-from manyhands.report.page import GAP, MAX_FRAMES, filmstrip, filmstrip_uri, png
+from manyhands.data.images.image_files import encode_png
+from manyhands.report.page import GAP, MAX_FRAMES, filmstrip, filmstrip_uri
 
 
 def flat(color: int, height: int = 10, width: int = 12) -> np.ndarray:
@@ -42,7 +43,7 @@ def test_frames_of_different_sizes_share_a_strip() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (33, 17)])
 def test_pictures_survive_encoding_bit_for_bit(size: tuple[int, int]) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (*size, 4), dtype=np.uint8)
-    with av.open(BytesIO(png(picture)), "r") as file:
+    with av.open(BytesIO(encode_png(picture)), "r") as file:
         decoded = next(file.decode(video=0)).to_ndarray(format="rgba")
     assert np.array_equal(decoded, picture)
 

@@ -23,6 +23,7 @@ from manyhands.launch.workers import free_port
 from manyhands.parallel.world import joined_world
 from manyhands.training.loop import train
 from manyhands.training.setup.assemble import assemble
+from manyhands.training.start import begin
 
 
 def train_rank(run_dir: Path, argv: list[str]) -> None:
@@ -31,6 +32,7 @@ def train_rank(run_dir: Path, argv: list[str]) -> None:
     config = read_train_config(argv)
     with joined_world(config) as world:
         run = assemble(config, run_dir, world)
+        begin(run)
         train(run)
         draws = {name: value.tolist() for name, value in run.learner.draws(0).items()}
         (run_dir / f"draws-{world.rank}.json").write_text(json.dumps(draws))

@@ -233,9 +233,9 @@ REFUSALS = {
 """Values whose visible effect is a refusal that names the fault."""
 
 ELSEWHERE = {
-    "accelerator.ddp.gradient_as_bucket_view": "parallel/test_world.py",
+    "accelerator.ddp.gradient_as_bucket_view": "parallel/test_accelerate_engine.py",
     "accelerator.ddp.gradient_compression": "parallel/test_engine.py",
-    "accelerator.ddp.static_graph": "parallel/test_world.py",
+    "accelerator.ddp.static_graph": "parallel/test_accelerate_engine.py",
     "accelerator.fsdp.cpu_offload": "parallel/sharded_world.py",
     "accelerator.fsdp.reshard_after_forward": "parallel/sharded_world.py",
     "accelerator.fsdp.wrap_modules": "parallel/sharded_world.py",

@@ -19,7 +19,7 @@ STEPS = ("--steps=1000000", "--log_freq=2", "--save_freq=0", "--batch_size=2")
 
 FAULTY = """
 import ctypes, os, time
-import accelerate.accelerator
+import accelerate
 import torch
 from mlp_policy.config import MlpConfig
 from mlp_policy.network import MlpNetwork
@@ -48,7 +48,7 @@ def hang(*_):
 def run_out_of_memory(rank):
     if os.environ["RANK"] != rank:
         hang()
-    accelerate.accelerator.release_memory = hang  # Teardown calls it.
+    accelerate.PartialState._reset_state = hang  # Teardown calls it.
     torch.empty(1 << 46)
 """
 POINTS = "[manyhands.policies]\nfaulty = faulty:FaultyConfig\n"

@@ -16,7 +16,7 @@ from manyhands.training import periods as stop_poll
 from manyhands.training.loop import train
 from manyhands.training.setup import assemble as assembling
 from manyhands.training.setup.assemble import assemble
-from manyhands.training.start import run_training
+from manyhands.training.start import begin, run_training
 
 OPTIMIZER = "training_state/optimizer_state.safetensors"
 STEPS = ("--steps=8", "--batch_size=4", "--log_freq=1", "--save_freq=4", "--ema.enable=true")
@@ -54,6 +54,7 @@ def test_it_goes_on_from_the_checkpoint_with_the_next_samples(
     config = read_train_config(resumed)
     with joined_world(config) as world:
         run = assemble(config, other, world)
+        begin(run)
         assert run.start == Position(4, 16)
         train(replace(run, start=Position(4, 24)))
     expected = tensors_of(other / "checkpoints" / "000008")
@@ -68,6 +69,7 @@ def test_records_hold_every_update_once_as_it_was_made_last(command, bad_data, t
     config = read_train_config(argv)
     with joined_world(config) as world:
         run = assemble(config, tmp_path / "run", world)
+        begin(run)
         train(run)
         drawn = [run.stream.rows_at(4 * number).tolist() for number in range(10)]
     rows = list(read_rows(tmp_path / "run" / "audit" / "rank-00.jsonl"))

@@ -93,6 +93,12 @@ def test_a_run_that_comes_to_nothing_leaves_no_folder(tmp_path):
     assert [*tmp_path.rglob("*")] == [tmp_path / "mine"]
 
 
+def test_a_directory_that_cannot_be_made_is_a_usage_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"--output_dir=.*: Not a directory. .* another folder"):
+        RunLock(tmp_path / "file" / "run").take()
+
+
 def test_what_a_run_wrote_stays(tmp_path):
     own = RunLock(tmp_path / "run")
     own.take()

@@ -16,6 +16,7 @@ from manyhands.config.train import DatasetConfig, LaunchConfig
 from manyhands.errors import ConfigError, EnvironmentFault, UserError
 from manyhands.launch.outcome import Ending
 from manyhands.launch.workers import Machines
+from manyhands.stop import StopSignal
 from manyhands.training.restarts import Placement
 from manyhands.training.spawn import (
     machine_addresses,
@@ -24,6 +25,7 @@ from manyhands.training.spawn import (
     places_that_compute,
     process_placement,
     refuse_missing_ids,
+    train_in_processes,
 )
 
 BASE = ["--policy=act", "--dataset.root=x"]
@@ -143,6 +145,18 @@ def test_a_config_trains_in_worker_processes(command, tmp_path):
     longer = replace(config, resume=str(tmp_path / "run"), steps=3)
     assert manyhands.train(longer) is Ending.FINISHED
     assert json.loads((tmp_path / "run" / "run.json").read_text())["resumed_at"] == 2
+
+
+@pytest.mark.process
+def test_workers_train_with_the_config_of_their_parent_and_resolve_nothing(command, tmp_path):
+    flags = ("--epochs=1", "--batch_size=8", "--launch.num_processes=2", "--save_freq=1")
+    config = read_train_config(command.argv(tmp_path / "run", *flags))
+    refused = ["--config=gone.yaml", "--steps=many"]
+    assert train_in_processes(config, Launcher(), refused, StopSignal()) == 0
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert facts["command"] == ["manyhands", "train", *refused]
+    assert facts["config"]["epochs"] == 1
+    assert facts["config"]["steps"] == facts["budget"]["steps"]
 
 
 def test_a_config_made_by_hand_trains(tiny_dataset, tmp_path):

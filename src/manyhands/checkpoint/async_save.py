@@ -16,10 +16,8 @@ from manyhands.manifest import Entry
 from manyhands.parallel.messages import LocalMessages, StoreMessages
 from manyhands.parallel.world import World
 
-PAUSES_S = (2.0, 10.0)
-"""Delays before a failed save is retried."""
-DAMAGE = "!"
-"""Prefix of a message that reports a failure."""
+PAUSES_S = (2.0, 10.0)  # Delays before a failed save is retried.
+DAMAGE = "!"  # Prefix of a message that reports a failure.
 
 Log = Callable[[str], None]
 
@@ -39,8 +37,7 @@ class AsyncSave:
         self._world = world
         self._channel = channel
         self._say: Log = print
-        self.fault: str | None = None
-        """Why the save failed."""
+        self.fault: str | None = None  # Why the save failed.
         self._error: BaseException | None = None
         self._is_hurried = threading.Event()
         self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
@@ -121,7 +118,6 @@ class AsyncSave:
         return self._guarded(lambda: self._files.write(shards))
 
     def _run_other(self, key: str) -> str | None:
-        """Write the shard of this rank; returns the fault of the save, if any."""
         can_write = self._fault_in(self._channel.receive(f"{key}/open")) is None
         if can_write and self._files.is_sharded:
             self._channel.send(f"{key}/{self._world.rank}", self._written())

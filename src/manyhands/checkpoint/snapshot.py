@@ -30,8 +30,7 @@ class Snapshot:
     policies: Mapping[str, PolicyFiles]
     """Full weights in host memory of the main rank, by target folder."""
     state: TrainingState
-    shards: Mapping[str, TensorShard] = field(default_factory=dict)
-    """The shards of this rank."""
+    shards: Mapping[str, TensorShard] = field(default_factory=dict)  # The shards of this rank.
     scores: Mapping[str, float] = field(default_factory=dict)
     """Metrics of the position, by which the best checkpoint is chosen."""
     pending_metrics: Mapping[str, Any] | None = None

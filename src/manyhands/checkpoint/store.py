@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from manyhands.atomic import replace_symlink
@@ -14,7 +14,7 @@ from manyhands.checkpoint.shards import Shards
 from manyhands.checkpoint.snapshot import Position, Saveable
 from manyhands.checkpoint.writer import CheckpointWriter
 from manyhands.config.files import TRAIN_CONFIG, read_config_file
-from manyhands.config.resume_changes import change_lines, changes_since
+from manyhands.config.resume_changes import Changes, change_lines
 from manyhands.config.run_dir import (
     CHECKPOINTS,
     LAST,
@@ -31,24 +31,30 @@ from manyhands.lerobot_format.checkpoint import read_progress, read_training_sta
 from manyhands.manifest import ManifestFault, read_manifest
 from manyhands.parallel.world import World
 
-GRACE_S = 60.0
-"""How long a failed run still waits for a save in progress."""
+GRACE_S = 60.0  # How long a failed run still waits for a save in progress.
 
 
-def resumed_position(config: TrainConfig) -> Position:
-    """The position of the checkpoint of --resume; zero for a new run."""
-    if not config.resumes:
-        return Position()
-    state = read_progress(Path(str(config.resume)) / TRAINING_STATE)
+@dataclass(frozen=True)
+class ResumePoint:
+    """The checkpoint that a run resumes from."""
+
+    folder: Path
+    changes: Changes
+    """Differences to the config of the checkpoint."""
+    pending_metrics: Mapping[str, Any] | None
+    """Metrics that were not logged before the run stopped; None if all were."""
+
+
+def read_position(checkpoint: Path) -> Position:
+    """The position of a checkpoint."""
+    state = read_progress(checkpoint / TRAINING_STATE)
     return Position(state.step, state.samples)
 
 
-def resumed_metrics(config: TrainConfig) -> Mapping[str, Any] | None:
-    """Metrics that the resumed run had not logged before it stopped; None if all were."""
-    if not config.resumes:
-        return None
+def read_pending_metrics(checkpoint: Path) -> Mapping[str, Any] | None:
+    """Metrics that the run of a checkpoint had not logged; None if all were."""
     try:
-        facts, _ = read_manifest(Path(str(config.resume)))
+        facts, _ = read_manifest(checkpoint)
     except ManifestFault:
         # Checkpoints of LeRobot have none.
         return None
@@ -72,21 +78,16 @@ class CheckpointStore:
             run_dir.mkdir(parents=True, exist_ok=True)
             remove_leftovers(run_dir)
 
-    def restore(self, learner: Saveable) -> tuple[Position, list[str]]:
-        """Collective. Restore the learner from --resume; return its position and notes to log.
-
-        A new run starts at zero.
-        """
-        if not self._config.resumes:
-            return Position(), []
-        folder = Path(str(self._config.resume))
+    def restore(self, learner: Saveable, resume: ResumePoint) -> list[str]:
+        """Collective. Restore the learner of a resumed run; return notes to log."""
+        folder = resume.folder
         faults = self._world.on_main(lambda: damaged_newer(folder))
-        position, notes = self.load(folder, learner)
+        _, notes = self.load(folder, learner)
         if self._world.is_main and folder.parent == (self._run_dir / CHECKPOINTS).resolve():
             replace_symlink(folder.parent / LAST, folder.name)
         used = f"resuming from {folder.name} instead"
         warnings = [f"WARNING: skipped a damaged checkpoint: {fault}; {used}" for fault in faults]
-        return position, [*warnings, *change_lines(changes_since(folder, self._config)), *notes]
+        return [*warnings, *change_lines(resume.changes), *notes]
 
     def load(self, folder: Path, learner: Saveable) -> tuple[Position, list[str]]:
         """Collective. Load a checkpoint into the learner; return its position and notes to log."""
@@ -107,11 +108,9 @@ class CheckpointStore:
         scores: Mapping[str, float] | None = None,
         pending_metrics: Mapping[str, Any] | None = None,
     ) -> None:
-        """Collective. Start to write the checkpoint of a position, after the previous one.
-
-        Training continues at once: the snapshot has everything that is written. Scores are the
-        metrics of the position, pending metrics those that are not logged yet.
-        """
+        """Collective. Start to write the checkpoint of a position, after the previous one."""
+        # Training continues at once: the snapshot has everything that is written. Scores are the
+        # metrics of the position, pending metrics those that are not logged yet.
         if self._saving is not None:
             self._saving.skip_retry_delay()
         self.finish()
@@ -132,20 +131,14 @@ class CheckpointStore:
 
     @contextmanager
     def waiting_for_saves(self) -> Iterator[None]:
-        """Wait for the last save at the end of a run, also after a failure.
-
-        After the loss of a rank, the watchdog or the launcher may end this process earlier.
-        """
+        """Wait for the last save at the end of a run, also after a failure."""
+        # After the loss of a rank, the watchdog or the launcher may end this process earlier.
         try:
             yield
         except BaseException as error:
             if self._saving is not None and isinstance(error, Exception):
                 self._saving.wait(GRACE_S)
             raise
-        self._conclude()
-
-    def _conclude(self) -> None:
-        """Wait for the last save; raises if it failed."""
         self.finish()
         if self._saving is not None and self._saving.fault is not None:
             advice = "Free disk space or set another --output_dir, then --resume"
@@ -156,25 +149,17 @@ class CheckpointStore:
 
     def messages(self) -> list[str]:
         """Messages about saves since the last call."""
-        lines = []
-        while True:
-            try:
-                lines.append(self._said.get_nowait())
-            except Empty:
-                return lines
+        return [self._said.get_nowait() for _ in range(self._said.qsize())]
 
 
 def ema_note(folder: Path, step: int) -> str:
-    """A note on a checkpoint without EMA; raises if the EMA of its run is missing.
-
-    A run that had none starts it from the weights; a lost one cannot be restored.
-    """
+    """A note on a checkpoint without EMA; raises if the EMA of its run is missing."""
+    # A run that had none starts it from the weights; a lost one cannot be restored.
     stored = read_config_file(str(folder / PRETRAINED / TRAIN_CONFIG)).get("ema") or {}
     if stored.get("enable"):
         raise CheckpointError(
             f"{folder / PRETRAINED_EMA} is missing, but this run uses EMA. Copy the checkpoint "
-            "again, "
-            "or continue without EMA: --ema.enable=false"
+            "again, or continue without EMA: --ema.enable=false"
         )
     return (
         f"NOTE: the checkpoint has no EMA; it starts from the weights of step {step}. To restart "

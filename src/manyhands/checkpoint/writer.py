@@ -27,15 +27,11 @@ from manyhands.manifest import MANIFEST, Entry, describe_file, describe_folder, 
 from manyhands.parallel.world import World
 from manyhands.version import VERSION
 
-ENTRY_BYTES = 512
-"""Maximal size of a file's manifest entry."""
+ENTRY_BYTES = 512  # Maximal size of a file's manifest entry.
 
 
 def tensor_files_bytes(snapshot: Snapshot, num_shards: int, block: int) -> int:
-    """Disk space of the files with weights and optimizer state, and their manifest entries.
-
-    The main rank's shard is the largest.
-    """
+    """Disk space of the files with weights and optimizer state, and their manifest entries."""
     found = [files.weights for files in snapshot.policies.values()]
     sizes = [tensors_num_bytes(weights) for weights in found if weights]
     if not snapshot.state.is_sharded:
@@ -61,8 +57,7 @@ def _in_blocks(size: int, block: int) -> int:
     return -(-size // block) * block
 
 
-PLENTY_BYTES = 64 << 20
-"""Disk space that is enough for all files without tensors."""
+PLENTY_BYTES = 64 << 20  # Disk space that is enough for all files without tensors.
 
 
 class CheckpointWriter:

@@ -16,7 +16,6 @@ from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
     from manyhands.data.cache.contents import StoreSummary
-    from manyhands.data.cache.frame_cache import CacheOptions
     from manyhands.data.episodes import Source
     from manyhands.data.read_options import ReadOptions
 
@@ -41,23 +40,21 @@ def cache_command(arguments: Sequence[str]) -> int:
             return show(read_config(CacheContentsConfig, USAGE, rest))
         case "clear":
             return clear_stores(read_config(CacheContentsConfig, USAGE, rest))
-    raise ConfigError([f"cache {word} is unknown; choose from build, show and clear"])
+    raise ConfigError(f"cache {word} is unknown; choose from build, show and clear")
 
 
 def build(config: CacheBuildConfig) -> int:
     """Decode the frames of a dataset that are not cached yet."""
     from manyhands.cores import num_cores
     from manyhands.data.cache.fill import build_cache
+    from manyhands.data.cache.frame_cache import cache_options
 
+    options, num_workers = cache_options(config.on_disk, max_ram=None), config.num_workers
     started = time.monotonic()
     source, reading = wanted_frames(config)
     with progress_bar("decoding frames") as on_progress:
         done, reason = build_cache(
-            source,
-            reading,
-            command_cache_options(config),
-            config.num_workers or num_cores(),
-            on_progress,
+            source, reading, options, num_workers or num_cores(), on_progress
         )
     wall_s = time.monotonic() - started
     print(
@@ -84,20 +81,13 @@ def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "ReadOptions"]:
     unknown = [key for key in config.cameras or () if key not in cameras]
     if unknown:
         raise ConfigError(
-            [f"--cameras: {', '.join(unknown)} not found; choose from {', '.join(cameras)}"]
+            f"--cameras: {', '.join(unknown)} not found; choose from {', '.join(cameras)}"
         )
     skip = [key for key in cameras if config.cameras is not None and key not in config.cameras]
     reading = ReadOptions(
         skip=skip, image_size=dataset.image_size, depth_unit=dataset.depth_output_unit
     )
     return Source(root, meta, select_episodes(meta.episodes, dataset.episodes)), reading
-
-
-def command_cache_options(config: CacheBuildConfig) -> "CacheOptions":
-    """Build the cache options from the flags."""
-    from manyhands.data.cache.frame_cache import cache_options
-
-    return cache_options(config.on_disk, max_ram=None)
 
 
 def show(config: CacheContentsConfig) -> int:

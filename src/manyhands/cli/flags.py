@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from manyhands.atomic import atomic_file
 from manyhands.config.commands import SyntheticDataConfig
 from manyhands.config.resolve import resolve_train_config
-from manyhands.config.schema.command_line import merge_trees, read_flags
+from manyhands.config.schema.command_line import CommandLine, merge_trees, read_flags
 from manyhands.config.schema.decoding import Decoder, Tree
 from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
@@ -34,14 +34,14 @@ def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Con
     if "help" in command_line.switches:
         print(help_text(kind, usage))
         raise HelpShown
+    return decode_config(kind, command_line, command_line.tree)
+
+
+def decode_config(kind: type[Config], command_line: CommandLine, tree: Tree) -> Config:
+    """Decode a config from raw values; raises ConfigError with every fault found."""
     decoder = Decoder(kind)
     if "print_config" in command_line.switches:
         decoder.faults.append("--print_config is a flag of manyhands train. Remove it")
-    return decode_config(kind, decoder, command_line.tree)
-
-
-def decode_config(kind: type[Config], decoder: Decoder, tree: Tree) -> Config:
-    """Decode a config from raw values; raises ConfigError with every fault found."""
     config = decoder.section(kind, tree)
     faults = decoder.faults or [*config.faults()]
     if faults:
@@ -71,16 +71,12 @@ def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tup
         print(help_text(kind, usage))
         print(f"\n{help_text(TrainConfig, 'Flags of manyhands train:')}")
         raise HelpShown
-    decoder = Decoder(kind)
-    if "print_config" in command_line.switches:
-        decoder.faults.append("--print_config is a flag of manyhands train. Remove it")
     names, tree = {item.name for item in fields(kind)}, command_line.tree
-    own = decode_config(kind, decoder, {name: tree[name] for name in tree if name in names})
+    own = decode_config(kind, command_line, {name: tree[name] for name in tree if name in names})
     return own, {name: tree[name] for name in tree if name not in names}
 
 
-NAMING = ("repo_id", "root", "mix")
-"""Flags of --dataset that say which data there is."""
+NAMING = ("repo_id", "root", "mix")  # Flags of --dataset that say which data there is.
 SYNTHETIC = {"repo_id": None, "root": "synthetic", "mix": None}
 
 Described = TypeVar("Described", bound=SyntheticDataConfig)
@@ -102,10 +98,7 @@ def read_with_synthetic(
         )
     # A file may name a dataset as well; flags of synthetic data override it.
     is_made_up = not named and ("config_path" not in tree or bool(own.named_shapes))
-    return own, (without_dataset(tree) if is_made_up else resolve_train_config(tree))
-
-
-def without_dataset(tree: Tree) -> TrainConfig:
-    """Resolve the run that flags request, without a dataset."""
+    if not is_made_up:
+        return own, resolve_train_config(tree)
     config = resolve_train_config(merge_trees(tree, {"dataset": SYNTHETIC}))
-    return replace(config, dataset=replace(config.dataset, root=None))
+    return own, replace(config, dataset=replace(config.dataset, root=None))

@@ -3,7 +3,7 @@
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from manyhands.atomic import atomic_file
@@ -29,7 +29,7 @@ def launch_command(arguments: Sequence[str]) -> int:
         print(USAGE)
         return 0 if arguments else 2
     if arguments[0] != "slurm":
-        raise ConfigError([f"launch {arguments[0]} is unknown; use launch slurm"])
+        raise ConfigError(f"launch {arguments[0]} is unknown; use launch slurm")
     return launch_slurm_command(arguments[1:])
 
 
@@ -38,7 +38,7 @@ def launch_slurm_command(arguments: Sequence[str]) -> int:
     own, flags = split(arguments)
     config = read_config(SlurmConfig, USAGE, own)
     if flags is None:
-        raise ConfigError([f"add {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}"])
+        raise ConfigError(f"add {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}")
     job = build_job(flags, ["manyhands", "launch", "slurm", *arguments])
     write_script(config, sbatch_script(config, job))
     # SLURM opens the log files before the script can create their folder.
@@ -67,7 +67,7 @@ def build_job(flags: Sequence[str], command: Sequence[str]) -> Job:
     if faults:
         raise ConfigError(faults)
     config = resolve_train_config(command_line.tree)
-    faults = run_faults(config)
+    faults = [*run_faults(config)]
     if faults:
         raise ConfigError(faults)
     assert config.output_dir is not None
@@ -81,23 +81,16 @@ def build_job(flags: Sequence[str], command: Sequence[str]) -> Job:
     )
 
 
-def run_faults(config: TrainConfig) -> list[str]:
-    """Why a run cannot resume from one job to the next."""
-    rules = [
-        (
-            config.output_dir is None,
-            "a requeued job resumes the run in --output_dir. Set --output_dir=DIR",
-        ),
-        (
-            not config.save_checkpoint,
-            "--save_checkpoint=false leaves no checkpoint to resume a requeued job from. Remove it",
-        ),
-        (
-            config.launch != LaunchConfig(),
-            "SLURM starts the processes. Remove the --launch flags and use --processes_per_node",
-        ),
-    ]
-    return [sentence for is_wrong, sentence in rules if is_wrong]
+def run_faults(config: TrainConfig) -> Iterator[str]:
+    """Yield why a run cannot resume from one job to the next."""
+    if config.output_dir is None:
+        yield "a requeued job resumes the run in --output_dir. Set --output_dir=DIR"
+    if not config.save_checkpoint:
+        yield (
+            "--save_checkpoint=false leaves no checkpoint to resume a requeued job from. Remove it"
+        )
+    if config.launch != LaunchConfig():
+        yield "SLURM starts the processes. Remove the --launch flags and use --processes_per_node"
 
 
 def write_script(config: SlurmConfig, text: str) -> None:

@@ -1,6 +1,7 @@
 """The `manyhands` command: the first argument selects a subcommand."""
 
 import difflib
+import errno
 import os
 import sys
 import time
@@ -25,6 +26,7 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
 COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "train")
 PEER_DELAY_S = 3.0
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Command = Callable[[Sequence[str]], int]
 
@@ -120,15 +122,25 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
         # The reader closed the pipe; nothing more may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        print_error(disk_full(error))
+        return UserError.exit_code
     except KeyboardInterrupt:
         return 130
 
 
-def print_error(error: UserError | Diverged | RankLost) -> None:
-    """Print an error once, from the rank that reports it, prefixed with its number.
+def disk_full(error: OSError) -> UserError:
+    """The usage error for a disk without space, or a quota that is used up."""
+    file = f" {error.filename}" if error.filename else ""
+    reason = os.strerror(error.errno or errno.ENOSPC)
+    return UserError(f"cannot write{file}: {reason}. Free disk space or choose another folder")
 
-    Before the rendezvous, other ranks print only if they outlive the main rank.
-    """
+
+def print_error(error: UserError | Diverged | RankLost) -> None:
+    """Print an error once, from the rank that reports it, prefixed with its number."""
+    # Before the rendezvous, other ranks print only if they outlive the main rank.
     rank, speaker = os.environ.get("RANK", "0"), getattr(error, "rank", None)
     if rank != "0" and speaker is None and str(error):
         time.sleep(PEER_DELAY_S)
@@ -138,3 +150,7 @@ def print_error(error: UserError | Diverged | RankLost) -> None:
     name = "manyhands" if is_alone else f"manyhands rank {rank}"
     for line in str(error).splitlines():
         print(f"{name}: {line}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

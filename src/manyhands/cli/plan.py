@@ -27,8 +27,7 @@ Without --dataset.* the data is synthetic: --cameras=2 --image_size=[480,640] --
 --action_dim=14. With --gpu_memory=80GiB it reports what fits; exit code 2: nothing fits. All other
 flags are those of manyhands train."""
 
-WIDTH = 120
-"""Columns of a table that is not read on a terminal."""
+WIDTH = 120  # Columns of a table that is not read on a terminal.
 GIB = 2**30
 
 
@@ -48,9 +47,7 @@ def read_plan_flags(arguments: Sequence[str]) -> tuple[PlanConfig, TrainConfig]:
     """Read the plan's own config, and the run, which must be new."""
     plan, config = read_with_synthetic(PlanConfig, USAGE, arguments)
     if config.resume is not False:
-        raise ConfigError(
-            [f"--resume={config.resume} cannot be planned. Use the flags of a new run"]
-        )
+        raise ConfigError(f"--resume={config.resume} cannot be planned. Use the flags of a new run")
     return plan, config
 
 

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Sequence
 
 from manyhands.config.files import to_yaml
-from manyhands.config.resolve import resolve_train_config
+from manyhands.config.resolve import read_resolved, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
 from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
-from manyhands.launch.environment import current_launcher
+from manyhands.launch.environment import current_launcher, resolved_config_file
 from manyhands.stop import StopSignal
 from manyhands.training.spawn import needs_workers, train_here, train_in_processes
 
@@ -24,7 +24,8 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
     if "help" in command_line.switches:
         print(help_text(TrainConfig, USAGE))
         return 0
-    config = resolve_train_config(command_line.tree)
+    resolved = resolved_config_file()
+    config = read_resolved(resolved) if resolved else resolve_train_config(command_line.tree)
     if "print_config" in command_line.switches:
         print(to_yaml(config), end="")
         return 0

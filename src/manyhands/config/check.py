@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from manyhands.config.policies.base import BackbonePolicyConfig, PolicyConfig
 from manyhands.config.policies.size_limits import size_faults
+from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.cache import vision_token_faults
 from manyhands.config.sections.execution import CHECKPOINT_FORMATS
 from manyhands.config.sections.optim import (
@@ -45,11 +46,12 @@ def config_faults(config: TrainConfig, already_named: Collection[str] = ()) -> I
     yield from config.step.faults()
     yield from config.parallelism.faults()
     yield from config.accelerator.ddp.faults()
-    if config.checkpoint_format not in (None, *CHECKPOINT_FORMATS):
-        named = ", ".join(CHECKPOINT_FORMATS)
-        yield f"--checkpoint_format={config.checkpoint_format} is not one of {named}"
+    if config.checkpoint_format is not None:
+        yield from one_of(config, "", checkpoint_format=CHECKPOINT_FORMATS)
     yield from _retention_faults(config)
-    yield from _guard_faults(config)
+    yield from one_of(config, "", on_nonfinite=NONFINITE_ACTIONS)
+    if config.on_nonfinite == "rollback" and not config.save_checkpoint:
+        yield "--on_nonfinite=rollback needs checkpoints, but --save_checkpoint=false"
     yield from config.launch.faults()
     if config.launch.max_restarts > 0 and not config.save_checkpoint:
         yield "--launch.max_restarts needs checkpoints, but --save_checkpoint=false"
@@ -58,23 +60,14 @@ def config_faults(config: TrainConfig, already_named: Collection[str] = ()) -> I
     yield from _precision_faults(config)
 
 
-def _guard_faults(config: TrainConfig) -> Iterator[str]:
-    answer = config.on_nonfinite
-    if answer not in NONFINITE_ACTIONS:
-        yield f"--on_nonfinite={answer} is not one of {', '.join(NONFINITE_ACTIONS)}"
-    if answer == "rollback" and not config.save_checkpoint:
-        yield "--on_nonfinite=rollback needs checkpoints, but --save_checkpoint=false"
-
-
 def _retention_faults(config: TrainConfig) -> Iterator[str]:
     if config.keep_last is not None and config.keep_last < 1:
         yield f"--keep_last={config.keep_last} must be at least 1, or null to keep all checkpoints"
-    if config.keep_every < 0:
-        yield f"--keep_every={config.keep_every} must be at least 0"
+    yield from at_least(config, "", 0, "keep_every")
     if config.keep_every > 0 and config.keep_last is None:
         yield "--keep_every has no effect without --keep_last: all checkpoints are kept"
-    if config.keep_best is not None and config.keep_best not in SCORES:
-        yield f"--keep_best={config.keep_best} is not one of {', '.join(SCORES)}"
+    if config.keep_best is not None:
+        yield from one_of(config, "", keep_best=SCORES)
     if config.keep_best == "success":
         yield "--keep_best=success needs rollouts during training, which manyhands does not support"
     elif config.keep_best is not None and config.dataset.eval_split == 0:
@@ -111,13 +104,10 @@ def _mix_faults(dataset: DatasetConfig) -> Iterator[str]:
 
 def _reading_faults(config: TrainConfig) -> Iterator[str]:
     dataset = config.dataset
-    for name, value, known in (
-        ("dataset.depth_output_unit", dataset.depth_output_unit, ("mm", "m")),
-        ("dataset.check", dataset.check, ("auto", "quick", "full", "off")),
-        ("dataset.on_bad", dataset.on_bad, ("fail", "skip")),
-    ):
-        if value not in known:
-            yield f"--{name}={value} is not one of {', '.join(known)}"
+    checks = ("auto", "quick", "full", "off")
+    yield from one_of(
+        dataset, "dataset.", depth_output_unit=("mm", "m"), check=checks, on_bad=("fail", "skip")
+    )
     for name, share in (("eval_split", dataset.eval_split), ("max_bad", dataset.max_bad)):
         if not 0 <= share < 1:
             yield f"--dataset.{name}={share} must be at least 0 and below 1"
@@ -134,10 +124,7 @@ def _reading_faults(config: TrainConfig) -> Iterator[str]:
 
 def cache_faults(cache: CacheConfig) -> Iterator[str]:
     """Yield every reason why this cache cannot work."""
-    if cache.mode not in CACHE_MODES:
-        yield f"--cache.mode={cache.mode} is not one of {', '.join(CACHE_MODES)}"
-    if cache.encoding not in CACHE_ENCODINGS:
-        yield f"--cache.encoding={cache.encoding} is not one of {', '.join(CACHE_ENCODINGS)}"
+    yield from one_of(cache, "cache.", mode=CACHE_MODES, encoding=CACHE_ENCODINGS)
     yield from _size_faults("cache.max_disk", cache.max_disk)
 
 
@@ -149,34 +136,16 @@ def _size_faults(name: str, text: str | None) -> Iterator[str]:
 
 
 def _count_faults(config: TrainConfig) -> Iterator[str]:
-    least = {
-        "batch_size": (config.batch_size, 1),
-        "global_batch_size": (config.global_batch_size, 1),
-        "steps": (config.steps, 1),
-        "samples": (config.samples, 1),
-        "log_freq": (config.log_freq, 1),
-        "save_freq": (config.save_freq, 0),
-        "eval_steps": (config.eval_steps, 0),
-        "max_eval_samples": (config.max_eval_samples, 0),
-        "seed": (config.seed, 0),
-        "prefetch_factor": (config.prefetch_factor, 1),
-        "num_workers": (config.num_workers, 0),
-        "launch.num_processes": (config.launch.num_processes, 1),
-        "launch.max_restarts": (config.launch.max_restarts, 0),
-        "accelerator.gradient_accumulation.steps": (
-            config.accelerator.gradient_accumulation.steps,
-            1,
-        ),
-    }
-    for name, (value, minimum) in least.items():
-        if value is not None and value < minimum:
-            yield f"--{name}={value} must be at least {minimum}"
-    context, known = (
-        config.dataloader_multiprocessing_context,
-        multiprocessing.get_all_start_methods(),
-    )
-    if context not in known:
-        yield f"--dataloader_multiprocessing_context={context} is not one of {', '.join(known)}"
+    positive = ("batch_size", "global_batch_size", "steps", "samples", "log_freq")
+    yield from at_least(config, "", 1, *positive, "prefetch_factor")
+    counts = ("save_freq", "eval_steps", "max_eval_samples", "seed", "num_workers")
+    yield from at_least(config, "", 0, *counts)
+    yield from at_least(config.launch, "launch.", 1, "num_processes")
+    yield from at_least(config.launch, "launch.", 0, "max_restarts")
+    accumulation = config.accelerator.gradient_accumulation
+    yield from at_least(accumulation, "accelerator.gradient_accumulation.", 1, "steps")
+    contexts = multiprocessing.get_all_start_methods()
+    yield from one_of(config, "", dataloader_multiprocessing_context=contexts)
 
 
 def _budget_faults(config: TrainConfig) -> Iterator[str]:
@@ -251,36 +220,28 @@ def _optimizer_faults(config: TrainConfig) -> Iterator[str]:
     yield from config.optimizer.faults()
     schedule = config.scheduler
     if isinstance(schedule, DiffuserSchedulerConfig):
-        yield from _curve_faults(schedule.name, config.optimizer.lr)
-    warmup = schedule.num_warmup_steps if schedule else None
-    if warmup is not None and warmup < 0:
-        yield f"--scheduler.num_warmup_steps={warmup} must be at least 0"
+        yield from one_of(schedule, "scheduler.", name=SCHEDULE_CURVES)
+        if schedule.name == "polynomial" and config.optimizer.lr <= POLYNOMIAL_END_LR:
+            yield (
+                f"--scheduler.name=polynomial decays to {POLYNOMIAL_END_LR}, so "
+                f"--optimizer.lr={config.optimizer.lr} must be above that"
+            )
+    if schedule is not None:
+        yield from at_least(schedule, "scheduler.", 0, "num_warmup_steps")
     if isinstance(schedule, CosineDecayWithWarmupConfig):
-        if schedule.num_decay_steps < 1:
-            yield f"--scheduler.num_decay_steps={schedule.num_decay_steps} must be at least 1"
+        yield from at_least(schedule, "scheduler.", 1, "num_decay_steps")
         if not 0 <= schedule.decay_lr < math.inf or not 0 < schedule.peak_lr < math.inf:
             yield "--scheduler.peak_lr must be above 0 and --scheduler.decay_lr at least 0"
 
 
-def _curve_faults(name: str, lr: float) -> Iterator[str]:
-    if name not in SCHEDULE_CURVES:
-        yield f"--scheduler.name={name} is not one of {', '.join(SCHEDULE_CURVES)}"
-    if name == "polynomial" and lr <= POLYNOMIAL_END_LR:
-        yield (
-            f"--scheduler.name=polynomial decays to {POLYNOMIAL_END_LR}, so "
-            f"--optimizer.lr={lr} must be above that"
-        )
-
-
 def _precision_faults(config: TrainConfig) -> Iterator[str]:
     precision = config.accelerator.mixed_precision
-    if precision is not None and precision not in PRECISIONS:
-        yield f"--accelerator.mixed_precision={precision} is not one of {', '.join(PRECISIONS)}"
+    if precision is not None:
+        yield from one_of(config.accelerator, "accelerator.", mixed_precision=PRECISIONS)
     on_cpu = config.policy is not None and config.policy.device == "cpu"
     if precision == "fp16" and on_cpu:
         yield "--accelerator.mixed_precision=fp16 needs a GPU; on the CPU use bf16 or no"
-    if config.dtype not in DTYPES:
-        yield f"--dtype={config.dtype} is not one of {', '.join(DTYPES)}"
+    yield from one_of(config, "", dtype=DTYPES)
     if config.dtype == "float64":
         yield from _rounding_faults(config)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.check import cache_faults
+from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
 from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
 from manyhands.units import parse_bytes
@@ -93,23 +94,12 @@ class CacheBuildConfig:
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
-        dataset = self.dataset
-        rules = [
-            (
-                self.num_workers is not None and self.num_workers < 1,
-                f"--num_workers={self.num_workers} must be at least 1",
-            ),
-            (
-                dataset.image_size is not None and min(dataset.image_size) < 1,
-                f"--dataset.image_size={dataset.image_size} must be two positive sizes",
-            ),
-            (
-                dataset.depth_output_unit not in ("mm", "m"),
-                f"--dataset.depth_output_unit={dataset.depth_output_unit} is not one of mm, m",
-            ),
-        ]
-        faults = [sentence for is_wrong, sentence in rules if is_wrong]
-        return [*dataset.naming_faults(), *faults, *cache_faults(self.on_disk)]
+        faults = [*self.dataset.naming_faults(), *at_least(self, "", 1, "num_workers")]
+        size = self.dataset.image_size
+        if size is not None and min(size) < 1:
+            faults.append(f"--dataset.image_size={size} must be two positive sizes")
+        faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"))
+        return [*faults, *cache_faults(self.on_disk)]
 
     @property
     def on_disk(self) -> CacheConfig:
@@ -155,15 +145,10 @@ class DemoConfig:
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
-        processes = self.launch.num_processes
-        rules = [
-            (self.seed < 0, f"--seed={self.seed} must be at least 0"),
-            (
-                processes is not None and processes < 1,
-                f"--launch.num_processes={processes} must be at least 1",
-            ),
+        return [
+            *at_least(self, "", 0, "seed"),
+            *at_least(self.launch, "launch.", 1, "num_processes"),
         ]
-        return [sentence for is_wrong, sentence in rules if is_wrong]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,16 +174,14 @@ class DoctorConfig:
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
-        faults = self.dataset.naming_faults()
-        if self.num_workers is not None and self.num_workers < 0:
-            faults.append(f"--num_workers={self.num_workers} must be at least 0")
+        faults = [*self.dataset.naming_faults(), *at_least(self, "", 0, "num_workers")]
         if self.json is not None and not self.json.absolute().parent.is_dir():
             faults.append(f"--json={self.json}: folder {self.json.parent} does not exist")
         return faults
 
 
-SHAPES = {"cameras": 0, "image_size": 1, "state_dim": 1, "action_dim": 1}
-"""Flags that describe synthetic data, and their minimum values."""
+DIMENSIONS = ("state_dim", "action_dim")
+SHAPES = ("cameras", "image_size", *DIMENSIONS)  # Flags that describe synthetic data.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,14 +204,11 @@ class SyntheticDataConfig:
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
-        return [fault for name in self.named_shapes if (fault := self._fault_of(name))]
-
-    def _fault_of(self, name: str) -> str | None:
-        value, least = getattr(self, name), SHAPES[name]
-        if isinstance(value, tuple):
-            is_wrong = min(value) < least
-            return f"--{name}={list(value)} must be two positive sizes" if is_wrong else None
-        return f"--{name}={value} must be at least {least}" if value < least else None
+        size = self.image_size
+        faults = [*at_least(self, "", 0, "cameras"), *at_least(self, "", 1, *DIMENSIONS)]
+        if size is not None and min(size) < 1:
+            faults.append(f"--image_size={list(size)} must be two positive sizes")
+        return faults
 
 
 USUAL_GPUS = (1, 2, 4, 8)

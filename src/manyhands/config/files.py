@@ -76,10 +76,9 @@ def num_values(node: yaml.Node, known: dict[int, float]) -> float:
     return known[id(node)]
 
 
-TRAIN_CONFIG = "train_config.json"
-"""What LeRobot knows of a run, in its keys."""
-OWN_CONFIG = "manyhands_config.json"
-"""The whole of a run."""
+TRAIN_CONFIG = "train_config.json"  # What LeRobot knows of a run, in its keys.
+OWN_CONFIG = "manyhands_config.json"  # The whole of a run.
+STORED = (TRAIN_CONFIG, OWN_CONFIG)
 POLICY_CONFIG = "config.json"
 LAST_CHECKPOINT = Path(CHECKPOINTS, LAST)
 
@@ -96,22 +95,16 @@ def read_config_file(name: str) -> Tree:
     tree = _read_tree(file, "--config_path")
     if file.name == TRAIN_CONFIG or (file.suffix == ".json" and is_lerobots(tree)):
         tree = from_lerobot(tree)
-    return _without_resume(tree) if _is_stored(file) else tree
-
-
-def _without_resume(tree: Tree) -> Tree:
-    """A stored config without `resume` and without the steps computed from its budget."""
-    derived = {"steps"} if any(tree.get(name) for name in ("epochs", "samples")) else set()
-    return {key: value for key, value in tree.items() if key not in {"resume", *derived}}
+    if file.name not in STORED:
+        return tree
+    # Steps of a stored config may be computed from its budget.
+    derived = ("steps",) if tree.get("epochs") or tree.get("samples") else ()
+    return {key: value for key, value in tree.items() if key not in ("resume", *derived)}
 
 
 def is_stored_config(name: str) -> bool:
     """Whether a path refers to a config stored with a checkpoint."""
-    return _is_stored(find_config_file(name))
-
-
-def _is_stored(file: Path) -> bool:
-    return file.name in (TRAIN_CONFIG, OWN_CONFIG)
+    return find_config_file(name).name in STORED
 
 
 def find_config_file(name: str) -> Path:
@@ -125,21 +118,13 @@ def find_config_file(name: str) -> Path:
         path / LAST / PRETRAINED / TRAIN_CONFIG,
         path / LAST_CHECKPOINT / PRETRAINED / TRAIN_CONFIG,
     ]
-    for candidate in candidates:
-        if candidate.is_file():
-            return _complete(candidate)
-    looked = f"; a folder must contain {TRAIN_CONFIG} or checkpoints/last" if path.is_dir() else ""
-    raise ConfigError([f"no configuration found at {name}{looked}"])
-
-
-def _complete(file: Path) -> Path:
-    """The file itself, or manyhands' own config in the same checkpoint, if it exists."""
-    if file.name != TRAIN_CONFIG:
-        return file
-    # A bare file name contains no path of the checkpoint.
-    file = file if file.parent.name else file.absolute()
-    own = file.parent.parent / TRAINING_STATE / OWN_CONFIG
-    return own if own.is_file() else file
+    file = next((each for each in candidates if each.is_file()), None)
+    if file is None:
+        places = f"; a folder must contain {TRAIN_CONFIG} or checkpoints/last"
+        raise ConfigError(f"no configuration found at {name}{places if path.is_dir() else ''}")
+    # Manyhands' own config in the same checkpoint tells more than LeRobot's.
+    own = file.absolute().parent.parent / TRAINING_STATE / OWN_CONFIG
+    return own if file.name == TRAIN_CONFIG and own.is_file() else file
 
 
 def read_policy_file(name: str, revision: str | None = None) -> Tree:
@@ -149,7 +134,7 @@ def read_policy_file(name: str, revision: str | None = None) -> Tree:
     if folder is not None:
         return without_publishing(_read_tree(folder / POLICY_CONFIG, "--policy.path"))
     if path.exists() or name.count("/") != 1:
-        raise ConfigError([f"--policy.path={name} contains no policy. Expected {POLICY_PLACES}"])
+        raise ConfigError(f"--policy.path={name} contains no policy. Expected {POLICY_PLACES}")
     return without_publishing(_read_tree(_download_policy_file(name, revision), "--policy.path"))
 
 
@@ -170,7 +155,7 @@ def _download_policy_file(repo_id: str, revision: str | None) -> Path:
         fault = (
             f"is not a folder, and the Hub did not return its {POLICY_CONFIG}: {hub_error(error)}"
         )
-        raise ConfigError([f"--policy.path={repo_id} {fault}"]) from None
+        raise ConfigError(f"--policy.path={repo_id} {fault}") from None
 
 
 def _read_tree(path: Path, flag: str) -> Tree:
@@ -178,17 +163,9 @@ def _read_tree(path: Path, flag: str) -> Tree:
         tree = read_document(path)
     except (OSError, ValueError) as error:
         reason = str(error).replace("\n", " ")
-        raise ConfigError([f"{flag}: {path} cannot be read: {reason}"]) from None
+        raise ConfigError(f"{flag}: {path} cannot be read: {reason}") from None
     if not isinstance(tree, dict):
-        raise ConfigError(
-            [f"{flag}: {path} must contain keys and values, not {type(tree).__name__}"]
-        )
-    return tree
-
-
-def stored_tree(config: Any) -> Tree:
-    """Encode a config as it is stored with a checkpoint."""
-    tree: Tree = json.loads(to_json(config))
+        raise ConfigError(f"{flag}: {path} must contain keys and values, not {type(tree).__name__}")
     return tree
 
 

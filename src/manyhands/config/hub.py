@@ -33,10 +33,7 @@ def snapshot(repo_id: str, **wanted: Any) -> str:
 
 
 def fetch(download: Callable[..., str]) -> Path:
-    """Run a download of the library; without a network, use its cache.
-
-    Raises one of HUB_ERRORS.
-    """
+    """Run a download of the library; without a network, use its cache."""
     try:
         return Path(download())
     except _TRANSPORT_FAULT as error:

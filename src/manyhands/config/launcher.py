@@ -3,7 +3,7 @@
 Each variable is used or rejected with an error that names it; none is ignored silently.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
 from manyhands.config.launcher_fsdp import read_sharding, reject_unsupported
@@ -14,14 +14,20 @@ REJECTED = {
     "ACCELERATE_USE_DEEPSPEED": "DeepSpeed",
     "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM",
 }
-USED = (
+TAKEN_OVER = (
     "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
-    "ACCELERATE_MIXED_PRECISION",
-    "ACCELERATE_USE_CPU",
     "ACCELERATE_USE_FSDP",
     "ACCELERATE_USE_PARALLELISM_CONFIG",
 )
-HEEDED_BY_ACCELERATE = ("ACCELERATE_CPU_AFFINITY", "ACCELERATE_LOG_LEVEL", "ACCELERATE_ENABLE_RICH")
+"""What manyhands does itself; with these variables Accelerate would do it a second time."""
+TAKEN = "MANYHANDS_TAKEN_"  # Beginning of the names of such variables once they are taken over.
+USED = (
+    *TAKEN_OVER,
+    "ACCELERATE_CPU_AFFINITY",
+    "ACCELERATE_MIXED_PRECISION",
+    "ACCELERATE_USE_CPU",
+)
+HEEDED_BY_ACCELERATE = ("ACCELERATE_LOG_LEVEL", "ACCELERATE_ENABLE_RICH")
 DETAILS = ("FSDP_", "PARALLELISM_CONFIG_", "MEGATRON_LM_")
 """Beginnings of variables that say how to do what an ACCELERATE_USE_... variable asks for."""
 ASKS_NOTHING = ("", "0", "no", "none", "false", "off", "default")
@@ -40,27 +46,22 @@ class Launcher:
     num_ranks: int = 1
     local_rank: int = 0
     num_local_ranks: int = 1
-    started_ranks: bool = False
-    """Whether a launcher started this process as one of its workers."""
+    started_ranks: bool = False  # Whether a launcher started this process as one of its workers.
     main_address: str | None = None
-    main_port: int | None = None
-    """Rendezvous port."""
+    main_port: int | None = None  # Rendezvous port.
     listening: int | None = None
     """The socket of that port, inherited from our own launcher by the main rank."""
-    is_ours: bool = False
-    """Whether our own launcher started this process."""
-    attempt: int = 0
-    """How often torchrun has restarted these ranks; its store stays the same."""
+    is_ours: bool = False  # Whether our own launcher started this process.
+    attempt: int = 0  # How often torchrun has restarted these ranks; its store stays the same.
     use_cpu: bool = False
+    binds_cores: bool = False  # Whether each process runs on the cores next to its GPU.
     mixed_precision: str | None = None
     """The precision set in the launcher, `no` included; None if unset."""
     accumulation: int | None = None
     parallelism: ParallelismConfig | None = None
     """Degrees set in the launcher; one copy of the weights over all ranks is dp_shard=-1."""
-    fsdp: FsdpConfig | None = None
-    """FSDP settings of the launcher, if it asks for sharding."""
-    checkpoint_format: str | None = None
-    """Whether shards are saved as they are."""
+    fsdp: FsdpConfig | None = None  # FSDP settings of the launcher, if it asks for sharding.
+    checkpoint_format: str | None = None  # Whether shards are saved as they are.
 
     @property
     def is_main(self) -> bool:
@@ -68,8 +69,16 @@ class Launcher:
         return self.rank == 0
 
 
+def take_over(environ: MutableMapping[str, str]) -> None:
+    """Rename a launcher's variables for what Accelerate must not do."""
+    for name in TAKEN_OVER:
+        if name in environ:
+            environ[TAKEN + name] = environ.pop(name)
+
+
 def read_launcher(environ: Mapping[str, str]) -> Launcher:
-    """Read a launcher's variables; reject unsupported requests."""
+    """Read a launcher's variables, taken over or not; reject unsupported requests."""
+    environ = {name.removeprefix(TAKEN): value for name, value in environ.items()}
     reject_unsupported(_requests(environ))
     num_ranks = _count(environ, "WORLD_SIZE", 1)
     num_local_ranks = _count(environ, "LOCAL_WORLD_SIZE", num_ranks)
@@ -88,6 +97,7 @@ def read_launcher(environ: Mapping[str, str]) -> Launcher:
         is_ours=LISTENING in environ,
         attempt=_count(environ, "TORCHELASTIC_RESTART_COUNT", 0),
         use_cpu=_is_on(environ, "ACCELERATE_USE_CPU"),
+        binds_cores=_is_on(environ, "ACCELERATE_CPU_AFFINITY"),
         mixed_precision=_precision(environ),
         accumulation=accumulation if accumulation > 1 else None,
         parallelism=sharding.parallelism if sharding else None,

@@ -82,8 +82,7 @@ DEFAULTS: Tree = {
 }
 """Every key LeRobot writes, in its order, with the value of a run that does not use it."""
 
-MARKS = ("reward_model", "eval_freq")
-"""Keys of which every release of LeRobot writes at least one."""
+MARKS = ("reward_model", "eval_freq")  # Keys of which every release of LeRobot writes at least one.
 
 RUN_HISTORY = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
 """From where and on what a run went, and whom it told: not what it was."""
@@ -108,13 +107,14 @@ def to_lerobot(config: TrainConfig, run_dir: Path) -> Tree:
 
 def from_lerobot(tree: Tree) -> Tree:
     """LeRobot's document without publishing, process settings and its own checkpoint."""
-    dropped = (*RUN_HISTORY, *_unused_weighting(tree))
+    # Older releases write the settings of sample weighting also where it is disabled.
+    weighting = () if tree.get("use_rabc") else OLD_WEIGHTING
     # Draws without a seed are equivalent to draws with the default seed.
     unset = {"seed", "dataloader_multiprocessing_context"}
     kept = {
         key: value
         for key, value in tree.items()
-        if key not in dropped and not (key in unset and value is None)
+        if not (key in RUN_HISTORY or key.startswith(weighting) or (key in unset and value is None))
     }
     if isinstance(kept.get("policy"), dict):
         # A run with new adapters started from a policy without adapters.
@@ -162,8 +162,3 @@ def _episodes(dataset: DatasetConfig) -> Tree:
         return {}
     excluded = set(dataset.exclude_episodes or ())
     return {"episodes": [number for number in dataset.episodes if number not in excluded]}
-
-
-def _unused_weighting(tree: Tree) -> list[str]:
-    """Keys of older releases for sample weighting, if it is disabled."""
-    return [] if tree.get("use_rabc") else [key for key in tree if key.startswith(OLD_WEIGHTING)]

@@ -34,8 +34,7 @@ AT_DEFAULT: dict[str, Any] = {
     "accelerator.fsdp.min_num_params": None,
 }
 
-PERIODS = ("env_eval_freq", "eval_freq")
-"""Settings whose zero means never."""
+PERIODS = ("env_eval_freq", "eval_freq")  # Settings whose zero means never.
 
 INSTEAD = {
     "accelerator.compile.": "--step.mode=compile",

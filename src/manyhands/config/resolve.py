@@ -1,6 +1,8 @@
 """Resolve the command line to a frozen TrainConfig: defaults < policy preset < file < flags."""
 
+import json
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from manyhands.config.lerobot_unsupported import drop_unsupported
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.resume_changes import changes_since, fixed_change_faults
 from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
-from manyhands.config.schema.command_line import merge_trees
+from manyhands.config.schema.command_line import merge_trees, read_flags
 from manyhands.config.schema.decoding import Decoder, RawText, Tree, decode_value, encode
 from manyhands.config.train import AUTO, BUDGETS, DEFAULT_BATCH_SIZE, DEFAULT_STEPS, TrainConfig
 from manyhands.errors import ConfigError
@@ -45,7 +47,9 @@ def _with_file(flags: Tree) -> Tree:
         return tree | {"resume": False}
     source = resume if isinstance(resume, str) else tree.get("output_dir")
     if resume == AUTO:
-        source = _own_output_dir(tree)
+        source = _decoded(tree.get("output_dir"), str | None)
+        if source is None:
+            raise ConfigError([f"--resume={AUTO} needs --output_dir=RUN, the same for every start"])
         if newest_intact(Path(source)) is None:
             return tree | {"resume": AUTO}
     if resume is True and named is not None and is_stored_config(str(named)):
@@ -53,18 +57,6 @@ def _with_file(flags: Tree) -> Tree:
     if source is None:
         raise ConfigError(["--resume=true needs --output_dir=RUN or --config_path=CHECKPOINT"])
     return _with_resumed_run(tree, str(source))
-
-
-def _own_output_dir(tree: Tree) -> str:
-    source = _decoded_path(tree.get("output_dir"))
-    if source is None:
-        raise ConfigError([f"--resume={AUTO} needs --output_dir=RUN, the same for every start"])
-    return source
-
-
-def _decoded_path(value: Any) -> str | None:
-    decoded = decode_value(str | None, value) if isinstance(value, RawText) else value
-    return None if decoded is None else str(decoded)
 
 
 def _with_resumed_run(tree: Tree, source: str) -> Tree:
@@ -109,8 +101,8 @@ def _without_known_start(tree: Tree, stored: Tree) -> Tree:
     return tree | {"policy": {name: value for name, value in policy.items() if name != "path"}}
 
 
-def _decoded(value: Any) -> Any:
-    return decode_value(bool | str | None, value) if isinstance(value, RawText) else value
+def _decoded(value: Any, hint: Any = bool | str | None) -> Any:
+    return decode_value(hint, value) if isinstance(value, RawText) else value
 
 
 def _with_pretrained_policy(tree: Tree) -> Tree:
@@ -151,11 +143,8 @@ def _with_preset(tree: Tree, policy: PolicyConfig | None) -> Tree:
     preset: Tree = {"optimizer": encode(optimizer)}
     if scheduler is not None:
         preset["scheduler"] = encode(scheduler)
-    return merge_trees(preset, _without_nulls(tree, "optimizer"))
-
-
-def _without_nulls(tree: Tree, name: str) -> Tree:
-    return {key: value for key, value in tree.items() if key != name or value is not None}
+    own = {name: each for name, each in tree.items() if name != "optimizer" or each is not None}
+    return merge_trees(preset, own)
 
 
 def _shadowed(tree: Tree) -> list[str]:
@@ -202,20 +191,31 @@ def _named_sections(decoder: Decoder) -> set[str]:
     return {name for name in ("policy", "dataset") if any(f"--{name}" in f for f in decoder.faults)}
 
 
-def resolve_config(config: TrainConfig) -> TrainConfig:
-    """Validate and complete a config built in Python like one of the command line."""
-    unset = {"optimizer": config.optimizer, "scheduler": config.scheduler}
+def resolve_config(config: TrainConfig, flags: Sequence[str] = ()) -> TrainConfig:
+    """Validate and complete a config like one of the command line, with flags over it."""
     tree = encode(config)
-    for name in (name for name, value in unset.items() if value is None):
-        del tree[name]
-    return resolve_train_config(tree)
+    for name in ("optimizer", "scheduler"):
+        if tree[name] is None:
+            del tree[name]
+    return resolve_train_config(merge_trees(tree, read_flags(flags).tree))
 
 
-def choose_output_dir(config: TrainConfig, now: str) -> Path:
-    """The run directory; `now` is a date and time such as 2026-01-31/17-05-09."""
+def write_resolved(config: TrainConfig, file: Path) -> None:
+    """Write a resolved config for another process of the run."""
+    file.write_text(json.dumps(encode(config)), encoding="utf-8")
+
+
+def read_resolved(file: Path) -> TrainConfig:
+    """Read a config that another process has resolved: nothing is looked up or checked."""
+    return Decoder(TrainConfig).section(TrainConfig, json.loads(file.read_text(encoding="utf-8")))
+
+
+def choose_output_dir(config: TrainConfig, now: datetime) -> Path:
+    """The run directory, by default named by time."""
     if config.output_dir is not None:
         return config.output_dir
-    return Path("outputs", "train", f"{now}_{choose_job_name(config)}")
+    name = f"{now:%Y-%m-%d/%H-%M-%S}_{choose_job_name(config)}"
+    return Path("outputs", "train", name)
 
 
 def choose_job_name(config: TrainConfig) -> str:
@@ -226,6 +226,4 @@ def choose_job_name(config: TrainConfig) -> str:
 
 def read_train_config(argv: Sequence[str]) -> TrainConfig:
     """Resolve the run of a command line."""
-    from manyhands.config.schema.command_line import read_flags
-
     return resolve_train_config(read_flags(argv).tree)

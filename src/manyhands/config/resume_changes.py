@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.files import OWN_CONFIG, stored_tree
+from manyhands.config.files import OWN_CONFIG, to_json
 from manyhands.config.run_dir import TRAINING_STATE
 from manyhands.config.train import TrainConfig
 
@@ -21,8 +21,7 @@ FREE = {
 """Settings of policies that the meaning of their weights does not depend on."""
 FREE_BEGINNINGS = ("optimizer_", "scheduler_")
 
-Changes = dict[str, tuple[Any, Any]]
-"""Values before and now, by flag."""
+Changes = dict[str, tuple[Any, Any]]  # Values before and now, by flag.
 
 
 def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:
@@ -31,11 +30,12 @@ def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:
     if not file.is_file():
         return {}
     before = dict(_flat(json.loads(file.read_text(encoding="utf-8"))))
-    now = dict(_flat(stored_tree(config)))
+    now = dict(_flat(json.loads(to_json(config))))
+    start_only = tuple(f"{name}." for name in START_ONLY)
     return {
         name: (before.get(name), now.get(name))
         for name in sorted(before.keys() | now.keys())
-        if before.get(name) != now.get(name) and not _is_of_the_start(name)
+        if before.get(name) != now.get(name) and not f"{name}.".startswith(start_only)
     }
 
 
@@ -66,7 +66,3 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _is_of_the_start(name: str) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in START_ONLY)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from manyhands.errors import CheckpointError
+from manyhands.errors import CheckpointError, EnvironmentFault
 from manyhands.manifest import MANIFEST, ManifestFault, find_damage, read_manifest
 
 # Layout of a run directory, with N for a step such as 000200:
@@ -22,6 +22,14 @@ TRAINING_STATE = "training_state"
 SHARDS = "shards"
 
 
+def unwritable_run_dir(run_dir: Path, error: OSError) -> EnvironmentFault:
+    """The error for a run directory in which the first file cannot be written."""
+    return EnvironmentFault(
+        f"cannot write to --output_dir={run_dir}: {error.strerror}. Free disk space or choose "
+        "another folder"
+    )
+
+
 def missing_run_dir(run_dir: Path) -> str | None:
     """The error for a run directory removed during the run; None if it exists."""
     if run_dir.is_dir():
@@ -32,8 +40,7 @@ def missing_run_dir(run_dir: Path) -> str | None:
     )
 
 
-OWN_FILE = "manyhands.json"
-"""What only a checkpoint of ours has among its training state."""
+OWN_FILE = "manyhands.json"  # What only a checkpoint of ours has among its training state.
 
 
 def checkpoint_dir(run_dir: Path, step: int, num_steps: int) -> Path:
@@ -78,13 +85,17 @@ def checkpoint_damage(checkpoint: Path) -> str | None:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """Find the checkpoint of a path: itself, a folder in it, or a run's newest intact one.
-
-    A checkpoint that is named explicitly must be intact.
-    """
+    """Find the checkpoint of a path: itself, a folder in it, or a run's newest intact one."""
+    # A checkpoint that is named explicitly must be intact.
     for candidate in (path, path.parent):
         if is_checkpoint(candidate) or candidate in list_checkpoints(candidate.parent.parent):
-            return _verified(candidate.resolve(), path)
+            fault = checkpoint_damage(candidate.resolve())
+            if fault is None:
+                return candidate.resolve()
+            raise CheckpointError(
+                f"--resume={path}: {fault}. Set --resume to the run directory to use the newest "
+                "intact checkpoint, or copy this one again"
+            )
     for run_dir in (path, path.parent):
         found = newest_intact(run_dir)
         if found is not None:
@@ -96,10 +107,8 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def newest_intact(run_dir: Path) -> Path | None:
-    """Return the newest intact checkpoint; None if there are no checkpoints.
-
-    Raises if all are damaged: a run must not restart from step 0 by default.
-    """
+    """Return the newest intact checkpoint; None if there are no checkpoints."""
+    # Raises if all are damaged: a run must not restart from step 0 by default.
     faults = []
     for checkpoint in list_checkpoints(run_dir):
         fault = checkpoint_damage(checkpoint)
@@ -122,13 +131,3 @@ def damaged_newer(checkpoint: Path) -> list[str]:
             break
         newer.append(checkpoint_damage(other))
     return [fault for fault in newer if fault is not None]
-
-
-def _verified(checkpoint: Path, asked: Path) -> Path:
-    fault = checkpoint_damage(checkpoint)
-    if fault is None:
-        return checkpoint
-    raise CheckpointError(
-        f"--resume={asked}: {fault}. Set --resume to the run directory to use the newest intact "
-        "checkpoint, or copy this one again"
-    )

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from manyhands.config.schema.rules import at_least
+
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 MEMORY = re.compile(r"\d+[KMGT]?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-MAX_SIGNAL_S = 65_535
-"""The largest number that sbatch takes."""
+MAX_SIGNAL_S = 65_535  # The largest number that sbatch takes.
 BREAKS_A_LINE = "would break a line of the script; use printable characters only"
 
 
@@ -64,11 +65,8 @@ class SlurmConfig:
         return [*self._count_faults(), *self._time_faults(), *self._text_faults()]
 
     def _count_faults(self) -> Iterator[str]:
-        at_least_one = ("nodes", "processes_per_node", "cpus_per_task")
-        for name, least in [*((name, 1) for name in at_least_one), ("gpus_per_node", 0)]:
-            value = getattr(self, name)
-            if value is not None and value < least:
-                yield f"--{name}={value} must be at least {least}"
+        yield from at_least(self, "", 1, "nodes", "processes_per_node", "cpus_per_task")
+        yield from at_least(self, "", 0, "gpus_per_node")
         if self.gpus_per_node == 0 and self.processes_per_node is None:
             yield "--gpus_per_node=0 trains on CPUs. Set --processes_per_node=N"
         if 0 < self.gpus_per_node < self.num_processes:
@@ -100,7 +98,6 @@ class SlurmConfig:
                 yield f"{flag}={text!r} {BREAKS_A_LINE}"
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the texts inserted into the script, each with its flag."""
         for name in ("partition", "account", "qos", "job_name"):
             yield f"--{name}", getattr(self, name) or ""
         yield from ((f"--env.{name}", value) for name, value in self.env.items())

@@ -37,8 +37,7 @@ class Window(NamedTuple):
     """The rows of each sample's window, of shape (samples, offsets)."""
 
     rows: np.ndarray
-    is_pad: np.ndarray
-    """True where the offset is outside the episode and its first or last frame is repeated."""
+    is_pad: np.ndarray  # True outside the episode, where its first or last frame is repeated
 
 
 def window_rows(rows: np.ndarray, bounds: np.ndarray, offsets: np.ndarray) -> Window:

@@ -12,16 +12,15 @@ from manyhands.lerobot_format import names
 
 def build_columns(source: Source, reading: ReadOptions) -> dict[str, Column]:
     """A column per feature that is read, by its own name, and one for the task's text."""
-    _check_reserved(source)
+    features = source.meta.info.features
+    absent = [key for key in (names.INDEX, names.TASK_INDEX) if key not in features]
+    if absent:
+        raise DatasetError(f"{source.root / names.INFO_FILE}: no feature {', '.join(absent)}")
     assert reading.home is not None
     table = open_table(source, reading.home)
-    columns = {
-        key: _column(source, reading, key, table)
-        for key in source.meta.info.features
-        if key not in reading.skip
-    }
-    tasks = TextColumn(source.meta.tasks, _task_numbers(source, table))
-    return columns | {names.TASK: tasks}
+    keys = [key for key in features if key not in reading.skip]
+    columns = {key: _column(source, reading, key, table) for key in keys}
+    return columns | {names.TASK: TextColumn(source.meta.tasks, _task_numbers(source, table))}
 
 
 def image_source(source: Source, reading: ReadOptions, key: str) -> ImageSource:
@@ -46,13 +45,6 @@ def _column(source: Source, reading: ReadOptions, key: str, table: FrameTable) -
     if reading.cache is None:
         return CameraColumn(pictures, drops_single_axis)
     return reading.cache.column(key, pictures, drops_single_axis)
-
-
-def _check_reserved(source: Source) -> None:
-    features = source.meta.info.features
-    absent = [key for key in (names.INDEX, names.TASK_INDEX) if key not in features]
-    if absent:
-        raise DatasetError(f"{source.root / names.INFO_FILE}: no feature {', '.join(absent)}")
 
 
 def _task_numbers(source: Source, table: FrameTable) -> MappedArray:

@@ -63,21 +63,10 @@ class ArrayColumn(Protocol):
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    drops_single_axis: bool
-    """Whether LeRobot drops the time axis of a window with one entry."""
+    drops_single_axis: bool  # Whether LeRobot drops the time axis of a window with one entry
 
     def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
         """Write the values at an array of frames, whose axes come first, into `out`."""
-
-
-class ListColumn(Protocol):
-    """A feature whose values are Python objects; it has no windows."""
-
-    def read(self, frames: np.ndarray) -> list[object]:
-        """One object per frame."""
-
-
-Column = ArrayColumn | ListColumn
 
 
 class NumberColumn:
@@ -127,3 +116,6 @@ class TextColumn:
         numbers = np.empty(len(frames), self._of_frame.dtype)
         self._of_frame.take(frames, numbers)
         return [self._texts[number] for number in numbers]
+
+
+Column = ArrayColumn | ObjectColumn | TextColumn

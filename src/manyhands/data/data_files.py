@@ -12,7 +12,7 @@ from manyhands.data.episodes import Source
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
-from manyhands.lerobot_format.dataset.tables import read_columns, read_footer
+from manyhands.lerobot_format.dataset.tables import is_list, read_columns, read_footer
 
 # LeRobot's items have one float, one integer and one boolean type, whatever the table has.
 _MEMORY_TYPES = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
@@ -26,8 +26,7 @@ class DataFile(NamedTuple):
     """A data file with chosen episodes."""
 
     path: Path
-    frames: np.ndarray
-    """Numbers of the frames it must hold, row by row."""
+    frames: np.ndarray  # Numbers of the frames it must hold, row by row
 
 
 def chosen_files(source: Source) -> Iterator[DataFile]:
@@ -47,7 +46,7 @@ def check_frame_counts(source: Source) -> None:
     np.add.at(claimed, files.of_episode, lengths)
     for file in np.flatnonzero(claimed > MANY_FRAMES):
         path = source.root / files.paths[file]
-        _check_count(path, read_footer(path).num_rows, int(claimed[file]))
+        check_count(path, read_footer(path).num_rows, int(claimed[file]))
 
 
 def column_names(file: DataFile) -> list[str]:
@@ -59,7 +58,7 @@ def column_names(file: DataFile) -> list[str]:
 def read_frames(file: DataFile, keys: list[str]) -> pa.Table:
     """Columns of a file, which must number its frames as the metadata does."""
     # Before reading: rows that repeat a value take no space in a file, and much in memory.
-    _check_count(file.path, read_footer(file.path).num_rows, len(file.frames))
+    check_count(file.path, read_footer(file.path).num_rows, len(file.frames))
     table = read_columns(file.path, keys)
     check_numbering(file, table)
     return table
@@ -68,7 +67,7 @@ def read_frames(file: DataFile, keys: list[str]) -> pa.Table:
 def check_numbering(file: DataFile, table: pa.Table) -> None:
     """Reject a file whose rows are not the frames it must contain."""
     expected = file.frames
-    _check_count(file.path, table.num_rows, len(expected))
+    check_count(file.path, table.num_rows, len(expected))
     numbers = table[names.INDEX].to_numpy()
     if numbers.dtype.kind not in "iuf" or not np.array_equal(numbers, expected):
         raise DatasetError(
@@ -77,7 +76,8 @@ def check_numbering(file: DataFile, table: pa.Table) -> None:
         )
 
 
-def _check_count(path: Path, found: int, expected: int) -> None:
+def check_count(path: Path, found: int, expected: int) -> None:
+    """Reject a file with another number of rows than the metadata declares."""
     if found != expected:
         raise DatasetError(
             f"{path} has {found} frames, but the metadata declares {expected}. Copy or "
@@ -101,7 +101,7 @@ def numbers_of(column: pa.ChunkedArray, feature: Feature) -> np.ndarray:
     if isinstance(column.type, pa.BaseExtensionType):
         # Nested lists come marked as arrays once the `datasets` library has been imported.
         values = column.cast(column.type.storage_type)
-    while not _is_flat(values.type):
+    while is_list(values.type):
         values = pc.list_flatten(values)
     if column.null_count or values.null_count:
         raise ValueError("it has null values; every frame needs a value")
@@ -122,9 +122,3 @@ def _cast(values: np.ndarray, feature: Feature) -> np.ndarray:
     if cast.dtype.kind != "f" and values.dtype.kind == "f" and (cast != values).any():
         raise ValueError(f"{values[cast != values][0]} is not an integer")
     return cast
-
-
-def _is_flat(kind: pa.DataType) -> bool:
-    return not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and not (
-        pa.types.is_fixed_size_list(kind)
-    )

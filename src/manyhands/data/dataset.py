@@ -11,7 +11,7 @@ import numpy as np
 
 from manyhands.data.batches import ArraySpec, read_batch, window_rows
 from manyhands.data.build_columns import build_columns
-from manyhands.data.columns import Column
+from manyhands.data.columns import ArrayColumn, ObjectColumn, TextColumn
 from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.images.formats import depth_factor
 from manyhands.data.location import locate_dataset, shared_home
@@ -65,9 +65,13 @@ class Dataset:
         self.reading = reading
         self._selection = source.selection
         columns = build_columns(source, reading)
-        renamed = {reading.delivered(key): column for key, column in columns.items()}
-        self._arrays = _of_kind(renamed, has_arrays=True)
-        self._lists = _of_kind(renamed, has_arrays=False)
+        self._arrays: dict[str, ArrayColumn] = {}
+        self._lists: dict[str, ObjectColumn | TextColumn] = {}
+        for key, column in columns.items():
+            if isinstance(column, ObjectColumn | TextColumn):
+                self._lists[reading.delivered(key)] = column
+            else:
+                self._arrays[reading.delivered(key)] = column
         self._offsets = offsets
 
     @property
@@ -226,12 +230,6 @@ class Dataset:
             return ()
         length = len(self._offsets[key])
         return () if length == 1 and self._arrays[key].drops_single_axis else (length,)
-
-
-def _of_kind(columns: dict[str, Column], has_arrays: bool) -> dict[str, Any]:
-    return {
-        key: column for key, column in columns.items() if hasattr(column, "read_into") == has_arrays
-    }
 
 
 def _scaled(values: dict[str, np.ndarray], factor: float) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset.episodes import EpisodeTable
+from manyhands.lerobot_format.dataset.episode_table import EpisodeTable
 from manyhands.lerobot_format.dataset.meta import DatasetMeta
 
 
@@ -16,12 +16,9 @@ from manyhands.lerobot_format.dataset.meta import DatasetMeta
 class Selection:
     """Chosen episodes in dataset order; rows count through them without gaps."""
 
-    episodes: np.ndarray
-    """Their numbers in the dataset, ascending."""
-    bounds: np.ndarray
-    """First row and end of each, of shape (episodes, 2)."""
-    first_frames: np.ndarray
-    """Number of each one's first frame in the complete dataset."""
+    episodes: np.ndarray  # Their numbers in the dataset, ascending
+    bounds: np.ndarray  # First row and end of each, of shape (episodes, 2)
+    first_frames: np.ndarray  # Number of each one's first frame in the complete dataset
 
     @property
     def num_rows(self) -> int:
@@ -60,7 +57,14 @@ class Source:
 
 def select_episodes(table: EpisodeTable, wanted: Sequence[int] | None) -> Selection:
     """The wanted episodes, or all; their order in the list does not matter."""
-    episodes = np.arange(len(table)) if wanted is None else _checked(wanted, len(table))
+    chosen = range(len(table)) if wanted is None else wanted
+    unknown = [number for number in chosen if not 0 <= number < len(table)]
+    if unknown:
+        raise DatasetError(
+            f"--dataset.episodes: unknown episode {', '.join(map(str, unknown[:8]))}; the "
+            f"dataset has episodes 0 to {len(table) - 1}"
+        )
+    episodes = np.unique(np.asarray(chosen, dtype=np.int64))
     lengths = table.lengths[episodes]
     if lengths.sum() == 0:
         raise DatasetError(
@@ -71,23 +75,10 @@ def select_episodes(table: EpisodeTable, wanted: Sequence[int] | None) -> Select
     return Selection(episodes, bounds, table.from_index[episodes])
 
 
-def _checked(wanted: Sequence[int], num_episodes: int) -> np.ndarray:
-    unknown = [number for number in wanted if not 0 <= number < num_episodes]
-    if unknown:
-        raise DatasetError(
-            f"--dataset.episodes: unknown episode {', '.join(map(str, unknown[:8]))}; the "
-            f"dataset has episodes 0 to {num_episodes - 1}"
-        )
-    return np.unique(np.asarray(wanted, dtype=np.int64))
-
-
 def split_episodes(
     first_tasks: Sequence[str], episodes: np.ndarray, fraction: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Episodes to train on, and those held out: the last ones of every task, rounded up.
-
-    `first_tasks` are the first task of each episode of `episodes`.
-    """
+    """Episodes to train on, and those held out: the last ones of every first task, rounded up."""
     by_task: dict[str, list[int]] = {}
     for task, episode in zip(first_tasks, episodes.tolist(), strict=True):
         by_task.setdefault(task, []).append(episode)

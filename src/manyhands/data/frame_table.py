@@ -95,7 +95,6 @@ def _stored_features(source: Source) -> dict[str, Feature]:
 
 
 def _read(folder: Path) -> FrameTable | None:
-    """A complete table; None if it is missing or damaged."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for name, checksum in manifest["checksums"].items():
@@ -173,7 +172,6 @@ class _Builder:
             self._columns[key].write(np.ascontiguousarray(part).data)
 
     def finished(self) -> dict[str, Any]:
-        """Close all files; return their index entries."""
         numbers = {}
         for key, stream in self._columns.items():
             feature = self._features[key]

@@ -96,7 +96,7 @@ def _home_of_one_run(refused: Path) -> Path:
     atexit.register(_remove, folder, os.getpid())
     print(
         f"manyhands: {refused} is not a folder that only this user can write to; using "
-        f"{folder} for this run only. Remove it, or set MANYHANDS_HOME=DIR to reuse caches "
+        f"{folder} for this run only. Remove {refused}, or set MANYHANDS_HOME=DIR to reuse caches "
         "between runs",
         file=sys.stderr,
     )

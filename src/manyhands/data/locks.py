@@ -13,8 +13,7 @@ from pathlib import Path
 
 from manyhands.errors import DatasetError
 
-NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-"""Error codes of a filesystem without locks."""
+NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}  # Filesystem without locks
 
 
 @contextmanager

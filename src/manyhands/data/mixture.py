@@ -11,8 +11,7 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.names import RESERVED_FEATURES
 
-DATASET_INDEX = "dataset_index"
-"""Key of the index of a sample's dataset."""
+DATASET_INDEX = "dataset_index"  # Key of the index of a sample's dataset
 
 INT64 = np.dtype(np.int64)
 
@@ -65,28 +64,17 @@ class Mixture:
         arrays[DATASET_INDEX][...] = places
         objects: dict[str, list[object]] = {key: [None] * len(rows) for key in self._list_keys}
         for place in np.unique(places):
-            samples = np.flatnonzero(places == place)
-            self._fill_part(int(place), samples, rows[samples], (arrays, objects))
+            samples, part = np.flatnonzero(places == place), self.parts[place]
+            specs = part.layout(len(samples))
+            own = {key: np.empty(spec.shape, spec.dtype) for key, spec in specs.items()}
+            texts = part.fill(rows[samples] - self.first_rows[place], own)
+            own[names.INDEX] += self._first_frames[place]
+            for key in self._keys:
+                arrays[key][samples] = own[key]
+            for key in self._list_keys:
+                for sample, text in zip(samples, texts[key], strict=True):
+                    objects[key][sample] = text
         return objects
-
-    def _fill_part(
-        self,
-        place: int,
-        samples: np.ndarray,
-        rows: np.ndarray,
-        targets: tuple[dict[str, np.ndarray], dict[str, list[object]]],
-    ) -> None:
-        """Read one dataset's samples and put them where they belong in the batch."""
-        part, (arrays, objects) = self.parts[place], targets
-        specs = part.layout(len(rows))
-        own = {key: np.empty(spec.shape, spec.dtype) for key, spec in specs.items()}
-        texts = part.fill(rows - self.first_rows[place], own)
-        own[names.INDEX] += self._first_frames[place]
-        for key in self._keys:
-            arrays[key][samples] = own[key]
-        for key in self._list_keys:
-            for sample, text in zip(samples, texts[key], strict=True):
-                objects[key][sample] = text
 
 
 def _check_alike(parts: Sequence[Dataset], needed: Collection[str]) -> None:

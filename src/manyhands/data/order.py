@@ -6,23 +6,12 @@ epochs, so all are full.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
 
 from manyhands.errors import DatasetError
 from manyhands.rng import derive_seed
-
-
-class Order(Protocol):
-    """An endless stream of rows, addressed by position."""
-
-    num_samples: int
-    """Samples of one epoch."""
-
-    def indices(self, start: int, stop: int) -> np.ndarray:
-        """Rows at positions [start, stop) of the stream."""
 
 
 class SampleOrder:
@@ -35,10 +24,18 @@ class SampleOrder:
         drop_n_last_frames: int = 0,
         bad_rows: np.ndarray | None = None,
     ) -> None:
-        samples = _Samples(episode_bounds, drop_n_last_frames)
-        self._samples = samples if bad_rows is None else samples.without(bad_rows)
-        self.num_samples = self._samples.count
-        self.num_bad = samples.count - self.num_samples
+        starts, ends = episode_bounds[:, 0], episode_bounds[:, 1] - drop_n_last_frames
+        lengths = np.maximum(ends - starts, 0)
+        # Sample k of an episode is its row k; shifts turn a count over all episodes into a row.
+        self._ends = np.cumsum(lengths)
+        self._shifts = starts - (self._ends - lengths)
+        self._good: np.ndarray | None = None  # The samples that are drawn; None: all
+        self.num_samples = int(lengths.sum())  # Samples of one epoch
+        self.num_bad = 0
+        if bad_rows is not None and bad_rows.size:
+            self._good = np.flatnonzero(~np.isin(self.rows(), bad_rows))
+            self.num_bad = self.num_samples - len(self._good)
+            self.num_samples = len(self._good)
         if self.num_samples == 0:
             longest = int((episode_bounds[:, 1] - episode_bounds[:, 0]).max(initial=0))
             raise DatasetError(
@@ -56,11 +53,17 @@ class SampleOrder:
         for epoch in range(first, last + 1):
             begin = epoch * self.num_samples
             parts.append(self._permutation(epoch)[max(start - begin, 0) : max(stop - begin, 0)])
-        return self._samples.rows(np.concatenate(parts))
+        return self._rows_of(np.concatenate(parts))
 
     def rows(self) -> np.ndarray:
         """All rows that are ever drawn, ascending."""
-        return self._samples.rows(np.arange(self.num_samples))
+        return self._rows_of(np.arange(self.num_samples))
+
+    def _rows_of(self, samples: np.ndarray) -> np.ndarray:
+        if self._good is not None:
+            samples = self._good[samples]
+        rows: np.ndarray = samples + self._shifts[np.searchsorted(self._ends, samples, "right")]
+        return rows
 
     def _permutation(self, epoch: int) -> np.ndarray:
         if self._latest is None or self._latest[0] != epoch:
@@ -71,48 +74,10 @@ class SampleOrder:
         return self._latest[1]
 
 
-class _Samples:
-    """The rows that samples begin at: those of all episodes but for their last frames."""
-
-    def __init__(self, episode_bounds: np.ndarray, drop_n_last_frames: int) -> None:
-        starts, ends = episode_bounds[:, 0], episode_bounds[:, 1] - drop_n_last_frames
-        lengths = np.maximum(ends - starts, 0)
-        self.count = int(lengths.sum())
-        # Sample k of an episode is its row k; shifts turn a count over all episodes into a row.
-        self._ends = np.cumsum(lengths)
-        self._shifts = starts - (self._ends - lengths)
-
-    def rows(self, samples: np.ndarray) -> np.ndarray:
-        """Rows of samples by their number."""
-        rows: np.ndarray = samples + self._shifts[np.searchsorted(self._ends, samples, "right")]
-        return rows
-
-    def without(self, bad_rows: np.ndarray) -> "_Samples | _ListedSamples":
-        """The samples that begin at no row of a list."""
-        if bad_rows.size == 0:
-            return self
-        rows = self.rows(np.arange(self.count))
-        return _ListedSamples(rows[~np.isin(rows, bad_rows)])
-
-
-class _ListedSamples:
-    """Rows that samples begin at, one by one."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.count = len(rows)
-        self._rows = rows
-
-    def rows(self, samples: np.ndarray) -> np.ndarray:
-        """Rows of samples by their number."""
-        rows: np.ndarray = self._rows[samples]
-        return rows
-
-
 # Every block of positions gives each dataset its exact number of samples, shuffled by the seed. A
 # dataset's own samples come in the order they have without the others, so none is repeated before
 # all of its samples were drawn.
-BLOCK = 4096
-"""Block of positions over which every dataset gets its exact number of samples."""
+BLOCK = 4096  # Block of positions over which every dataset gets its exact number of samples
 
 
 class MixedOrder:
@@ -145,7 +110,10 @@ class MixedOrder:
         return np.concatenate([order.rows() + first for order, first in parts])
 
     def _in_block(self, block: int, start: int, stop: int) -> np.ndarray:
-        turns = self._turns(block)
+        # Which dataset each position of the block draws from.
+        turns = np.repeat(np.arange(len(self.counts)), self.counts)
+        shuffler = np.random.Generator(np.random.Philox(derive_seed(self._seed, "mixture", block)))
+        turns = shuffler.permutation(turns)
         rows = np.empty(stop - start, dtype=np.int64)
         for place, order in enumerate(self._orders):
             before = block * int(self.counts[place]) + int((turns[:start] == place).sum())
@@ -153,12 +121,6 @@ class MixedOrder:
             drawn = order.indices(before, before + int(own.sum()))
             rows[own] = drawn + self._first_rows[place]
         return rows
-
-    def _turns(self, block: int) -> np.ndarray:
-        """Which dataset each position of a block draws from."""
-        turns = np.repeat(np.arange(len(self.counts)), self.counts)
-        shuffler = np.random.Generator(np.random.Philox(derive_seed(self._seed, "mixture", block)))
-        return shuffler.permutation(turns)
 
 
 def integer_weights(weights: Sequence[float], total: int) -> np.ndarray:

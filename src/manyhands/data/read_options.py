@@ -22,18 +22,12 @@ class CameraCache(Protocol):
 class ReadOptions:
     """Options for a complete dataset; keys are the dataset's own unless noted."""
 
-    skip: Collection[str] = ()
-    """Features that are never read."""
-    rename_map: Mapping[str, str] = field(default_factory=dict)
-    """Names under which features are delivered instead of their own."""
-    image_size: Size | None = None
-    """Height and width that color images are resized to as they are decoded."""
-    depth_unit: str = "mm"
-    """Unit in which distances are delivered: m or mm."""
-    home: Path | None = None
-    """Folder for files that processes share; None is the default."""
-    cache: CameraCache | None = None
-    """Cache of decoded images; None decodes them every time."""
+    skip: Collection[str] = ()  # Features that are never read
+    rename_map: Mapping[str, str] = field(default_factory=dict)  # Delivered names
+    image_size: Size | None = None  # Height and width that color images are resized to
+    depth_unit: str = "mm"  # Unit in which distances are delivered: m or mm
+    home: Path | None = None  # Folder for files that processes share; None is the default
+    cache: CameraCache | None = None  # Cache of decoded images; None decodes them every time
 
     def delivered(self, key: str) -> str:
         """The name a feature is delivered under."""

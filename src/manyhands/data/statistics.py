@@ -10,8 +10,7 @@ import numpy as np
 from manyhands.atomic import atomic_file
 from manyhands.data.dataset import Dataset
 from manyhands.lerobot_format.dataset.episode_stats import read_episode_stats
-from manyhands.lerobot_format.dataset.statistics import QUANTILES as QUANTILES
-from manyhands.lerobot_format.dataset.statistics import aggregate_stats as aggregate_stats
+from manyhands.lerobot_format.dataset.statistics import QUANTILES, aggregate_stats
 from manyhands.types import Stats
 
 _NUM_BINS = 5000
@@ -28,10 +27,11 @@ def number_stats(values: np.ndarray) -> dict[str, np.ndarray]:
     return _describe(samples) | {"count": np.array([len(values)])}
 
 
-def image_stats(pictures: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """Statistics of one episode's images (height, width, channels), scaled to 0..1 by channel."""
+def image_stats(pictures: Sequence[np.ndarray], is_depth: bool = False) -> dict[str, np.ndarray]:
+    """Statistics of one episode's images (height, width, channels): distances, or colors 0..1."""
     samples = np.concatenate([picture.reshape(-1, picture.shape[-1]) for picture in pictures])
-    scaled = {name: value.reshape(-1, 1, 1) / 255 for name, value in _describe(samples).items()}
+    largest = 1 if is_depth else 255
+    scaled = {name: value.reshape(-1, 1, 1) / largest for name, value in _describe(samples).items()}
     return scaled | {"count": np.array([len(pictures)])}
 
 
@@ -85,17 +85,13 @@ def _quantiles(column: np.ndarray) -> np.ndarray:
 
 STATS_FOLDER = "stats"
 
-Progress = Callable[[int, int], None]
-"""Called with the number of episodes done and the total."""
+Progress = Callable[[int, int], None]  # Called with the number of episodes done and the total
 
 
 def complete_stats(
     dataset: Dataset, of_chosen_episodes: bool, on_progress: Progress = lambda done, total: None
 ) -> Stats:
-    """Statistics by delivered name of all numbers and cameras that are read.
-
-    They are those of the complete dataset, or of the chosen episodes alone.
-    """
+    """Statistics by delivered name of all that is read: of the dataset, or the chosen episodes."""
     known = _chosen_stats(dataset) if of_chosen_episodes else dataset.stats
     lacking = [
         key
@@ -123,7 +119,6 @@ def compute_stats(dataset: Dataset, keys: Sequence[str], on_progress: Progress) 
 
 
 def _chosen_stats(dataset: Dataset) -> Stats:
-    """Recorded statistics of the chosen episodes."""
     parts = read_episode_stats(dataset.root, dataset.info, dataset.episodes)
     if parts is None:
         return {}
@@ -141,14 +136,7 @@ def _episode_stats(dataset: Dataset, key: str, first: int, end: int) -> dict[str
         subsampled(dataset.column_values(key, frame[None])[0].transpose(1, 2, 0))
         for frame in frames
     ]
-    return number_stats_of_depth(pictures) if feature.is_depth else image_stats(pictures)
-
-
-def number_stats_of_depth(pictures: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """Statistics of distances, which are not scaled to 0..1 as colors are."""
-    values = number_stats(np.concatenate([picture.reshape(-1, 1) for picture in pictures]))
-    shaped = {name: value.reshape(-1, 1, 1) for name, value in values.items() if name != "count"}
-    return shaped | {"count": np.array([len(pictures)])}
+    return image_stats(pictures, feature.is_depth)
 
 
 def _cache_file(dataset: Dataset, keys: Sequence[str]) -> Path:

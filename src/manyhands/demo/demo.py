@@ -42,8 +42,7 @@ def record_dataset(root: Path, seeds: Sequence[int], frame_size: int) -> None:
 
 SCORED_SEEDS = range(50)
 FILMED_SEEDS = (0, 1)
-FIRST_RECORDED_SEED = 10**6
-"""Recorded episodes are never among the scored ones."""
+FIRST_RECORDED_SEED = 10**6  # Recorded episodes are never among the scored ones
 
 
 def run_demo(config: DemoConfig) -> int:

@@ -35,17 +35,14 @@ SEEING_ACT = replace(
 class Recipe:
     """How much to record, and how to train on it."""
 
-    reads: tuple[str, ...]
-    """Features the policy learns from."""
-    in_words: str
-    """The features in words."""
+    reads: tuple[str, ...]  # Features the policy learns from
+    in_words: str  # The features in words
     policy: ActConfig
     num_episodes: int
     frame_size: int = 96
     num_processes: int
     steps: int
-    batch_size: int = 64
-    """Samples per step, over all processes."""
+    batch_size: int = 64  # Samples per step, over all processes
     lr: float
     mixed_precision: str | None = None
 
@@ -55,37 +52,33 @@ class Recipe:
         return CAMERA in self.reads
 
 
+WITH_GPU = Recipe(
+    reads=(STATE, CAMERA),
+    in_words="camera and gripper state",
+    policy=SEEING_ACT,
+    num_episodes=250,
+    num_processes=1,
+    steps=4000,
+    lr=3e-4,
+    mixed_precision="bf16",
+)
+WITHOUT_GPU = Recipe(
+    reads=(STATE, ENVIRONMENT_STATE),
+    in_words="gripper state, block and tray poses",
+    policy=SMALL_ACT,
+    num_episodes=100,
+    num_processes=2,
+    steps=1500,
+    lr=2e-3,
+)
+
+
 def choose_recipe(config: DemoConfig, num_gpus: int) -> Recipe:
     """The recipe for this machine, or its shortest form."""
-    recipe = _with_gpus(num_gpus) if num_gpus else _without_gpu()
+    recipe = replace(WITH_GPU, num_processes=num_gpus) if num_gpus else WITHOUT_GPU
     if config.fast:
         recipe = replace(recipe, num_episodes=4, frame_size=32, steps=4, batch_size=8)
     return replace(recipe, num_processes=config.launch.num_processes or recipe.num_processes)
-
-
-def _with_gpus(num_gpus: int) -> Recipe:
-    return Recipe(
-        reads=(STATE, CAMERA),
-        in_words="camera and gripper state",
-        policy=SEEING_ACT,
-        num_episodes=250,
-        num_processes=num_gpus,
-        steps=4000,
-        lr=3e-4,
-        mixed_precision="bf16",
-    )
-
-
-def _without_gpu() -> Recipe:
-    return Recipe(
-        reads=(STATE, ENVIRONMENT_STATE),
-        in_words="gripper state, block and tray poses",
-        policy=SMALL_ACT,
-        num_episodes=100,
-        num_processes=2,
-        steps=1500,
-        lr=2e-3,
-    )
 
 
 def train_config_of(recipe: Recipe, seed: int, dataset: Path, run_dir: Path) -> TrainConfig:

@@ -10,7 +10,7 @@ from rich.table import Table
 from manyhands import units
 from manyhands.config.commands import CheckedDatasetConfig, DoctorConfig
 from manyhands.data.checking.check import CheckOptions, Progress
-from manyhands.data.checking.finding import CHECKS, CheckResult, Finding, State, counted
+from manyhands.data.checking.finding import CHECKS, CheckResult, State, counted
 from manyhands.data.checking.result_cache import check_folder
 from manyhands.data.location import locate_dataset, shared_home
 
@@ -33,6 +33,9 @@ def _root(dataset: CheckedDatasetConfig) -> Path:
     return locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
 
 
+TOLD = ("episode", "file", "message", "severity", "key", "frames")
+
+
 def as_json(result: CheckResult) -> dict[str, Any]:
     """A result as values for a JSON file."""
     return {
@@ -53,23 +56,13 @@ def _check(result: CheckResult, check: str) -> dict[str, Any]:
         "name": check,
         "state": result.state_of(check),
         "looked_at": result.looked_at.get(check),
-        "findings": [_finding(finding) for finding in result.of_check(check)],
+        "findings": [
+            {name: getattr(finding, name) for name in TOLD} for finding in result.of_check(check)
+        ],
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "episode": finding.episode,
-        "file": finding.file,
-        "message": finding.message,
-        "severity": finding.severity,
-        "key": finding.key,
-        "frames": finding.frames,
-    }
-
-
-MAX_SHOWN = 3
-"""Findings shown per check; the JSON file has all."""
+MAX_SHOWN = 3  # Findings shown per check; the JSON file has all.
 _COLORS: dict[State, str] = {"ok": "green", "warning": "yellow", "bad": "red", "skipped": "dim"}
 
 
@@ -99,15 +92,12 @@ def verdict_line(result: CheckResult) -> str:
     parts = [f"checked {' with '.join(seen)}"]
     parts[0] += " earlier" if result.cached else f" in {units.duration(result.wall_s)}"
     if num_bad:
-        parts.append(f"{counted(num_bad, 'fault')} in {_episodes(result)}")
+        bad = result.bad_episodes
+        where = counted(len(bad), "episode") if bad else "the dataset"
+        parts.append(f"{counted(num_bad, 'fault')} in {where}")
     if num_warnings:
         parts.append(counted(num_warnings, "warning"))
     return f"{'usable' if result.is_usable else 'bad'}: {', '.join(parts)}"
-
-
-def _episodes(result: CheckResult) -> str:
-    bad = result.bad_episodes
-    return counted(len(bad), "episode") if bad else "the dataset"
 
 
 def _findings(result: CheckResult, check: str) -> str:

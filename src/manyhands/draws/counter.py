@@ -13,14 +13,11 @@ from torch import Tensor
 
 from manyhands.rng import derive_seed
 
-SPARE = 32
-"""Values per sample made beyond a request: small requests that follow need no kernels."""
-COMMON = -1
-"""Position of the row that all samples have in common."""
+SPARE = 32  # Values per sample made beyond a request: small requests that follow need no kernels.
+COMMON = -1  # Position of the row that all samples have in common.
 MULTIPLIERS = (0x3C79AC492BA7B653, 0x1C69B3F74AC4AE35, 0x1B03738712FAD5C9)
 """Odd, with about as many ones as zeros in binary."""
-NUM_QUANTILES = 2**16
-"""Entries of the table that 16 random bits index."""
+NUM_QUANTILES = 2**16  # Entries of the table that 16 random bits index.
 
 
 def derive_key(seed: int, stream: str, *indices: int) -> Tensor:
@@ -88,10 +85,8 @@ class CounterSource:
 
 
 def hash_words(words: Tensor, key: Tensor) -> Tensor:
-    """Hash int64 words in place: a bijection in which every input bit flips any output bit.
-
-    The key enters in the middle, so that words of two keys are not shifted copies of each other.
-    """
+    """Hash int64 words in place: a bijection in which every input bit flips any output bit."""
+    # The key enters in the middle, so that words of two keys are not shifted copies of each other.
     # On little-endian machines this is `words ^= words >>> 32` in one kernel.
     halves = words.view(torch.int32)
     low, high = halves[..., ::2], halves[..., 1::2]

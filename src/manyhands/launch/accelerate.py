@@ -18,6 +18,10 @@ from manyhands.errors import EnvironmentFault
 
 DEFAULT_CONFIG = Path("accelerate", "default_config.yaml")
 """What `accelerate config` writes, within the folder of Hugging Face's libraries."""
+PROGRAMS = ("accelerate", "accelerate.commands.accelerate_cli")
+"""Names of the program, installed or as a module, which a subcommand follows."""
+LAUNCHERS = ("accelerate-launch", "accelerate.commands.launch")
+"""Names of the program that only launches."""
 DROPPED = {
     "gradient_clipping": "--optimizer.grad_clip_norm",
     "zero_stage": "--parallelism.dp_shard=-1",
@@ -62,7 +66,9 @@ def read_command(words: list[str]) -> AccelerateCommand | None:
         return None
     named = _value_of(arguments, "config_file")
     # As accelerate does: the default file applies unless --cpu is set.
-    default = None if "--cpu" in arguments else _hugging_face_home() / DEFAULT_CONFIG
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    home = Path(os.environ.get("HF_HOME", f"{cache}/huggingface")).expanduser()
+    default = None if "--cpu" in arguments else home / DEFAULT_CONFIG
     file = Path(named) if named else default
     return AccelerateCommand(arguments, _read(file) if file else {})
 
@@ -93,17 +99,12 @@ def _reject_dropped(command: AccelerateCommand) -> None:
         )
 
 
-def _hugging_face_home() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return Path(os.environ.get("HF_HOME", f"{cache}/huggingface")).expanduser()
-
-
 def _launcher_arguments(command: list[str]) -> list[str] | None:
     names = [Path(word).name for word in command[:3]]
     for place, name in enumerate(names):
-        if name == "accelerate" and command[place + 1 : place + 2] == ["launch"]:
+        if name in PROGRAMS and command[place + 1 : place + 2] == ["launch"]:
             return command[place + 2 :]
-        if name == "accelerate-launch":
+        if name in LAUNCHERS:
             return command[place + 1 :]
     return None
 

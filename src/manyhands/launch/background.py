@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from manyhands.config.launcher import DETAILS, LISTENING
+from manyhands.config.launcher import DETAILS, LISTENING, TAKEN
 from manyhands.launch.environment import RESTARTS, visible_gpus
 from manyhands.launch.tether import with_parent_death_signal
 
@@ -24,6 +24,7 @@ RANK_VARIABLES = (
     "WORLD_SIZE",
     LISTENING,
     RESTARTS,
+    TAKEN,
     *DETAILS,
 )
 """Beginnings of variables by which launchers tell a process that it is one of several ranks."""
@@ -32,10 +33,7 @@ RANK_VARIABLES = (
 def start_in_background(
     command: Sequence[str], log: Path, gpu: int, num_compile_threads: int
 ) -> subprocess.Popen[bytes]:
-    """Start a single-rank process on one visible GPU; it ends with this process.
-
-    Its output is written to a file.
-    """
+    """Start a single-rank process on one visible GPU; it ends with this process."""
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith(RANK_VARIABLES)
     }

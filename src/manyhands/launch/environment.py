@@ -10,38 +10,36 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from manyhands.config.launcher import Launcher, read_launcher
+from manyhands.config.launcher import Launcher, read_launcher, take_over
 from manyhands.launch.accelerate import accelerate_command, variables_of
 from manyhands.launch.srun import task_variables
 
-KERNELS = "TORCHINDUCTOR_CACHE_DIR"
-"""Tells torch's compiler where to cache kernels."""
+KERNELS = "TORCHINDUCTOR_CACHE_DIR"  # Tells torch's compiler where to cache kernels.
 RESTARTS = "MANYHANDS_RESTARTS"
 """Set by our own launcher: why processes were started again, so far."""
-LOOPBACK_DEVICES = ("lo", "lo0")
-"""As Linux and macOS call it."""
+RESOLVED = "MANYHANDS_RESOLVED"
+"""Set by our own launcher: the file of the config that it resolved for all its processes."""
+LOOPBACK_DEVICES = ("lo", "lo0")  # As Linux and macOS call it.
 
 
 def current_launcher() -> Launcher:
-    """Read this process' launcher from its environment.
-
-    Settings of srun and accelerate become the variables that torchrun sets and torch reads, once
-    for the lifetime of this process.
-    """
+    """Read this process' launcher from its environment."""
+    # Settings of srun and accelerate become the variables that torchrun sets and torch reads, and
+    # those that manyhands heeds itself are hidden from Accelerate, once for the lifetime of this
+    # process and of those it starts.
     os.environ.update(task_variables(os.environ))
     command = accelerate_command()
     if command is not None:
         os.environ.update(variables_of(command, has_ranks="RANK" in os.environ))
+    take_over(os.environ)
     launcher = read_launcher(os.environ)
     _use_loopback(launcher)
     return launcher
 
 
 def _use_loopback(launcher: Launcher) -> None:
-    """Let gloo use the loopback device if all ranks are known to run on this machine.
-
-    By default gloo uses the address of the host name, which may be wrong, slow or public.
-    """
+    """Let gloo use the loopback device if all ranks are known to run on this machine."""
+    # By default gloo uses the address of the host name, which may be wrong, slow or public.
     # Not every launcher sets the number of local ranks.
     are_counted = launcher.started_ranks and "LOCAL_WORLD_SIZE" in os.environ
     if not are_counted or launcher.num_local_ranks != launcher.num_ranks:
@@ -87,11 +85,16 @@ def restarts_so_far() -> list[dict[str, Any]]:
     return restarts
 
 
+def resolved_config_file() -> Path | None:
+    """The config that our own launcher resolved for this process, and not for those it starts."""
+    file = os.environ.pop(RESOLVED, None)
+    return None if file is None else Path(file)
+
+
 T = TypeVar("T")
 
 PROBE = ("-c", "import torch; torch.ones(1, device='cuda').add(1).item()")
-DEADLINE_S = 120.0
-"""How long a GPU may take to answer, the start of a process included."""
+DEADLINE_S = 120.0  # How long a GPU may take to answer, the start of a process included.
 
 
 def may_have_several() -> bool:
@@ -116,10 +119,8 @@ def ask_driver(ask: Callable[[Any], T]) -> T | None:
 
 
 def gpus_that_compute(names: Sequence[str]) -> list[str]:
-    """Select the GPUs, named as in CUDA_VISIBLE_DEVICES, on which a fresh process can compute.
-
-    A separate process probes each GPU, because a failed GPU breaks the process that uses it.
-    """
+    """Select the GPUs, named as in CUDA_VISIBLE_DEVICES, on which a fresh process can compute."""
+    # A separate process probes each GPU, because a failed GPU breaks the process that uses it.
     probes = {name: _probe(name) for name in names}
     deadline = time.monotonic() + DEADLINE_S
     return [name for name, probe in probes.items() if _succeeds(probe, deadline)]

@@ -18,8 +18,7 @@ UNHEARD = tuple(-number for number in SIGNALS)
 SPOKEN = (UserError.exit_code, Diverged.exit_code)
 """Exit codes of workers that said themselves all there is to say."""
 
-Codes = Sequence[int | None]
-"""Exit codes by rank; None while a worker lives."""
+Codes = Sequence[int | None]  # Exit codes by rank; None while a worker lives.
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,9 @@ class WorkerDeath:
 class Outcome:
     """Outcome of all workers."""
 
-    code: int
-    """The exit code of the whole."""
-    deaths: Sequence[WorkerDeath] = ()
-    """Ranks that failed by themselves."""
-    was_asked: bool = False
-    """Whether somebody asked the workers to stop."""
+    code: int  # The exit code of the whole.
+    deaths: Sequence[WorkerDeath] = ()  # Ranks that failed by themselves.
+    was_asked: bool = False  # Whether somebody asked the workers to stop.
 
 
 def failed_ranks(codes: Codes) -> dict[int, int]:

@@ -28,14 +28,11 @@ class Job:
 
     program: Sequence[str]
     """What starts manyhands, such as the path of a Python and `-m manyhands`."""
-    flags: Sequence[str]
-    """Flags of `manyhands train`."""
+    flags: Sequence[str]  # Flags of `manyhands train`.
     run_dir: Path
-    folder: Path
-    """Where relative paths of the flags begin."""
+    folder: Path  # Where relative paths of the flags begin.
     name: str
-    written_by: Sequence[str]
-    """The command that asked for the script."""
+    written_by: Sequence[str]  # The command that asked for the script.
 
     def faults(self) -> list[str]:
         """Texts that the script cannot contain, each with its flag."""
@@ -60,22 +57,21 @@ def sbatch_script(config: SlurmConfig, job: Job) -> str:
     faults = [*config.faults(), *job.faults()]
     if faults:
         raise ConfigError(faults)
+    command = [shlex.join([*job.program, "train"]), *map(shlex.quote, job.flags)]
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in config.env.items()]
+    # A step inherits tasks and GPUs, but cores only in some versions of SLURM.
+    cores = [] if config.cpus_per_task is None else [f"--cpus-per-task={config.cpus_per_task}"]
     values = {
         "SUBMIT": shlex.join(["sbatch", str(config.script)]),
-        "WRITTEN_BY": one_line(shlex.join(job.written_by)),
+        "WRITTEN_BY": " ".join(shlex.join(job.written_by).splitlines()),
         "DIRECTIVES": "\n".join(directives(config, job)),
-        "SETUP": "".join(f"{line}\n" for line in setup_lines(config)),
+        "SETUP": "".join(f"{line}\n" for line in (*config.setup, *exports)),
         "RUN_DIR": shlex.quote(str(job.run_dir)),
-        "TRAIN": "\n".join(f"    {line}" for line in command_lines(job)),
-        "SRUN": shlex.join(step_options(config)),
+        "TRAIN": "\n".join(f"    {line}" for line in command),
+        "SRUN": shlex.join(["--kill-on-bad-exit=1", "--export=ALL", *cores]),
         "LEAVE": REQUEUE if config.requeue else SUBMIT_AGAIN,
     }
     return MARK.sub(lambda mark: values[mark[1]], TEMPLATE.read_text(encoding="utf-8"))
-
-
-def one_line(text: str) -> str:
-    """A text on one line, safe inside a comment."""
-    return " ".join(text.splitlines())
 
 
 def directives(config: SlurmConfig, job: Job) -> Iterator[str]:
@@ -109,26 +105,3 @@ def resources(config: SlurmConfig, job: Job) -> list[tuple[str, object]]:
         ("time", config.time),
         ("chdir", job.folder),
     ]
-
-
-def setup_lines(config: SlurmConfig) -> list[str]:
-    """The user's setup commands, and the environment variables of every process."""
-    exports = [f"export {name}={shlex.quote(value)}" for name, value in config.env.items()]
-    # Scripts such as `module` and `conda` read unset variables.
-    return [*config.setup, *exports]
-
-
-def command_lines(job: Job) -> list[str]:
-    """The training command, one flag per line."""
-    return [
-        shlex.join([*job.program, "train"]),
-        *(shlex.quote(flag) for flag in job.flags),
-    ]
-
-
-def step_options(config: SlurmConfig) -> list[str]:
-    """Options of srun; a step inherits tasks and GPUs, but cores only in some versions."""
-    options = ["--kill-on-bad-exit=1", "--export=ALL"]
-    if config.cpus_per_task is not None:
-        options.append(f"--cpus-per-task={config.cpus_per_task}")
-    return options

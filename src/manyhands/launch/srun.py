@@ -11,8 +11,7 @@ from manyhands.cores import num_cores
 from manyhands.errors import EnvironmentFault
 
 FIRST_PORT = 12_000
-NUM_PORTS = 20_000
-"""Ports below those that systems hand out by themselves."""
+NUM_PORTS = 20_000  # Ports below those that systems hand out by themselves.
 
 
 def task_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -28,7 +27,9 @@ def task_variables(environ: Mapping[str, str]) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": str(num_local),
         "MASTER_ADDR": hosts_of(_node_list(environ))[0],
         "MASTER_PORT": str(port_of_step(environ)),
-        "OMP_NUM_THREADS": str(_num_threads(environ, num_local)),
+        # The cores that srun binds to a task, else an equal fraction of the node.
+        "OMP_NUM_THREADS": environ.get("SLURM_CPUS_PER_TASK")
+        or str(max(1, num_cores() // num_local)),
     }
     chosen = ("MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
     return place | {name: environ[name] for name in chosen if environ.get(name)}
@@ -81,9 +82,3 @@ def _num_local_tasks(environ: Mapping[str, str], num_tasks: int) -> int:
         counts += [int(number)] * int(times or 1)
     node = int(environ.get("SLURM_NODEID") or 0)
     return counts[node] if node < len(counts) else num_tasks // len(hosts_of(_node_list(environ)))
-
-
-def _num_threads(environ: Mapping[str, str], num_local: int) -> int:
-    """Number of cores of one task: those bound by srun, else an equal fraction of the node."""
-    per_task = environ.get("SLURM_CPUS_PER_TASK")
-    return int(per_task) if per_task else max(1, num_cores() // num_local)

@@ -33,10 +33,8 @@ POLL_S = 0.05
 GRACE_S = 5.0
 EXIT_MESSAGE_S = 5.0
 """How long the others may take to end once a rank has left, by itself or dragged down by them."""
-ANSWER_S = 120.0
-"""How long workers may take to save and leave once asked to stop."""
-Request = tuple[int, float]
-"""A signal that asked to stop, and when."""
+ANSWER_S = 120.0  # How long workers may take to save and leave once asked to stop.
+Request = tuple[int, float]  # A signal that asked to stop, and when.
 LOOPBACK = "127.0.0.1"
 
 Workers = list[subprocess.Popen[bytes]]
@@ -60,10 +58,7 @@ def run_workers(
     machines: Machines | None = None,
     changes: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Run a command once per local rank until all have ended.
-
-    `changes` apply to the environment of all ranks.
-    """
+    """Run a command once per local rank until all have ended."""
     machines = machines or Machines(free_port())
     environ = os.environ | (changes or {})
     places = [_place(rank, num_processes, machines) for rank in range(num_processes)]
@@ -147,15 +142,11 @@ def _watch(workers: Workers, requests: list[Request]) -> Outcome:
         if is_time and not requests:
             # One rank stopped on request; ranks before the rendezvous would wait for it.
             requests.append((signal.SIGTERM, time.monotonic()))
-        if _must_end(requests):
+        interrupts = [number for number, _ in requests if number == signal.SIGINT]
+        is_unanswered = bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S
+        if is_unanswered or len(interrupts) > 1:
             return Outcome(INTERRUPTED, was_asked=True)
         time.sleep(POLL_S)
-
-
-def _must_end(requests: list[Request]) -> bool:
-    """Whether a stop request timed out, or Ctrl-C was pressed again."""
-    interrupts = [number for number, _ in requests if number == signal.SIGINT]
-    return len(interrupts) > 1 or (bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S)
 
 
 def report_deaths(outcome: Outcome) -> Outcome:
@@ -167,7 +158,6 @@ def report_deaths(outcome: Outcome) -> Outcome:
 
 
 def _end(workers: Workers) -> None:
-    """Terminate the remaining workers, then kill them with all their child processes."""
     for worker in workers:
         if worker.poll() is None:
             worker.terminate()
@@ -185,7 +175,6 @@ def _end(workers: Workers) -> None:
 
 @contextmanager
 def _recorded_signals() -> Iterator[list[Request]]:
-    """Record stop signals and when they arrived."""
     requests: list[Request] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -200,7 +189,6 @@ def _recorded_signals() -> Iterator[list[Request]]:
 
 
 def _forward(requests: list[Request], workers: Workers) -> int:
-    """Forward signals to every worker; return their number."""
     for number, _ in requests:
         for worker in workers:
             worker.send_signal(number)

@@ -53,14 +53,11 @@ class TrainingState:
     num_ranks: int
     batch_size: int
     accumulation: int
-    optimizer: dict[str, Any]
-    """An optimizer's `state_dict`."""
+    optimizer: dict[str, Any]  # An optimizer's `state_dict`
     schedule: ScheduleState | None = None
     scaler: dict[str, float] = field(default_factory=dict)
-    samples_per_step: int = 0
-    """Samples per step over all ranks; zero if not stored."""
-    is_sharded: bool = False
-    """Whether the optimizer's tensors are elsewhere, in shards."""
+    samples_per_step: int = 0  # Samples per step over all ranks; zero if not stored
+    is_sharded: bool = False  # Whether the optimizer's tensors are elsewhere, in shards
 
 
 def write_training_state(folder: Path, state: TrainingState) -> None:
@@ -82,11 +79,12 @@ def read_training_state(folder: Path) -> TrainingState:
     """Read a folder written here or by LeRobot."""
     progress = read_progress(folder)
     tensors = {} if progress.is_sharded else read_tensors(folder / OPTIMIZER_TENSORS)
-    optimizer = {
-        "state": nested_state(tensors, folder / OPTIMIZER_TENSORS),
-        "param_groups": _read_groups(folder / OPTIMIZER_GROUPS),
-    }
-    return replace(progress, optimizer=optimizer)
+    state, path = nested_state(tensors, folder / OPTIMIZER_TENSORS), folder / OPTIMIZER_GROUPS
+    try:
+        groups = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from None
+    return replace(progress, optimizer={"state": state, "param_groups": groups})
 
 
 def read_progress(folder: Path) -> TrainingState:
@@ -184,13 +182,6 @@ def _schedule_document(state: TrainingState) -> dict[str, Any]:
         "_last_lr": state.schedule.last_lrs,
         "lr_lambdas": [None] * len(state.schedule.base_lrs),
     }
-
-
-def _read_groups(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
 
 
 def _rng_tensors() -> dict[str, Tensor]:

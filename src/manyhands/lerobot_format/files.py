@@ -14,12 +14,10 @@ from torch import Tensor
 from manyhands.atomic import atomic_file
 from manyhands.errors import CheckpointError, UserError
 
-MAX_TEXT_BYTES = 1 << 28
-"""Bytes of a JSON file; parsed, it takes many times as much."""
+MAX_TEXT_BYTES = 1 << 28  # Bytes of a JSON file; parsed, it takes many times as much
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 _LONGEST_DTYPE = "F8_E4M3"
-_HEADER_STEP = 8
-"""The size of a safetensors header is a multiple of this."""
+_HEADER_STEP = 8  # The size of a safetensors header is a multiple of this
 
 
 def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:

@@ -16,13 +16,10 @@ RESERVED_FEATURES = {
     EPISODE_INDEX: "int64",
     INDEX: "int64",
     TASK_INDEX: "int64",
-}
-"""Features every dataset ends with, all of shape [1], and their dtypes."""
+}  # Features every dataset ends with, all of shape [1], and their dtypes
 
-TASK = "task"
-"""Key of the task's text in an item; the table holds its number only."""
-PAD_SUFFIX = "_is_pad"
-"""Ending of the key that marks which entries of a window lie outside the episode."""
+TASK = "task"  # Key of the task's text in an item; the table holds its number only
+PAD_SUFFIX = "_is_pad"  # Ending of the key that marks entries of a window outside the episode
 
 LANGUAGE_TOKENS = "observation.language.tokens"
 LANGUAGE_MASK = "observation.language.attention_mask"

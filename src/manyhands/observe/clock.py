@@ -10,8 +10,7 @@ class Clock:
     """Sums the time of named phases between two laps."""
 
     def __init__(self, on_phase: Callable[[str], None] = lambda _: None) -> None:
-        self._on_phase = on_phase
-        """Called at the start of every phase."""
+        self._on_phase = on_phase  # Called at the start of every phase.
         self._phases: defaultdict[str, float] = defaultdict(float)
         self._lap_start = time.perf_counter()
 

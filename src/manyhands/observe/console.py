@@ -103,8 +103,7 @@ def metrics_line(metrics: Metrics) -> str:
     )
 
 
-OnProgress = Callable[[int, int], None]
-"""Called with the amounts done and total."""
+OnProgress = Callable[[int, int], None]  # Called with the amounts done and total.
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from typing import Any
 
 from manyhands.atomic import atomic_file
 
-UNFINISHED = "unfinished"
-"""Marks a row that a stop request wrote early; a resumed run replaces it."""
+UNFINISHED = "unfinished"  # Marks a row that a stop request wrote early; a resumed run replaces it.
 
 
 class AppendFile:
@@ -18,8 +17,7 @@ class AppendFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.unwritten = ""
-        self.fault: OSError | None = None
-        """Why text waits; None if all is written."""
+        self.fault: OSError | None = None  # Why text waits; None if all is written.
 
     def append(self, text: str) -> None:
         """Append text at once, after waiting text."""

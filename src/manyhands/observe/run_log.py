@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import atomic_file
-from manyhands.config.run_dir import missing_run_dir
+from manyhands.config.run_dir import missing_run_dir, unwritable_run_dir
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.console import Display, Metrics
 from manyhands.observe.jsonl import AppendFile, JsonLines
 
 Facts = dict[str, Any]
 
-NONFINITE_FILE = "nonfinite.jsonl"
-"""Steps with NaN or Inf, and their samples."""
+NONFINITE_FILE = "nonfinite.jsonl"  # Steps with NaN or Inf, and their samples.
 
 
 class RunLog:
@@ -61,10 +60,7 @@ class RunLog:
         try:
             yield
         except OSError as error:
-            raise EnvironmentFault(
-                f"cannot write to --output_dir={self._run_dir}: {error.strerror}. Free disk space "
-                "or choose another folder"
-            ) from None
+            raise unwritable_run_dir(self._run_dir, error) from None
 
     def note(self, facts: Facts) -> None:
         """Add facts to run.json."""
@@ -157,36 +153,10 @@ class NullRunLog:
         """Do nothing."""
         yield
 
-    def log_start(self, facts: Facts, banner: list[str]) -> None:
-        """Do nothing."""
-
-    def note(self, facts: Facts) -> None:
-        """Do nothing."""
-
-    def log_line(self, text: str) -> None:
-        """Do nothing."""
-
-    def log(self, lines: Iterable[str]) -> None:
-        """Do nothing."""
-
-    def advance(self, step: int) -> None:
-        """Do nothing."""
-
-    def record(self, step: int, metrics: Metrics) -> None:
-        """Do nothing."""
-
-    def record_incident(self, step: int, facts: Facts) -> None:
-        """Do nothing."""
-
-    def truncate(self, step: int) -> None:
-        """Do nothing."""
-
     def lacks(self, step: int, name: str) -> bool:
         """Lack nothing."""
         return False
 
-    def amend(self, metrics: Metrics) -> None:
-        """Do nothing."""
-
-    def log_end(self, ending: str) -> None:
-        """Do nothing."""
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        # Every other method of a run log does nothing.
+        return lambda *_: None

@@ -6,6 +6,8 @@ from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
@@ -13,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
+from manyhands.config.sections.execution import DdpConfig
 from manyhands.parallel.collectives import check_thread, even_slice, is_local
 from manyhands.parallel.cuda import on_side_stream
 from manyhands.parallel.loss_scale import LossScale
@@ -38,18 +41,50 @@ def rebuild_ddp_buckets(network: nn.Module) -> None:
         weight.grad = None
 
 
-Wrap = Callable[[nn.Module], nn.Module]
-"""Wraps the network that has the weights for training."""
+def build_accelerator(world: World, ddp: DdpConfig) -> Accelerator:
+    """The Accelerator of an engine, until the ranks of the world leave each other."""
+    world.on_teardown(reset_accelerate)
+    return Accelerator(
+        cpu=world.device.type == "cpu",
+        mixed_precision=world.precision,
+        kwargs_handlers=[
+            DistributedDataParallelKwargs(
+                static_graph=ddp.static_graph,
+                gradient_as_bucket_view=ddp.gradient_as_bucket_view,
+                # Every step uses every parameter, and buffers are identical on all ranks without
+                # communication: batch norm, where there is any, synchronizes its statistics.
+                find_unused_parameters=False,
+                broadcast_buffers=False,
+            )
+        ],
+    )
+
+
+def reset_accelerate() -> None:
+    """Let the next run of this process have another precision, device or number of ranks."""
+    # Accelerate keeps them for the life of a process, and no public function ends that.
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+Wrap = Callable[[nn.Module], nn.Module]  # Wraps the network that has the weights for training.
 
 
 class AccelerateEngine:
     """Runs steps on ranks that each hold the full network, without synchronization."""
 
-    def __init__(self, world: World, num_micro_batches: int, wrap: Wrap | None = None) -> None:
-        self._accelerator = world.accelerator
+    def __init__(
+        self,
+        world: World,
+        num_micro_batches: int,
+        ddp: DdpConfig | None = None,
+        wrap: Wrap | None = None,
+    ) -> None:
+        self._device = world.device
+        self._ddp = ddp or DdpConfig()
+        self._accelerator = build_accelerator(world, self._ddp)
         self._wrap = wrap or self._accelerator.prepare
         self._num_micro_batches = num_micro_batches
-        self._scale = LossScale(world.accelerator.scaler, world.device)
+        self._scale = LossScale(world.loss_scaler, world.device)
         self.scales_losses = self._scale.is_used
         self._wrapped: nn.Module = nn.Identity()
 
@@ -59,8 +94,10 @@ class AccelerateEngine:
             # The newest torch renames broadcast_buffers, which older ones still need.
             warnings.simplefilter("ignore", FutureWarning)
             # DDP reads gradients from the stream in which it was created.
-            with on_side_stream(self._accelerator.device):
+            with on_side_stream(self._device):
                 self._wrapped = self._wrap(network)
+                if self._ddp.gradient_compression == "bf16":
+                    compress_gradients(self._wrapped)
                 rebuild_ddp_buckets(self._wrapped)
         return self._wrapped
 

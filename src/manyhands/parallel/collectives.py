@@ -28,12 +28,10 @@ def owning_collectives() -> Iterator[None]:
 
 
 def check_thread() -> None:
-    """Raise if this thread may not call a collective.
-
-    Ranks match collectives by their order, which two threads do not have: they would deadlock.
-    Autograd runs backward passes of a GPU in its own threads while the owner waits; Python did not
-    create those.
-    """
+    """Raise if this thread may not call a collective."""
+    # Ranks match collectives by their order, which two threads do not have: they would deadlock.
+    # Autograd runs backward passes of a GPU in threads that Python did not create, while the owner
+    # waits.
     if torch.compiler.is_compiling():
         return
     thread, owner = threading.current_thread(), _owner or threading.main_thread()
@@ -66,10 +64,8 @@ def num_ranks() -> int:
 
 
 def all_gather_rows(row: Tensor) -> Tensor:
-    """Collective. All-gather rows of equal length, by rank.
-
-    Without communication, its own row replaces every other.
-    """
+    """Collective. All-gather rows of equal length, by rank."""
+    # Without communication, its own row replaces every other.
     if _is_apart:
         return row.expand(num_ranks(), -1).contiguous()
     check_thread()

@@ -1,26 +1,22 @@
 """CUDA warm-up in a background thread, and work on a side stream."""
 
-import contextlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch.nn import functional
 
-WAKING = "waking"
-"""Name of the warm-up thread."""
+WAKING = "waking"  # Name of the warm-up thread.
 NUM_TOKENS = 102
 """As in ACT's action encoder: the attention kernel depends on the alignment of the mask."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def warming_up(device: torch.device) -> Iterator[None]:
-    """Run the first kernels of a GPU, which take seconds, in a thread beside the block.
-
-    It draws from the GPU's generator, so seed that afterwards.
-    """
+    """Run the first kernels of a GPU, which take seconds, in a thread beside the block."""
+    # It draws from the GPU's generator, so seed that afterwards.
     if device.type != "cuda":
         yield
         return
@@ -32,7 +28,7 @@ def warming_up(device: torch.device) -> Iterator[None]:
 
 def _wake(device: torch.device) -> None:
     # The run itself reports a faulty device better.
-    with contextlib.suppress(RuntimeError):
+    with suppress(RuntimeError):
         first_kernels(device)
 
 
@@ -55,10 +51,8 @@ def first_kernels(device: torch.device) -> None:
 
 @contextmanager
 def on_side_stream(device: torch.device) -> Iterator[None]:
-    """Submit work to a side stream, ordered after earlier and before later work.
-
-    Tensors of a captured step must not start in the default stream, which cannot be captured.
-    """
+    """Submit work to a side stream, ordered after earlier and before later work."""
+    # Tensors of a captured step must not start in the default stream, which cannot be captured.
     if device.type != "cuda":
         yield
         return

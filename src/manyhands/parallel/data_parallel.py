@@ -46,20 +46,21 @@ class DataParallel(nn.Module):
         run = partial(self._run, is_tracking=torch.is_grad_enabled())
         with ThreadPoolExecutor(num_micro_batches) as threads:
             terms = list(threads.map(run, range(num_micro_batches), parts))
-        return {name: self._sum([each[name] for each in terms]) for name in terms[0]}
+        totals = {
+            name: torch.stack([each[name].total.to(self._devices[0]) for each in terms]).sum()
+            for name in terms[0]
+        }
+        return {name: LossTerm(total, terms[0][name].weight) for name, total in totals.items()}
 
     def _run(self, number: int, part: Batch, is_tracking: bool) -> LossTerms:
         device = self._devices[number]
         # A new thread inherits neither device, nor autocast, nor grad mode.
         with _current(device), torch.set_grad_enabled(is_tracking), self._autocast():
-            weights = _moved(_tensors_of(self.network), device)
+            tensors = dict([*self.network.named_parameters(), *self.network.named_buffers()])
+            weights = _moved(tensors, device)
             inputs = _moved(part["batch"], device), _moved(part["draws"], device)
             terms: LossTerms = functional_call(self.skeletons[number], weights, inputs)
             return terms
-
-    def _sum(self, terms: list[LossTerm]) -> LossTerm:
-        totals = [term.total.to(self._devices[0]) for term in terms]
-        return LossTerm(torch.stack(totals).sum(), terms[0].weight)
 
 
 def devices_of(first: torch.device, num_devices: int) -> list[torch.device]:
@@ -81,16 +82,10 @@ def reject_batch_norm(network: nn.Module) -> None:
     counters = [name for name, _ in network.named_buffers() if name.endswith("num_batches_tracked")]
     if counters:
         raise ConfigError(
-            [
-                "--parallelism.gpus_per_process cannot train batch norm: each GPU would see its "
-                "own slice of the batch. Use one process per GPU, which synchronize statistics, or "
-                "norms without statistics such as --policy.use_group_norm=true"
-            ]
+            "--parallelism.gpus_per_process cannot train batch norm: each GPU would see its "
+            "own slice of the batch. Use one process per GPU, which synchronize statistics, or "
+            "norms without statistics such as --policy.use_group_norm=true"
         )
-
-
-def _tensors_of(network: nn.Module) -> dict[str, Tensor]:
-    return dict([*network.named_parameters(), *network.named_buffers()])
 
 
 def _moved(values: Batch, device: torch.device) -> Batch:

@@ -2,11 +2,9 @@
 
 from functools import partial
 
-from torch import nn
-
 from manyhands.config.sections.execution import DdpConfig
 from manyhands.errors import ConfigError
-from manyhands.parallel.accelerate_engine import AccelerateEngine, compress_gradients
+from manyhands.parallel.accelerate_engine import AccelerateEngine
 from manyhands.parallel.data_parallel import DataParallel, devices_of
 from manyhands.parallel.strategy import StrategyKind
 from manyhands.parallel.world import World
@@ -24,24 +22,11 @@ def build_engine(world: World, num_micro_batches: int, ddp: DdpConfig) -> Engine
         case StrategyKind.DP:
             devices = devices_of(world.device, world.strategy.num_devices)
             spread = partial(DataParallel, devices=devices, autocast=world.autocast)
-            return AccelerateEngine(world, num_micro_batches, spread)
+            return AccelerateEngine(world, num_micro_batches, ddp, spread)
         case StrategyKind.SINGLE | StrategyKind.DDP:
-            reject_static_graph(ddp, num_micro_batches)
-            wrap = partial(_prepared, world, ddp)
-            return AccelerateEngine(world, num_micro_batches, wrap)
-
-
-def reject_static_graph(ddp: DdpConfig, num_micro_batches: int) -> None:
-    """Reject a static graph with micro-batches, of which only the last all-reduces gradients."""
-    if ddp.static_graph and num_micro_batches > 1:
-        raise ConfigError(
-            [
-                "--accelerator.ddp.static_graph=true needs one micro-batch per step, not "
-                f"{num_micro_batches}: only the last one all-reduces gradients. Remove it"
-            ]
-        )
-
-
-def _prepared(world: World, ddp: DdpConfig, network: nn.Module) -> nn.Module:
-    prepared: nn.Module = world.accelerator.prepare(network)
-    return compress_gradients(prepared) if ddp.gradient_compression == "bf16" else prepared
+            if ddp.static_graph and num_micro_batches > 1:
+                raise ConfigError(
+                    "--accelerator.ddp.static_graph=true needs one micro-batch per step, not "
+                    f"{num_micro_batches}: only the last one all-reduces gradients. Remove it"
+                )
+            return AccelerateEngine(world, num_micro_batches, ddp)

@@ -39,7 +39,10 @@ def hang_message(
     late = silent or [rank for rank, place in enumerate(places) if place.num_phases == first]
     if not silent and len(late) == len(places):
         late = []
-    lines = [f"no progress for {timeout_s:g} s (--timeout_s): {_who(late, silent)}"]
+    ranks = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
+    who = f"{ranks} {'did not respond' if silent else 'did not arrive'}"
+    who = who if late else "all ranks are in the same phase"
+    lines = [f"no progress for {timeout_s:g} s (--timeout_s): {who}"]
     now = time.time()
     lines += [
         f"  rank {rank}: in phase {place.phase!r} for {now - place.since:.0f} s"
@@ -50,13 +53,6 @@ def hang_message(
         lines += _stack_of(hang_dir, rank)
     where = f"; stacks of all responding ranks: {hang_dir}" if hang_dir else ""
     return "\n".join([*lines, f"run terminated{where}"])
-
-
-def _who(late: list[int], silent: list[int]) -> str:
-    if not late:
-        return "all ranks are in the same phase"
-    ranks = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
-    return f"{ranks} {'did not respond' if silent else 'did not arrive'}"
 
 
 def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:

@@ -11,17 +11,14 @@ from torch.optim import Optimizer
 
 from manyhands.parallel.sharded_tensors import local_tensor
 
-_EPS = 1e-6
-"""Added to a norm before a division, as in torch."""
+_EPS = 1e-6  # Added to a norm before a division, as in torch.
 
 
 def clip_and_step(
     optimizer: Optimizer, norm: Tensor, max_norm: float, scale: Tensor | None = None
 ) -> None:
-    """Clip gradients to a maximal norm, zero for none, and update weights.
-
-    Gradients may be multiplied by a scale; the norm is unscaled. A non-finite norm changes nothing.
-    """
+    """Clip gradients to a maximal norm, zero for none, and update weights."""
+    # Gradients may be scaled, the norm is not; a non-finite norm changes nothing.
     first = optimizer.param_groups[0]["params"][0]
     # Weights offloaded to host memory are updated there.
     norm = norm.to(first.device)

@@ -39,8 +39,7 @@ def reject_shared_gpus(placements: list[RankPlacement]) -> None:
         if other != placement.rank:
             raise EnvironmentFault(
                 f"ranks {other} and {placement.rank} use the same GPU {placement.device} of "
-                f"{placement.host}. "
-                "The launcher must set LOCAL_RANK for each rank"
+                f"{placement.host}. The launcher must set LOCAL_RANK for each rank"
             )
 
 

@@ -7,6 +7,8 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault
 
 CPU = torch.device("cpu")
+AUTOCAST = {"no": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""The types of matrix products by precision; None for those of the weights."""
 
 
 def resolve_precision(config: TrainConfig, launcher: Launcher, device: torch.device = CPU) -> str:

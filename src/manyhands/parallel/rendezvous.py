@@ -46,8 +46,7 @@ class NoWatchdog:
         return LocalMessages()
 
 
-MARGIN_S = 60.0
-"""Delay of the transport timeout after that of the watchdog, which reports more."""
+MARGIN_S = 60.0  # Delay of the transport timeout after that of the watchdog, which reports more.
 EXIT_DELAY_S = 1.0
 """How long ranks without a report stay, so that no launcher ends the reporting rank."""
 LOST_PEER = (
@@ -67,17 +66,13 @@ class Rendezvous:
     watch: Watchdog | NoWatchdog
     host_group: dist.ProcessGroup | None
     """Group for host objects, which never waits for a GPU; None for a single rank."""
-    timeout: timedelta
-    """Timeout of the transport."""
-    stop: StopSignal
-    """Stop requests of this rank."""
+    timeout: timedelta  # Timeout of the transport.
+    stop: StopSignal  # Stop requests of this rank.
     teardown: ExitStack
 
     def on_teardown(self, work: Callable[[], object]) -> None:
-        """Register work for the teardown, in reverse order.
-
-        The others already know how this rank ended, so the work may hang.
-        """
+        """Register work for the teardown, in reverse order."""
+        # The others already know how this rank ended, so the work may hang.
         self.teardown.push(_undoing(work))
 
 
@@ -160,10 +155,8 @@ def _meeting_fault(told: str, launcher: Launcher) -> str:
 
 @contextmanager
 def _watched(watch: Watchdog) -> Iterator[None]:
-    """Run the watchdog, and notify the other ranks of whatever ends this one.
-
-    The watchdog outlives a failure: it ends this process if the teardown hangs.
-    """
+    """Run the watchdog, and notify the other ranks of whatever ends this one."""
+    # The watchdog outlives a failure: it ends this process if the teardown hangs.
     watch.start()
     try:
         yield

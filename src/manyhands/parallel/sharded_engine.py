@@ -59,7 +59,7 @@ class ShardedEngine:
     def __init__(self, world: World, num_micro_batches: int) -> None:
         self._world = world
         self._num_micro_batches = num_micro_batches
-        self._scale = LossScale(world.accelerator.scaler, world.device)
+        self._scale = LossScale(world.loss_scaler, world.device)
         self.scales_losses = self._scale.is_used
         self._root: FSDPModule | None = None
 
@@ -176,10 +176,8 @@ def shard_units(network: nn.Module, names: list[str] | None) -> list[nn.Module]:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ConfigError(
-            [
-                f"--accelerator.fsdp.wrap_modules: this policy has no {', '.join(unknown)}. Its "
-                f"modules: {', '.join(sorted(known))}"
-            ]
+            f"--accelerator.fsdp.wrap_modules: this policy has no {', '.join(unknown)}. Its "
+            f"modules: {', '.join(sorted(known))}"
         )
     return [module for module in inner if names_of(module) & set(names)]
 
@@ -204,10 +202,8 @@ def refuse_scalars(network: nn.Module) -> None:
     scalars = [name for name, value in network.named_parameters() if value.ndim == 0]
     if scalars:
         raise ConfigError(
-            [
-                f"--parallelism.dp_shard cannot shard scalars: {', '.join(scalars)}. Give them "
-                "shape (1,), or do not shard"
-            ]
+            f"--parallelism.dp_shard cannot shard scalars: {', '.join(scalars)}. Give them "
+            "shape (1,), or do not shard"
         )
 
 
@@ -216,10 +212,8 @@ def refuse_several_types(network: nn.Module) -> None:
     kinds = {str(value.dtype) for value in network.parameters() if value.requires_grad}
     if len(kinds) > 1:
         raise ConfigError(
-            [
-                f"--parallelism.dp_shard cannot train weights of {' and '.join(sorted(kinds))} "
-                "together. Do not shard, or remove --policy.exact if it is set"
-            ]
+            f"--parallelism.dp_shard cannot train weights of {' and '.join(sorted(kinds))} "
+            "together. Do not shard, or remove --policy.exact if it is set"
         )
 
 

@@ -63,10 +63,8 @@ def gathered(values: Mapping[Key, Tensor], is_main: bool, copies: HostBuffers) -
 def local_shards(
     values: Mapping[Key, Tensor], is_main: bool, copies: HostBuffers
 ) -> dict[Key, TensorShard]:
-    """Copies in host memory of the shards that this rank saves.
-
-    The first rank that holds a replicated shard saves it.
-    """
+    """Copies in host memory of the shards that this rank saves."""
+    # The first rank that holds a replicated shard saves it.
     parts = {}
     for name, value in values.items():
         offsets = _first_holders_offsets(value) if is_shard(value) else (0,) * value.ndim

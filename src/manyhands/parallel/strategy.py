@@ -31,16 +31,11 @@ class StrategyKind(Enum):
 class Strategy:
     """How processes replicate and shard the weights."""
 
-    num_replicas: int = 1
-    """Replicas of the weights over all processes."""
-    num_shards: int = 1
-    """Processes that shard one replica."""
-    num_devices: int = 1
-    """Devices of each process, with a replica each."""
-    fsdp: FsdpConfig = field(default_factory=FsdpConfig)
-    """Details of FSDP."""
-    checkpoint_format: str = WHOLE
-    """Format of checkpoints: full weights, shards or both."""
+    num_replicas: int = 1  # Replicas of the weights over all processes.
+    num_shards: int = 1  # Processes that shard one replica.
+    num_devices: int = 1  # Devices of each process, with a replica each.
+    fsdp: FsdpConfig = field(default_factory=FsdpConfig)  # Details of FSDP.
+    checkpoint_format: str = WHOLE  # Format of checkpoints: full weights, shards or both.
 
     @property
     def kind(self) -> StrategyKind:
@@ -83,7 +78,9 @@ class Strategy:
 
 def resolve_strategy(config: TrainConfig, launcher: Launcher) -> Strategy:
     """The strategy from flags, else from the launcher; rejects invalid combinations."""
-    degrees = resolve_degrees(config.parallelism, launcher)
+    degrees = config.parallelism
+    if degrees == ParallelismConfig():
+        degrees = launcher.parallelism or degrees
     replicas, shards = _filled(degrees, launcher.num_ranks)
     asked_format = config.checkpoint_format or launcher.checkpoint_format or BOTH
     strategy = Strategy(
@@ -103,13 +100,6 @@ def resolve_strategy(config: TrainConfig, launcher: Launcher) -> Strategy:
     return strategy
 
 
-def resolve_degrees(asked: ParallelismConfig, launcher: Launcher) -> ParallelismConfig:
-    """Parallelism degrees from flags, else from the launcher."""
-    if asked != ParallelismConfig() or launcher.parallelism is None:
-        return asked
-    return launcher.parallelism
-
-
 def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
     """The numbers of replicas and of shards per replica."""
     replicas, shards = degrees.dp_replicate, degrees.dp_shard
@@ -121,11 +111,9 @@ def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
     if replicas * shards == num_ranks:
         return replicas, shards
     raise ConfigError(
-        [
-            f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} and "
-            f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to {num_ranks}, the number "
-            "of processes. Use null or -1 to derive one of them"
-        ]
+        f"--parallelism.dp_replicate={degrees.dp_replicate or 'null'} and "
+        f"--parallelism.dp_shard={degrees.dp_shard} do not multiply to {num_ranks}, the number "
+        "of processes. Use null or -1 to derive one of them"
     )
 
 

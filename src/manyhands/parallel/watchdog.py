@@ -32,14 +32,10 @@ from manyhands.parallel.placement import has_exited, machine_identity
 from manyhands.stop import StopSignal
 
 PERIOD_S = 0.5
-GRACE_S = 4.0
-"""How long the main thread may take to exit once the run is over."""
-TEARDOWN_S = 3.0
-"""The same for the rank that ended the run: it reports why before the others exit."""
-REPORT_S = 5.0
-"""How long ranks may take to report their phase once one of them is late."""
-RETIRE_S = 2.0
-"""How long one check of the store may take."""
+GRACE_S = 4.0  # How long the main thread may take to exit once the run is over.
+TEARDOWN_S = 3.0  # The same for the rank that ended the run: it reports why before the others exit.
+REPORT_S = 5.0  # How long ranks may take to report their phase once one of them is late.
+RETIRE_S = 2.0  # How long one check of the store may take.
 WAIT_S = 0.05
 VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
 
@@ -126,10 +122,8 @@ class Watchdog:
         self._main_store.set(f"left/{self.rank}", "1")
 
     def stop_watching(self) -> None:
-        """Stop checking, and only ensure that this process ends.
-
-        A thread that uses a store while Python shuts down aborts the process.
-        """
+        """Stop checking, and only ensure that this process ends."""
+        # A thread that uses a store while Python shuts down aborts the process.
         if self._is_stopped:
             self._exit_code = Stopped.exit_code
         self._is_retired = True
@@ -159,10 +153,8 @@ class Watchdog:
         return is_first
 
     def leave_lost(self, told: str) -> None:
-        """Leave a run after a failed collective: the first to notice reports the lost rank.
-
-        If all ranks seem alive, it reports the error of the transport.
-        """
+        """Leave a run after a failed collective: the first to notice reports the lost rank."""
+        # If all ranks seem alive, it reports the error of the transport.
         try:
             self._main_store.set(f"left/{self.rank}", "1")
             lost = self._lost_peer(self._main_store)
@@ -219,11 +211,11 @@ class Watchdog:
         lost = self._lost_peer(self._store)
         if lost is not None:
             self._end(lost)
-        if self._is_late() or self._store.check([LATE]):
+        is_late = not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
+        if is_late or self._store.check([LATE]):
             self._report()
 
     def _look_for_a_stop(self) -> bool:
-        """Whether any rank leaves before the first step because of a stop request."""
         if self.stop.is_immediate and not self._is_stopped:
             self._store.set(STOPPED, "1")
         self._is_stopped = self._is_stopped or self._store.check([STOPPED])
@@ -236,9 +228,6 @@ class Watchdog:
             if has_exited(process) and not store.check([f"left/{rank}"]):
                 return f"rank {rank} was lost: its process {process.pid} is gone"
         return None
-
-    def _is_late(self) -> bool:
-        return not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
 
     def _end(self, told: str) -> None:
         # The rank may have left regularly between the two checks.
@@ -257,7 +246,6 @@ class Watchdog:
         force_exit(self._exit_code)
 
     def _report(self) -> None:
-        """Report the phase of every rank, and exit."""
         self._store.set(LATE, "1")
         # A full disk must not keep this thread from ending the process.
         with suppress(OSError):
@@ -267,14 +255,6 @@ class Watchdog:
         answers = [f"late/{rank}" for rank in range(self._num_ranks)]
         while not self._store.check(answers) and time.monotonic() < deadline:
             time.sleep(0.05)
-        told = self._places_told()
-        if self._claim(told, self._store):
-            print_last(told)
-        # Others may still write; the launcher ends all ranks once one has exited.
-        time.sleep(1.0)
-        force_exit(1)
-
-    def _places_told(self) -> str:
         silent = [
             rank for rank in range(self._num_ranks) if not self._store.check([f"late/{rank}"])
         ]
@@ -282,4 +262,9 @@ class Watchdog:
             read_place(self._store.get(f"place/{rank}" if rank in silent else f"late/{rank}"))
             for rank in range(self._num_ranks)
         ]
-        return hang_message(places, silent, self._timeout_s, self.hang_dir)
+        told = hang_message(places, silent, self._timeout_s, self.hang_dir)
+        if self._claim(told, self._store):
+            print_last(told)
+        # Others may still write; the launcher ends all ranks once one has exited.
+        time.sleep(1.0)
+        force_exit(1)

@@ -7,30 +7,27 @@ Host objects (stop requests, names, tables) use gloo, so that they never wait fo
 import gc
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
-from accelerate import Accelerator, DistributedDataParallelKwargs
-from accelerate.utils import GradientAccumulationPlugin
 from torch import Tensor
 
 from manyhands.config.launcher import Launcher, read_launcher
-from manyhands.config.sections.execution import DdpConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault, Stopped, UserError
 from manyhands.parallel.collectives import all_reduce_sum, check_thread, num_ranks
 from manyhands.parallel.placement import find_placement, reject_shared_gpus
-from manyhands.parallel.precision import check_precision, resolve_precision
+from manyhands.parallel.precision import AUTOCAST, check_precision, resolve_precision
 from manyhands.parallel.rendezvous import Rendezvous, joined_rendezvous
 from manyhands.parallel.strategy import Strategy, resolve_strategy
 from manyhands.stop import StopSignal
 
 T = TypeVar("T")
 
-TAKEN_OVER = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_PARALLELISM_CONFIG")
-"""We shard ourselves; with these variables Accelerate would shard a second time."""
+KINDS = {"cpu": "MULTI_CPU", "cuda": "MULTI_GPU"}
+"""Accelerate's names of distributed environments; that of a single process is NO."""
 
 
 class World:
@@ -38,20 +35,22 @@ class World:
 
     def __init__(
         self,
-        accelerator: Accelerator,
         launcher: Launcher,
+        device: torch.device,
+        precision: str,
         strategy: Strategy,
         rendezvous: Rendezvous,
     ) -> None:
-        self.accelerator = accelerator
         self.strategy = strategy
-        self.rank: int = accelerator.process_index
-        self.size: int = accelerator.num_processes
+        self.rank = launcher.rank
+        self.size = launcher.num_ranks if launcher.started_ranks else 1
         self.num_local_ranks = launcher.num_local_ranks
         self.local_rank = launcher.local_rank
-        self.device = indexed(accelerator.device)
-        self.precision: str = accelerator.mixed_precision
-        self.kind: str = accelerator.distributed_type.value
+        self.device = device
+        self.precision = precision
+        self.loss_scaler = torch.amp.GradScaler(device.type) if precision == "fp16" else None
+        self.kind = KINDS[device.type] if launcher.started_ranks else "NO"
+        self.on_teardown = rendezvous.on_teardown
         self.watch = rendezvous.watch
         self._stop = rendezvous.stop
         self.timeout = rendezvous.timeout
@@ -130,7 +129,7 @@ class World:
     def on_every_rank(self, work: Callable[[], None]) -> None:
         """Collective. Run work on every rank; a usage error on one stops all.
 
-        It may take any time, as in `once`.
+        It may take any time, as in `on_main`.
         """
         self._num_onces += 1
         done = [f"each/{self._num_onces}/{rank}" for rank in range(self.size)]
@@ -159,13 +158,12 @@ class World:
 
     def autocast(self) -> AbstractContextManager[None]:
         """Compute in the mixed precision of the run."""
-        context: AbstractContextManager[None] = self.accelerator.autocast()
-        return context
+        dtype = AUTOCAST[self.precision]
+        return torch.autocast(self.device.type, dtype) if dtype else nullcontext()
 
     def free_memory(self) -> None:
         """Free the memory of prepared networks that are no longer in use."""
-        # Accelerate references what it prepared, and collects garbage before it drops that.
-        self.accelerator.free_memory()
+        # Accelerate makes a network refer to itself.
         gc.collect()
         torch.cuda.empty_cache()
 
@@ -184,36 +182,17 @@ def joined_world(
     strategy = resolve_strategy(config, launcher)
     _refuse_missing_gpus(device, launcher)
     check_precision(precision, config, device)
-    if device.type == "cuda" and device.index is not None:
+    device = indexed(device, launcher)
+    if device.type == "cuda":
         torch.cuda.set_device(device)
+    if launcher.binds_cores:
+        # Imports Accelerate, which sharded runs do not need otherwise.
+        from accelerate.utils import set_numa_affinity
+
+        set_numa_affinity(launcher.local_rank)
     backend = backend or ("gloo" if device.type == "cpu" else "nccl")
     with joined_rendezvous(launcher, backend, config.timeout_s, stop or StopSignal()) as rendezvous:
-        accelerator = _accelerator(config, device, precision)
-        rendezvous.on_teardown(lambda: accelerator.state._reset_state(reset_partial_state=True))
-        rendezvous.on_teardown(accelerator.free_memory)
-        yield World(accelerator, launcher, strategy, rendezvous)
-
-
-def _accelerator(config: TrainConfig, device: torch.device, precision: str) -> Accelerator:
-    with _hidden(TAKEN_OVER):
-        return Accelerator(
-            cpu=device.type == "cpu",
-            mixed_precision=precision,
-            # We accumulate ourselves: by the launcher's variable Accelerate would divide losses.
-            gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
-            step_scheduler_with_optimizer=False,
-            kwargs_handlers=[_ddp_settings(config.accelerator.ddp)],
-        )
-
-
-@contextmanager
-def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Hide environment variables inside the block."""
-    hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
+        yield World(launcher, device, precision, strategy, rendezvous)
 
 
 def _outcome(work: Callable[[], T]) -> tuple[T | None, UserError | None]:
@@ -223,31 +202,19 @@ def _outcome(work: Callable[[], T]) -> tuple[T | None, UserError | None]:
         return None, error
 
 
-def _ddp_settings(ddp: DdpConfig) -> DistributedDataParallelKwargs:
-    return DistributedDataParallelKwargs(
-        static_graph=ddp.static_graph,
-        gradient_as_bucket_view=ddp.gradient_as_bucket_view,
-        # Every step uses every parameter, and buffers are identical on all ranks without
-        # communication: batch norm, where there is any, synchronizes its statistics.
-        find_unused_parameters=False,
-        broadcast_buffers=False,
-    )
-
-
 def resolve_accumulation(config: TrainConfig) -> int:
     """Micro-batches per step, from the flag or else from the launcher."""
     asked = config.accelerator.gradient_accumulation.steps
     return asked if asked > 1 else read_launcher(os.environ).accumulation or 1
 
 
-def indexed(device: torch.device) -> torch.device:
-    """The device with its index, if it is a GPU.
-
-    Accelerate gives a single process "cuda", the current device: it differs between threads and
-    processes, and torch.cuda.set_device rejects it.
-    """
+def indexed(device: torch.device, launcher: Launcher) -> torch.device:
+    """The device of this rank with its index, if it is a GPU or the CPU of several ranks."""
+    if launcher.started_ranks:
+        return torch.device(device.type, launcher.local_rank if device.type == "cuda" else 0)
     if device.type != "cuda" or device.index is not None:
         return device
+    # The current device, which differs between threads and processes.
     return torch.device("cuda", torch.cuda.current_device())
 
 

@@ -23,8 +23,7 @@ CPU = torch.device("cpu")
 class StepConditions:
     """The conditions that determine the memory of a step."""
 
-    num_samples: int
-    """Samples at a time."""
+    num_samples: int  # Samples at a time.
     in_low_precision: bool
     keeps_gradients: bool
     """Whether the gradients of all weights are there from the beginning to the end."""

@@ -93,8 +93,7 @@ def _in_full(value: Any) -> Any:
     return value.float() if is_low else value
 
 
-BLOCK = 512
-"""Bytes that a GPU's memory is handed out in."""
+BLOCK = 512  # Bytes that a GPU's memory is handed out in.
 
 
 class LiveBytes(TorchDispatchMode):
@@ -103,8 +102,7 @@ class LiveBytes(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0
-        self.most = 0
-        """The most there ever was at a time since this was last forgotten."""
+        self.most = 0  # The most there ever was at a time since this was last forgotten.
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def __torch_dispatch__(

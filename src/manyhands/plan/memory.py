@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from manyhands.config.sections.optim import OptimizerConfig, SgdConfig
+from manyhands.config.sections.optim import SgdConfig
 from manyhands.config.train import TrainConfig
 from manyhands.parallel.sharded_engine import shard_units
 from manyhands.parallel.strategy import Strategy, StrategyKind
@@ -14,20 +14,16 @@ from manyhands.plan.gpu_emulation import in_blocks
 from manyhands.plan.topologies import PlannedRun
 from manyhands.training.step.trial import RESERVED_BYTES
 
-GATHERED = 2
-"""Units of which whole weights are there at a time: that which computes, and the next."""
+GATHERED = 2  # Units of which whole weights are there at a time: that which computes, and the next.
 
 
 @dataclass(frozen=True)
 class Footprint:
     """GPU memory in bytes, by purpose."""
 
-    weights: int
-    """What the GPU holds of the weights, trained or not, and of their average."""
-    optimizer: int
-    """What the optimizer remembers of them."""
-    update: int
-    """A batch, activations and gradients, when together they are largest."""
+    weights: int  # What the GPU holds of the weights, trained or not, and of their average.
+    optimizer: int  # What the optimizer remembers of them.
+    update: int  # A batch, activations and gradients, when together they are largest.
     capture: int
     """Copies of all that a step changes, while a captured step is compared with an eager one."""
     tries_compiled: bool = False
@@ -53,16 +49,11 @@ class Footprint:
 class Sizes:
     """Sizes of a policy in bytes, independent of the topology."""
 
-    weights: int
-    """All weights and buffers."""
-    trained: int
-    """Weights that are trained, of which there are gradients."""
-    remembered: int
-    """What an optimizer remembers."""
-    averaged: int
-    """The average of the weights."""
-    outside: int
-    """Weights outside of the units that shards are gathered by."""
+    weights: int  # All weights and buffers.
+    trained: int  # Weights that are trained, of which there are gradients.
+    remembered: int  # What an optimizer remembers.
+    averaged: int  # The average of the weights.
+    outside: int  # Weights outside of the units that shards are gathered by.
     largest_unit: int
 
     @property
@@ -79,21 +70,17 @@ def model_sizes(network: nn.Module, config: TrainConfig, strategy: Strategy) -> 
         bytes_of(unit.parameters()) for unit in shard_units(network, strategy.fsdp.wrap_modules)
     ]
     weights = bytes_of(network.parameters())
+    num_states = 2
+    if isinstance(config.optimizer, SgdConfig):
+        num_states = 1 if config.optimizer.momentum else 0
     return Sizes(
         weights=weights + bytes_of(network.buffers()),
         trained=trained,
-        remembered=num_optimizer_states(config.optimizer) * trained,
+        remembered=num_states * trained,
         averaged=trained if config.ema.enable else 0,
         outside=max(0, weights - sum(units)),
         largest_unit=max(units, default=0),
     )
-
-
-def num_optimizer_states(optimizer: OptimizerConfig) -> int:
-    """Number of optimizer states per weight."""
-    if isinstance(optimizer, SgdConfig):
-        return 1 if optimizer.momentum else 0
-    return 2
 
 
 def memory_footprint(rehearsals: FakeSteps, sizes: Sizes, spread: PlannedRun) -> Footprint:
@@ -149,8 +136,7 @@ class Disk:
     """Disk space of a run's checkpoints."""
 
     checkpoint_bytes: int
-    num_checkpoints: int
-    """Those that are there at a time, at most."""
+    num_checkpoints: int  # Those that are there at a time, at most.
 
     @property
     def most_bytes(self) -> int:

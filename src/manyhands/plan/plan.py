@@ -29,10 +29,8 @@ class Row:
 
     gpus: int
     strategy: str
-    fault: str | None = None
-    """Why it cannot be; nothing else is known then."""
-    batch_size: int = 0
-    """Samples that a GPU takes at a time."""
+    fault: str | None = None  # Why it cannot be; nothing else is known then.
+    batch_size: int = 0  # Samples that a GPU takes at a time.
     micro_batches: int = 1
     effective_batch: int = 0
     steps: int = 0
@@ -40,8 +38,7 @@ class Row:
     lr: float = 0.0
     memory: Footprint | None = None
     disk: Disk | None = None
-    fits: bool | None = None
-    """Whether a GPU has room for it; None where its memory is not known."""
+    fits: bool | None = None  # Whether a GPU has room for it; None where its memory is not known.
 
 
 @dataclass(frozen=True)
@@ -50,8 +47,7 @@ class Plan:
 
     rows: list[Row]
     precision: str
-    num_samples: int | None
-    """Samples of an epoch; None for synthetic data."""
+    num_samples: int | None  # Samples of an epoch; None for synthetic data.
     num_parameters: int
     num_trained: int
     gpu_bytes: int | None
@@ -81,7 +77,10 @@ def make_plan(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) ->
     config, stats, num_samples = describe_run(plan, config)
     policy, _ = build_initial_policy(config, stats, CPU)
     weights = [*policy.network.parameters()]
-    subject = Planner(FakeSteps(policy), num_samples, plan.gpu_bytes or memory_here())
+    gpu_bytes = plan.gpu_bytes
+    if gpu_bytes is None and torch.cuda.is_available():
+        gpu_bytes = int(torch.cuda.get_device_properties(0).total_memory)
+    subject = Planner(FakeSteps(policy), num_samples, gpu_bytes)
     ways, rows = [*topologies(plan, config)], list[Row]()
     for number, (gpus, spread) in enumerate(ways):
         on_progress(number, len(ways))
@@ -93,7 +92,7 @@ def make_plan(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) ->
         num_samples=num_samples,
         num_parameters=sum(each.numel() for each in weights),
         num_trained=sum(each.numel() for each in weights if each.requires_grad),
-        gpu_bytes=subject.gpu_bytes,
+        gpu_bytes=gpu_bytes,
     )
 
 
@@ -105,13 +104,6 @@ def describe_run(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, St
     assert config.policy is not None
     policy = with_synthetic_features(config.policy, plan)
     return replace(config, policy=policy), synthetic_stats(policy), None
-
-
-def memory_here() -> int | None:
-    """Memory of the first GPU of this machine; None without a GPU."""
-    if not torch.cuda.is_available():
-        return None
-    return int(torch.cuda.get_device_properties(0).total_memory)
 
 
 @dataclass(frozen=True)

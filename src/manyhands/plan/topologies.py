@@ -13,19 +13,16 @@ from manyhands.parallel.precision import preferred_precision
 from manyhands.parallel.strategy import Strategy, resolve_strategy
 from manyhands.training.setup.batch import resolve_steps, split_batch
 
-ALL = -1
-"""As --parallelism.dp_shard: one copy of the weights for all."""
+ALL = -1  # As --parallelism.dp_shard: one copy of the weights for all.
 
 
 @dataclass(frozen=True)
 class PlannedRun:
     """A run over some GPUs."""
 
-    config: TrainConfig
-    """With as many updates as its budget comes to."""
+    config: TrainConfig  # With as many updates as its budget comes to.
     strategy: Strategy
-    split: BatchSplit
-    """What a rank has of every update."""
+    split: BatchSplit  # What a rank has of every update.
     precision: str
 
     @property

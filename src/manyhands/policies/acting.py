@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,20 +14,7 @@ Predict = Callable[[], Tensor]
 """Makes a new chunk (samples, steps, action) from the current observation."""
 
 
-class ActionPlan(Protocol):
-    """The plan of actions between control ticks."""
-
-    def next_action(self, predict: Predict) -> Tensor:
-        """The action (samples, action) of this tick."""
-
-    def actions_before_next(self, chunk: Tensor) -> Tensor:
-        """The actions (samples, steps, action) to execute before the next chunk is predicted."""
-
-    def reset(self) -> None:
-        """Reset at the start of an episode."""
-
-
-def action_plan(config: PolicyConfig) -> ActionPlan:
+def action_plan(config: PolicyConfig) -> "ActionPlan":
     """How a policy's chunks become actions: one after the other, or averaged where they overlap."""
     if isinstance(config, ActConfig) and config.temporal_ensemble_coeff is not None:
         return TemporalEnsemble(config.temporal_ensemble_coeff, config.chunk_size)
@@ -123,3 +109,6 @@ class ObservationWindow:
     def reset(self) -> None:
         """Reset at the start of an episode."""
         self._latest.clear()
+
+
+ActionPlan = ActionQueue | TemporalEnsemble

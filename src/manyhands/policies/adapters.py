@@ -81,11 +81,9 @@ def reject_batch_statistics(network: nn.Module) -> None:
     first = next(kept, None)
     if first is not None:
         raise ConfigError(
-            [
-                "--peft: adapters do not save the running statistics of batch norms such as "
-                f"{first.rpartition('.')[0]}. Train without --peft, or start from a policy "
-                "without batch norms"
-            ]
+            "--peft: adapters do not save the running statistics of batch norms such as "
+            f"{first.rpartition('.')[0]}. Train without --peft, or start from a policy "
+            "without batch norms"
         )
 
 

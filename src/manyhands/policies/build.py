@@ -20,7 +20,7 @@ from manyhands.policies.diffusion.network import DiffusionNetwork
 from manyhands.policies.normalize import STATISTICS
 from manyhands.policies.policy import Policy
 from manyhands.policies.smolvla.network import SmolVLANetwork
-from manyhands.policies.smolvla.vlm_init import init_vlm
+from manyhands.policies.smolvla.vlm import init_vlm
 from manyhands.policies.vision.imagenet import load_backbone_file, load_imagenet
 from manyhands.policies.vision.resnet import ResNet
 from manyhands.types import Stats
@@ -44,7 +44,7 @@ def network_factory(kind: str) -> Maker:
         maker: Maker = plugins.found[kind]
         return maker
     missing = f"{kind} has no network: no entry point of that name in {NETWORKS}"
-    raise ConfigError([f"--policy.type={plugins.broken.get(kind, missing)}"])
+    raise ConfigError(f"--policy.type={plugins.broken.get(kind, missing)}")
 
 
 Modes = dict[str, NormalizationMode]
@@ -53,10 +53,8 @@ Modes = dict[str, NormalizationMode]
 def build_policy(
     config: PolicyConfig, stats: Stats, rename_map: Mapping[str, str] | None = None
 ) -> Policy:
-    """A policy with fresh weights, scaled by a dataset's statistics; with none, values stay raw.
-
-    `rename_map` maps a dataset's or robot's feature names to the policy's.
-    """
+    """A policy with fresh weights, scaled by a dataset's statistics; with none, values stay raw."""
+    # `rename_map` maps a dataset's or robot's feature names to the policy's.
     # A third-party policy may scale nothing and have no such field.
     modes: Modes = getattr(config, "normalization_mapping", {})
     features = config.input_features | config.output_features
@@ -78,7 +76,8 @@ def assemble_policy(config: PolicyConfig, processors: Processors) -> Policy:
     network = network_factory(config.type)(config)
     _start_backbones(network, config)
     if isinstance(config, SmolVLAConfig):
-        init_vlm(network, config)
+        assert isinstance(network, SmolVLANetwork)
+        init_vlm(network.model.vlm_with_expert.vlm, config)
     if config.language is not None:
         processors = replace(processors, tokenizing=_tokenizing(processors, config.language))
     return Policy(config, network, processors)

@@ -79,16 +79,13 @@ def encoder_in(policy: Policy) -> VisionEncoder:
     network = policy.network
     if not isinstance(network, VisionEncoder):
         kind = policy.config.type
-        told = f"{FLAG}: {kind} has no image encoder to cache. Remove it"
-        raise ConfigError([told])
+        raise ConfigError(f"{FLAG}: {kind} has no image encoder to cache. Remove it")
     encoder = cast(VisionEncoder, network)
     learning = [name for name, each in encoder.vision_parameters().items() if each.requires_grad]
     if learning:
         raise ConfigError(
-            [
-                f"{FLAG} needs a frozen image encoder, but {learning[0]} is trained. Freeze "
-                f"it (SmolVLA: --policy.train_expert_only=true), or remove {FLAG}"
-            ]
+            f"{FLAG} needs a frozen image encoder, but {learning[0]} is trained. Freeze "
+            f"it (SmolVLA: --policy.train_expert_only=true), or remove {FLAG}"
         )
     return encoder
 

@@ -12,8 +12,7 @@ from huggingface_hub.errors import HFValidationError
 from manyhands.config.hub import HUB_ERRORS, fetch, hub_error, snapshot
 from manyhands.errors import UserError, WeightsUnavailable
 
-SETTINGS = ("*.json", "*.txt")
-"""Configuration and tokenizer files of a model."""
+SETTINGS = ("*.json", "*.txt")  # Configuration and tokenizer files of a model.
 WEIGHTS = "*.safetensors"
 
 
@@ -33,8 +32,7 @@ def model_folder(name: str, flag: str, patterns: Sequence[str] = SETTINGS) -> Pa
         raise WeightsUnavailable(
             f"{flag}={name} is not a local folder and cannot be downloaded from the Hub "
             f"({hub_error(error)}). {remedy}, or run `hf download {name}` on a machine with "
-            "network "
-            f"access and copy {constants.HF_HUB_CACHE} here"
+            f"network access and copy {constants.HF_HUB_CACHE} here"
         ) from None
 
 

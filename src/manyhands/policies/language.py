@@ -51,10 +51,8 @@ class Language:
         _ = self._reader
 
     def tokens_of(self, batch: Batch, at_full_length: bool = False) -> dict[str, Tensor]:
-        """The tokens of a batch's tasks, and their attention mask.
-
-        Texts are padded as the policy configures, or all to the maximum length.
-        """
+        """The tokens of a batch's tasks, and their attention mask."""
+        # Texts are padded as the policy configures, or all to the maximum length.
         lines = self._lines_of(batch)
         words = [each.ids for each in self._reader.tokenizer.encode_batch(lines)]
         longest = max((len(each) for each in words), default=0)
@@ -69,7 +67,8 @@ class Language:
         key = self._tokenizing.task_key
         tasks = batch.get(key)
         if isinstance(tasks, str):
-            tasks = [tasks] * num_samples_of(batch)
+            sizes = (len(each) for each in batch.values() if isinstance(each, Tensor))
+            tasks = [tasks] * next(sizes, 1)
         if not isinstance(tasks, Sequence) or not all(isinstance(each, str) for each in tasks):
             seen = ", ".join(sorted(batch)) or "nothing"
             raise UserError(
@@ -83,11 +82,6 @@ class Language:
     def _padded(self, values: list[int], length: int, filler: int) -> list[int]:
         padding = [filler] * (length - len(values))
         return values + padding if self._tokenizing.padding_side == "right" else padding + values
-
-
-def num_samples_of(batch: Batch) -> int:
-    """How many samples the tensors of a batch have."""
-    return next((len(each) for each in batch.values() if isinstance(each, Tensor)), 1)
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -120,8 +120,7 @@ def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> P
         raise CheckpointError(
             f"{name} is not a local folder and cannot be downloaded from the Hub "
             f"({hub_error(error)}). Check the name, or copy the policy's folder to this machine "
-            "and "
-            "pass its path"
+            "and pass its path"
         ) from None
     if fetched is None:
         raise CheckpointError(f"{name} on the Hub contains no policy: {CONFIG_FILE} is missing")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
+from manyhands.config.policies.features import FeatureType, NormalizationMode
 from manyhands.errors import UserError
 from manyhands.lerobot_format.policy.processors import NormalizerStep
 from manyhands.types import Batch
@@ -86,23 +86,17 @@ class Normalizer:
 
 
 def affine_maps(scaling: NormalizerStep) -> dict[str, AffineMap]:
-    """The map of every feature that is to be scaled, in double precision.
-
-    As in LeRobot, a kind of feature that the map does not mention (`ENV` by default) and a feature
-    without any statistics stay raw.
-    """
+    """The map of every feature that is to be scaled, in double precision."""
+    # As in LeRobot, kinds that the map does not mention (`ENV` by default) and features without any
+    # statistics stay raw.
     maps = {}
     for name, feature in scaling.features.items():
         mode = scaling.norm_map.get(feature.type.value, NormalizationMode.IDENTITY)
-        if mode is not NormalizationMode.IDENTITY and _is_scaled(scaling, name, feature):
+        keys = scaling.observation_keys
+        is_chosen = keys is None or name in keys or feature.type is FeatureType.ACTION
+        if mode is not NormalizationMode.IDENTITY and is_chosen and scaling.stats.get(name):
             maps[name] = _affine_map(*_statistics(scaling, name, mode), mode, scaling.eps)
     return maps
-
-
-def _is_scaled(scaling: NormalizerStep, name: str, feature: PolicyFeature) -> bool:
-    keys = scaling.observation_keys
-    is_chosen = keys is None or name in keys or feature.type is FeatureType.ACTION
-    return is_chosen and bool(scaling.stats.get(name))
 
 
 def _statistics(
@@ -113,8 +107,7 @@ def _statistics(
         if statistic not in stats:
             raise UserError(
                 f"{name} has no statistic {statistic}, which {mode.value} needs. Recompute "
-                "the dataset's statistics, or choose another mode in "
-                "--policy.normalization_mapping"
+                "the dataset's statistics, or choose another mode in --policy.normalization_mapping"
             )
     # In the precision of saved files: a policy normalizes alike before and after saving.
     kept = (np.asarray(stats[key], np.float32) for key in STATISTICS[mode])

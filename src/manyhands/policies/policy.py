@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +24,8 @@ from manyhands.types import VISION_TOKENS, Batch, Draws, LossTerms, Network
 def weighted_loss(
     terms: LossTerms, counts: Mapping[str, Tensor]
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The weighted sum of the terms' means, and the means.
-
-    With the counts of a larger batch, the results are a micro-batch's contributions to its means.
-    """
+    """The weighted sum of the terms' means, and the means."""
+    # With the counts of a larger batch, the results are a micro-batch's contributions to its means.
     means = {name: term.total / counts[name].clamp(min=1) for name, term in terms.items()}
     loss = torch.stack([terms[name].weight * mean for name, mean in means.items()]).sum()
     return loss, {name: mean.detach() for name, mean in means.items()}
@@ -96,7 +94,7 @@ class Policy:
         """
         with evaluating(self.network):
             prepared = self.prepare_observation(self._renamed(observation))
-            return self._raw_actions(self._predict(prepared, draws)).cpu()
+            return self._unnormalizer.inverse("action", self._predict(prepared, draws)).cpu()
 
     def select_action(self, observation: Batch, draws: Draws | None = None) -> Tensor:
         """The raw action (samples, action) of this control tick, on the CPU.
@@ -106,7 +104,7 @@ class Policy:
         with evaluating(self.network):
             self._window.push(self._prepare(self._renamed(observation), self._frame_shapes()))
             action = self._plan.next_action(lambda: self._predict(self._window.contents(), draws))
-            return self._raw_actions(action).cpu()
+            return self._unnormalizer.inverse("action", action).cpu()
 
     def reset(self) -> None:
         """Reset observations and planned actions; call it at the start of an episode."""
@@ -123,10 +121,8 @@ class Policy:
         return PolicyFiles(config, self.processors, weights, self.adapters)
 
     def tokenized(self, batch: Batch, at_full_length: bool = False) -> Batch:
-        """A batch with its tasks as tokens, where the policy reads them and they are not yet.
-
-        At full length, batches of any tasks have one shape.
-        """
+        """A batch with its tasks as tokens, where the policy reads them and they are not yet."""
+        # At full length, batches of any tasks have one shape.
         if self._language is None or LANGUAGE_TOKENS in batch:
             return batch
         return batch | self._on_device(self._language.tokens_of(batch, at_full_length))
@@ -143,7 +139,10 @@ class Policy:
 
     def prepare(self, batch: Batch) -> Batch:
         """A raw training batch, in the policy's own names, as the network reads it."""
-        return self._prepare(batch, self._observation_shapes() | self._action_shapes())
+        num_steps = len(self.config.action_offsets)
+        action_shape = self.config.output_features["action"].shape
+        actions = {"action": (num_steps, *action_shape), "action_is_pad": (num_steps,)}
+        return self._prepare(batch, self._observation_shapes() | actions)
 
     def prepare_observation(self, observation: Batch) -> Batch:
         """A raw observation, in the policy's own names, as the network reads it."""
@@ -160,20 +159,18 @@ class Policy:
     def _predict(self, prepared: Batch, draws: Draws | None) -> Tensor:
         return self._network.predict(prepared, self._on_device(self.cast(draws or {})))
 
-    def _raw_actions(self, normalized: Tensor) -> Tensor:
-        return self._unnormalizer.inverse("action", normalized)
-
     @property
     def _network(self) -> Network:
         return cast(Network, self.network)
 
     def _renamed(self, batch: Batch) -> Batch:
-        """A batch with a dataset's features renamed to the policy's."""
-        names = {key: _without_ending(key) for key in batch}
-        rename_map = self.processors.rename_map
-        return {
-            rename_map.get(name, name) + key[len(name) :]: batch[key] for key, name in names.items()
-        }
+        renamed, rename_map = {}, self.processors.rename_map
+        for key, value in batch.items():
+            # A key may be the mask or the vision tokens of its feature.
+            name = key.removesuffix("_is_pad").removesuffix("_padding_mask")
+            name = name.removesuffix(VISION_TOKENS)
+            renamed[rename_map.get(name, name) + key[len(name) :]] = value
+        return renamed
 
     def _on_device(self, values: Batch) -> Batch:
         device = self.device
@@ -190,39 +187,23 @@ class Policy:
         time = () if offsets is None else (len(offsets),)
         return {name: time + shape for name, shape in self._frame_shapes().items()}
 
-    def _action_shapes(self) -> dict[str, tuple[int, ...]]:
-        num_steps = len(self.config.action_offsets)
-        action_shape = self.config.output_features["action"].shape
-        return {"action": (num_steps, *action_shape), "action_is_pad": (num_steps,)}
-
-
-def _without_ending(key: str) -> str:
-    """The feature of a key, which may be its mask or its vision tokens."""
-    return key.removesuffix("_is_pad").removesuffix("_padding_mask").removesuffix(VISION_TOKENS)
-
 
 def check_shapes(batch: Batch, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Reject a batch that lacks a feature or has it in another shape than the policy expects.
-
-    `shapes` are without the leading sample axis.
-    """
+    """Reject a batch that lacks a feature or has it in another shape than the policy expects."""
+    # `shapes` are without the leading sample axis.
     missing = [name for name in shapes if name not in batch]
     if missing:
         raise UserError(
             f"the batch lacks {', '.join(missing)}; it has {', '.join(sorted(batch)) or 'nothing'}"
         )
     for name, shape in shapes.items():
-        _check_shape(name, batch[name], shape)
-
-
-def _check_shape(name: str, value: Any, shape: tuple[int, ...]) -> None:
-    if not isinstance(value, Tensor):
-        raise UserError(f"{name} must be a tensor, not {type(value).__name__}")
-    seen = tuple(value.shape)
-    if seen[1:] != shape or not seen:
-        expected = ", ".join(map(str, ("samples", *shape)))
-        hint = "; add a leading sample axis" if seen == shape else ""
-        raise UserError(f"{name} has shape {seen}, but the policy expects ({expected}){hint}")
+        if not isinstance(batch[name], Tensor):
+            raise UserError(f"{name} must be a tensor, not {type(batch[name]).__name__}")
+        seen = tuple(batch[name].shape)
+        if seen[1:] != shape or not seen:
+            expected = ", ".join(map(str, ("samples", *shape)))
+            hint = "; add a leading sample axis" if seen == shape else ""
+            raise UserError(f"{name} has shape {seen}, but the policy expects ({expected}){hint}")
 
 
 @contextmanager

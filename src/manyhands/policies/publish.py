@@ -39,7 +39,8 @@ def check_hub_access(config: TrainConfig) -> None:
             f"{asked}: you are not logged in to {constants.ENDPOINT}. {_LOGIN}"
         ) from None
     except HUB_ERRORS as error:
-        if _is_rate_limited(error):
+        if isinstance(error, HfHubHTTPError) and error.response.status_code == 429:
+            # Many runs that start at once exceed the Hub's rate limit.
             return
         raise UserError(f"{asked}: {_refusal(error)}") from None
     fault = login_fault(user, policy.repo_id)
@@ -65,10 +66,8 @@ def login_fault(user: Facts, repo_id: str) -> str | None:
 def publish_checkpoint(
     checkpoint: Path, config: TrainConfig, facts: Facts, rows: Sequence[Facts] = ()
 ) -> list[str]:
-    """Upload a checkpoint's policy, and its EMA if there is one; return messages to log.
-
-    `facts` are those of `run.json`, `rows` those of `metrics.jsonl`.
-    """
+    """Upload a checkpoint's policy, and its EMA if there is one; return messages to log."""
+    # `facts` are those of `run.json`, `rows` those of `metrics.jsonl`.
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
     message = f"{policy.type} policy after {config.steps} steps"
@@ -108,11 +107,6 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
             f"{hub_error(error)}\nUpload it: {later}"
         ) from None
     return str(page)
-
-
-def _is_rate_limited(error: BaseException) -> bool:
-    """Whether the Hub rate-limits requests, as when many runs start at once."""
-    return isinstance(error, HfHubHTTPError) and error.response.status_code == 429
 
 
 def _refusal(error: BaseException) -> str:

@@ -42,19 +42,13 @@ def with_synthetic_features(policy: PolicyConfig, shapes: SyntheticDataConfig) -
 
 def synthetic_stats(policy: PolicyConfig) -> Stats:
     """Statistics of every feature, whichever of them its policy scales by."""
-    features = policy.input_features | policy.output_features
-    return {
-        name: {
-            key: np.full(_scale_shape(feature), value, np.float32)
-            for key, value in (STATISTICS | QUANTILES).items()
-        }
-        for name, feature in features.items()
-    }
-
-
-def _scale_shape(feature: PolicyFeature) -> tuple[int, ...]:
-    is_image = feature.type is FeatureType.VISUAL
-    return (feature.shape[0], 1, 1) if is_image else feature.shape
+    stats: Stats = {}
+    for name, feature in (policy.input_features | policy.output_features).items():
+        is_image = feature.type is FeatureType.VISUAL
+        shape = (feature.shape[0], 1, 1) if is_image else feature.shape
+        numbers = (STATISTICS | QUANTILES).items()
+        stats[name] = {key: np.full(shape, value, np.float32) for key, value in numbers}
+    return stats
 
 
 def synthetic_batch(policy: PolicyConfig, num_samples: int, device: torch.device) -> Batch:
@@ -75,7 +69,6 @@ def synthetic_batch(policy: PolicyConfig, num_samples: int, device: torch.device
 
 
 def _made_up_words(policy: PolicyConfig, num_samples: int, generator: torch.Generator) -> Batch:
-    """Tasks of the largest length as tokens, for a policy that reads them."""
     if policy.language is None:
         return {}
     shape, device = (num_samples, policy.language.max_length), generator.device

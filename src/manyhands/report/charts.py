@@ -25,18 +25,12 @@ class Panel:
     """One chart: its title, whose quantities it shows and what their axis may do."""
 
     title: str
-    shows: str
-    """Pattern of the names of its quantities."""
-    is_noisy: bool = True
-    """Draw the values faintly behind their running mean."""
-    may_be_log: bool = False
-    """Use a logarithmic axis when the values span a wide range."""
-    from_zero: bool = False
-    """Start the axis at zero, for amounts whose size matters and not only their change."""
-    is_share: bool = False
-    """Label the axis in percent."""
-    is_wide: bool = False
-    """Give the chart the width of the page."""
+    shows: str  # Pattern of the names of its quantities
+    is_noisy: bool = True  # Draw the values faintly behind their running mean
+    may_be_log: bool = False  # Use a logarithmic axis when the values span a wide range
+    from_zero: bool = False  # Start the axis at zero, for amounts whose size matters
+    is_share: bool = False  # Label the axis in percent
+    is_wide: bool = False  # Give the chart the width of the page
 
 
 PANELS = (
@@ -53,8 +47,7 @@ PANELS = (
     Panel(title="Waiting for data", shows=r"data_wait_share", from_zero=True, is_share=True),
     Panel(title="Seconds per step", shows=r"(?!.*_per_s$|wall_s$|elapsed_s$).+_s", from_zero=True),
 )
-COUNTS_UPWARD = re.compile(r"epochs?|samples|wall_s|elapsed_s|timestamp|time")
-"""Quantities whose curve is a straight line."""
+COUNTS_UPWARD = re.compile(r"epochs?|samples|wall_s|elapsed_s|timestamp|time")  # Straight lines
 MAX_OTHERS = 8
 
 
@@ -69,11 +62,8 @@ def panels(names: Iterable[str]) -> list[tuple[Panel, list[str]]]:
         elif not COUNTS_UPWARD.fullmatch(name):
             others.append(name)
     known = [(panel, members) for panel, members in shown.items() if members]
-    return known + [(_panel_of_its_own(name), [name]) for name in others[:MAX_OTHERS]]
-
-
-def _panel_of_its_own(name: str) -> Panel:
-    return Panel(title=name.replace("_", " ").capitalize(), shows=re.escape(name))
+    titles = {name: name.replace("_", " ").capitalize() for name in others[:MAX_OTHERS]}
+    return known + [(Panel(title=titles[name], shows=re.escape(name)), [name]) for name in titles]
 
 
 COLORS = ("#3b82c4", "#c9752b", "#2f9c86", "#a06cd5", "#cf5064", "#7c8796")
@@ -89,12 +79,9 @@ TRIMS = (
     (r'<g id="[^"]*"', "<g"),
     (r'(?<=[ "])(\d+\.\d{2})\d+', r"\1"),
     (r"\s*\n\s*", "\n"),
-)
-"""Rewritings that leave font and size to the page, keep ids unique and drop needless digits."""
-LOG_SPAN = 30
-"""Largest over smallest value from which a logarithmic axis shows more than a linear one."""
-FEW_POINTS = 40
-"""Up to here every point is marked and a running mean would hide more than it shows."""
+)  # Rewritings that leave font and size to the page, keep ids unique and drop needless digits
+LOG_SPAN = 30  # Ratio of values from which a logarithmic axis shows more
+FEW_POINTS = 40  # Up to here every point is marked and a running mean would hide more than it shows
 
 
 @dataclass(frozen=True)
@@ -103,8 +90,7 @@ class Chart:
 
     title: str
     svg: str
-    legend: list[tuple[str, str]]
-    """Name and color of each curve; empty if the title suffices."""
+    legend: list[tuple[str, str]]  # Name and color of each curve; empty if the title suffices
     latest: str
     note: str
     is_wide: bool
@@ -157,7 +143,6 @@ def _gap(name: str, series: Series) -> str:
 
 
 def _draw(panel: Panel, curves: list[Series], colors: list[str]) -> str:
-    """The panel's curves as one `<svg>` element."""
     from matplotlib.figure import Figure
     from matplotlib.style import context
 

@@ -145,10 +145,11 @@ def key_numbers(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[T
     """The summary numbers of a run, as far as they are known."""
     drawable = {name: series.drawable() for name, series in metrics.items()}
     known = {name: series for name, series in drawable.items() if len(series)}
+    wall_s = _amount({"run": run}, "run", "wall_s")
     tiles = [
         _loss(known),
         _steps(run, known),
-        _time(run),
+        Tile("time", duration(wall_s)) if wall_s else None,
         _speed(known),
         _batch(run),
         _parameters(run),
@@ -170,11 +171,6 @@ def _steps(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> Tile | None
     per_epoch = _amount(run, "batch", "steps_per_epoch")
     epochs = last / per_epoch if per_epoch else 0.0
     return Tile("steps", f"{last:,.0f}", f"{epochs:.3g} epochs" if epochs else "")
-
-
-def _time(run: Mapping[str, Any]) -> Tile | None:
-    wall_s = _amount({"run": run}, "run", "wall_s")
-    return Tile("time", duration(wall_s)) if wall_s else None
 
 
 def _speed(metrics: Mapping[str, Series]) -> Tile | None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-LARGEST_DRAWN = 1e30
-"""Larger values are not drawn: they would hide all others on the axis."""
+LARGEST_DRAWN = 1e30  # Larger values are not drawn: they would hide all others on the axis
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,7 @@ def downsampled(series: Series, max_points: int = 600) -> Series:
 
 # A run may still be writing them, may have died in the middle of a line, or may come from another
 # version: what cannot be parsed is skipped, never an error.
-MAX_STEP = 2**53
-"""Up to here a float counts without skipping; no run gets there."""
+MAX_STEP = 2**53  # Up to here a float counts without skipping; no run gets there
 
 
 def read_metrics(run_dir: Path) -> dict[str, Series]:
@@ -68,7 +66,11 @@ def read_metrics(run_dir: Path) -> dict[str, Series]:
         if 0 <= step <= MAX_STEP:
             by_step.setdefault(step, {}).update(row)
     names = dict.fromkeys(name for row in by_step.values() for name in row)
-    return {name: _column(name, by_step) for name in names}
+    columns = {}
+    for name in names:
+        points = sorted((step, row[name]) for step, row in by_step.items() if name in row)
+        columns[name] = Series(*np.array(points, dtype=np.float64).T)
+    return columns
 
 
 def read_run(run_dir: Path) -> dict[str, Any]:
@@ -95,9 +97,3 @@ def _numbers(line: str) -> dict[str, float]:
     if not isinstance(row, dict):
         return {}
     return {name: value for name, value in row.items() if isinstance(value, float)}
-
-
-def _column(name: str, by_step: dict[float, dict[str, float]]) -> Series:
-    points = sorted((step, row[name]) for step, row in by_step.items() if name in row)
-    steps, values = np.array(points, dtype=np.float64).T
-    return Series(steps, values)

@@ -7,16 +7,15 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from fractions import Fraction
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 
 from manyhands.atomic import atomic_file
+from manyhands.data.images.image_files import encode_png
 from manyhands.errors import UserError
 from manyhands.report.charts import draw_charts
 from manyhands.report.facts import command_line, fact_groups, fact_tables, key_numbers, run_title
@@ -29,7 +28,8 @@ GAP = 6
 
 def filmstrip_uri(frames: Sequence[np.ndarray]) -> str:
     """Frames (height, width, 3) uint8 spread evenly over the sequence, as a PNG data URI."""
-    return f"data:image/png;base64,{b64encode(png(filmstrip(frames))).decode()}"
+    file = encode_png(filmstrip(frames), {"pred": "mixed"})
+    return f"data:image/png;base64,{b64encode(file).decode()}"
 
 
 def filmstrip(frames: Sequence[np.ndarray]) -> np.ndarray:
@@ -46,17 +46,6 @@ def filmstrip(frames: Sequence[np.ndarray]) -> np.ndarray:
         strip[: frame.shape[0], left : left + frame.shape[1], 3] = 255
         left += frame.shape[1] + GAP
     return strip
-
-
-def png(picture: np.ndarray) -> bytes:
-    """An image (height, width, 4) uint8 as the bytes of a PNG file."""
-    codec = av.CodecContext.create("png", "w")
-    codec.height, codec.width = picture.shape[:2]
-    codec.pix_fmt = "rgba"
-    codec.time_base = Fraction(1)
-    codec.options = {"pred": "mixed"}
-    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgba")
-    return b"".join(bytes(packet) for packet in [*codec.encode(frame), *codec.encode(None)])
 
 
 def _shrunk(frame: np.ndarray) -> np.ndarray:
@@ -80,10 +69,8 @@ class Result:
     label: str
     value: str
     note: str = ""
-    share: float | None = None
-    """Fraction between 0 and 1, drawn as a bar."""
-    interval: tuple[float, float] | None = None
-    """Confidence interval of the fraction, drawn as a whisker on the bar."""
+    share: float | None = None  # Fraction between 0 and 1, drawn as a bar
+    interval: tuple[float, float] | None = None  # Drawn as a whisker on the bar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +80,7 @@ class ReportExtras:
     title: str = ""
     lead: str = ""
     results: Sequence[Result] = ()
-    filmstrips: Sequence[tuple[str, Sequence[np.ndarray]]] = ()
-    """A caption and its frames (height, width, 3) uint8, in order of time."""
+    filmstrips: Sequence[tuple[str, Sequence[np.ndarray]]] = ()  # Captions and frames
     next_commands: Sequence[str] = ()
 
 

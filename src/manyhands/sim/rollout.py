@@ -98,7 +98,6 @@ class _Notes:
         self._length = np.zeros(len(seeds), dtype=int)
 
     def record(self, reward: np.ndarray, success: np.ndarray) -> None:
-        """Add one step of the worlds still running."""
         self._success |= self.running & success
         self._sum_reward += np.where(self.running, reward, 0.0)
         self._max_reward = np.maximum(self._max_reward, np.where(self.running, reward, -np.inf))
@@ -114,7 +113,6 @@ class _Notes:
             self._frames[world].append(picture)
 
     def results(self) -> list[EpisodeResult]:
-        """The results of the worlds' episodes."""
         return [
             EpisodeResult(
                 seed=seed,
@@ -130,17 +128,16 @@ class _Notes:
 
 def _as_batch(observation: dict[str, np.ndarray], instruction: str, device: torch.device) -> Batch:
     """An observation as a policy takes it: tensors on its device, images channel-first."""
-    batch: Batch = {name: torch.from_numpy(value) for name, value in observation.items()}
-    for name, value in batch.items():
+    batch: Batch = {}
+    for name, array in observation.items():
+        value = torch.from_numpy(array)
         channel_first = value.permute(0, 3, 1, 2).contiguous() if value.ndim == 4 else value
         batch[name] = channel_first.to(device)
-    num_worlds = len(next(iter(observation.values())))
-    batch["task"] = [instruction] * num_worlds
+        batch["task"] = [instruction] * len(value)
     return batch
 
 
-Z_95 = 1.959964
-"""Standard deviations on each side of the mean that cover 95 % of a normal distribution."""
+Z_95 = 1.959964  # Standard deviations to each side that cover 95 % of a normal distribution
 
 
 @dataclass(frozen=True)

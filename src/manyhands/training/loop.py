@@ -21,10 +21,8 @@ def ensure_checkpoint(run: Run) -> None:
 
 
 def roll_back(run: Run, position: Position) -> Position:
-    """Collective. Undo all steps since the last checkpoint; return the position to continue at.
-
-    Data continues at the current position: samples of the undone steps are not drawn again.
-    """
+    """Collective. Undo all steps since the last checkpoint; return the position to continue at."""
+    # Data continues at the current position: samples of the undone steps are not drawn again.
     run.checkpoints.finish()
     folder = run.world.on_main(lambda: find_checkpoint(run.run_dir / CHECKPOINTS / LAST))
     saved, _ = run.checkpoints.load(folder, run.learner)

@@ -15,11 +15,9 @@ class Periods:
 
     num_steps: int
     log_every: int
-    save_every: int
-    """Zero saves after the last step only."""
+    save_every: int  # Zero saves after the last step only.
     saves: bool = True
-    validate_every: int = 0
-    """Zero measures no held-out loss."""
+    validate_every: int = 0  # Zero measures no held-out loss.
     judge_every: int = 1
     """Steps between two NaN checks, each of which synchronizes with the device."""
 
@@ -42,11 +40,9 @@ class Periods:
         return self.validate_every > 0 and self._falls(step, self.validate_every)
 
     def judge(self, step: int, stopping: bool = False) -> bool:
-        """Whether to check steps for NaN: periodically, and before they are logged or saved.
-
-        Never by time: a rollback skips all samples up to the check, and a resumed run has to skip
-        the same samples.
-        """
+        """Whether to check steps for NaN: periodically, and before they are logged or saved."""
+        # Never by time: a rollback skips all samples up to the check, and a resumed run has to skip
+        # the same samples.
         is_used = self.log(step) or self.save(step) or self.validate(step) or stopping
         return is_used or step % self.judge_every == 0
 
@@ -56,12 +52,9 @@ class Periods:
 
 # A poll is a collective, so all ranks must call it after the same step. Each poll therefore
 # gathers how long steps took on every rank, and all compute the next poll from the same values.
-PERIOD_S = 0.5
-"""Time between two polls. An all-gather over gloo takes about a millisecond."""
-MAX_STEPS = 100
-"""Steps between two polls at most: steps may become slower before the next one."""
-MAX_GROWTH = 2
-"""How much longer an interval may be than the one before it."""
+PERIOD_S = 0.5  # Time between two polls. An all-gather over gloo takes about a millisecond.
+MAX_STEPS = 100  # Steps between two polls at most: steps may become slower before the next one.
+MAX_GROWTH = 2  # How much longer an interval may be than the one before it.
 
 
 class StopPoll:
@@ -77,8 +70,8 @@ class StopPoll:
         """Collective. Whether to stop after this step; False where ranks do not poll.
 
         All ranks must agree on `must_ask`.
+        Counts calls: after a rollback the numbers of steps start again from a smaller one.
         """
-        # Counts calls: after a rollback the numbers of steps start again from a smaller one.
         self._num_steps += 1
         if self._num_steps < self._interval and not must_ask:
             return False
@@ -98,9 +91,7 @@ def next_interval(interval: int, step_s: float) -> int:
 
 
 def wait_for_device(device: torch.device) -> None:
-    """Wait until the device has finished all steps so far.
-
-    The host may be many steps ahead of it, and a checkpoint has to wait for all of them.
-    """
+    """Wait until the device has finished all steps so far."""
+    # The host may be many steps ahead of it, and a checkpoint has to wait for all of them.
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -38,10 +38,8 @@ class Start:
     """One start of all processes."""
 
     places: Placement
-    flags: Sequence[str] = ()
-    """Added to the flags of the run."""
-    restarts: Sequence[dict[str, Any]] = ()
-    """Earlier restarts and their reasons, for run.json."""
+    flags: Sequence[str] = ()  # Added to the flags of the run.
+    restarts: Sequence[dict[str, Any]] = ()  # Earlier restarts and their reasons, for run.json.
 
 
 def run_with_restarts(
@@ -71,7 +69,7 @@ class Restarts:
         self._config = config
         self._first = first
         self._allowed = config.launch.max_restarts
-        self._run_dir = choose_output_dir(config, datetime.now().strftime("%Y-%m-%d/%H-%M-%S"))
+        self._run_dir = choose_output_dir(config, datetime.now())
         self._started_at = time.time()
         self._num_in_vain = 0
         self._record: list[dict[str, Any]] = []

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from manyhands.checkpoint.snapshot import Position
-from manyhands.checkpoint.store import CheckpointStore
+from manyhands.checkpoint.store import CheckpointStore, ResumePoint
 from manyhands.config.train import TrainConfig
-from manyhands.data.cache.store import CacheStores
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.run_log import NullRunLog, RunLog
@@ -17,8 +16,9 @@ from manyhands.training.health.loss_spikes import LossSpikes
 from manyhands.training.health.nonfinite_guard import NonFiniteGuard
 from manyhands.training.metrics import MetricsWindow
 from manyhands.training.periods import Periods, StopPoll
+from manyhands.training.setup.data import TrainingData
 from manyhands.training.step.learner import Learner
-from manyhands.training.validation import NoValidator, Validator
+from manyhands.training.validation import Validator
 from manyhands.types import Batch
 
 
@@ -34,14 +34,14 @@ class Run:
 
     config: TrainConfig
     run_dir: Path
-    start: Position
-    """The start position: zero, or that of the resumed run."""
+    start: Position  # The start position: zero, or that of the resumed run.
+    resume: ResumePoint | None
     world: World
     learner: Learner
     stream: Stream
-    frames: CacheStores
-    """The frame caches of this machine."""
-    validator: Validator | NoValidator
+    data: TrainingData
+    notes: list[str]  # Notes to log at the start.
+    validator: Validator
     checkpoints: CheckpointStore
     run_log: RunLog | NullRunLog
     audit: Audit | NoAudit

@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from manyhands.config.run_dir import unwritable_run_dir
 from manyhands.data.locks import warn_of_no_locks
 from manyhands.errors import UserError
 from manyhands.parallel.world import World
 
 LOCK = ".lock"
-LEASE_S = 120.0
-"""How long a filesystem may hold locks of a lost machine; NFS usually takes 90 s."""
+LEASE_S = 120.0  # How long a filesystem may hold locks of a lost machine; NFS usually takes 90 s.
 POLL_S = 0.5
 
 
@@ -39,8 +39,7 @@ class RunLock:
         self._file: BinaryIO | None = None
 
     def take(self) -> None:
-        """Lock the directory; raises if another run holds it."""
-        self._run_dir.mkdir(parents=True, exist_ok=True)
+        """Create and lock the directory; raises if another run holds it."""
         deadline = time.monotonic() + LEASE_S
         while (holder := self._taken_by()) is not None:
             if holder.endswith(_here()) or time.monotonic() > deadline:
@@ -53,7 +52,11 @@ class RunLock:
 
     def _taken_by(self) -> str | None:
         """Lock the file; returns the holder if another process has it."""
-        file = (self._run_dir / LOCK).open("ab+", buffering=0)
+        try:
+            self._run_dir.mkdir(parents=True, exist_ok=True)
+            file = (self._run_dir / LOCK).open("ab+", buffering=0)
+        except OSError as error:
+            raise unwritable_run_dir(self._run_dir, error) from None
         try:
             # Not flock: loader processes may inherit that one, and outlive the run.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

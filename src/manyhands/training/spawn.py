@@ -4,17 +4,19 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from manyhands import garbage
-from manyhands.config.files import to_yaml
 from manyhands.config.launcher import Launcher
-from manyhands.config.resolve import resolve_config
+from manyhands.config.resolve import choose_output_dir, resolve_config, write_resolved
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.launch.accelerate import accelerate_command
 from manyhands.launch.environment import (
+    RESOLVED,
     RESTARTS,
     current_launcher,
     gpus_that_compute,
@@ -42,12 +44,7 @@ def _train(config: TrainConfig, stop: StopSignal) -> Ending:
     config, launcher = resolve_config(config), current_launcher()
     if not needs_workers(config, launcher):
         return train_here(config, launcher, (), stop)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "train.yaml"
-        file.write_text(to_yaml(config), encoding="utf-8")
-        return ending_from_exit_code(
-            train_in_processes(config, launcher, [f"--config={file}"], stop)
-        )
+    return ending_from_exit_code(train_in_processes(config, launcher, (), stop))
 
 
 def train_here(
@@ -84,19 +81,27 @@ def train_in_processes(
 ) -> int:
     """Run `manyhands train` once per rank of this machine; return the exit code of the run.
 
+    All ranks get the given config; the arguments from which it was resolved are for the record.
     `places_left` returns where processes can restart; by default on all GPUs that respond.
     """
     refuse_missing_ids(config.launch)
     refuse_lost_accumulation(config, launcher)
     first = process_placement(config, launcher)
+    if config.launch.max_restarts > 0:
+        config = replace(config, output_dir=choose_output_dir(config, datetime.now()))
 
     def run(start: Start) -> Outcome:
         command = [sys.executable, "-m", "manyhands", "train", *arguments, *start.flags]
-        changes = {RESTARTS: json.dumps(start.restarts)}
-        if start.places.gpus is not None:
-            changes["CUDA_VISIBLE_DEVICES"] = ",".join(start.places.gpus)
+        # Ranks that looked for the newest checkpoint themselves might find different ones.
+        resolved = resolve_config(config, start.flags) if start.restarts else config
         machines = machine_addresses(config.launch)
-        return run_workers(start.places.num_processes, command, machines, changes)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "config.json")
+            write_resolved(resolved, file)
+            changes = {RESTARTS: json.dumps(start.restarts), RESOLVED: str(file)}
+            if start.places.gpus is not None:
+                changes["CUDA_VISIBLE_DEVICES"] = ",".join(start.places.gpus)
+            return run_workers(start.places.num_processes, command, machines, changes)
 
     left = places_left or (lambda: places_that_compute(first))
     return run_with_restarts(config, first, run, left, stop)
@@ -147,7 +152,8 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
         asked = 1
     if asked is None and config.launch.gpu_ids is not None:
         asked = len(config.launch.gpu_ids)
-    asked = asked or _asked_of_accelerate()
+    if not asked and (command := accelerate_command()) is not None:
+        asked = command.count("num_processes")
     if not asked and may_have_several():
         asked = _num_gpus(config, launcher)
     return asked or 1
@@ -193,11 +199,6 @@ def refuse_missing_ids(launch: LaunchConfig) -> None:
             f"--launch.gpu_ids={launch.gpu_ids}: there is no GPU {missing[0]}. Number of GPUs in "
             f"CUDA_VISIBLE_DEVICES, counted from 0: {num_visible}"
         )
-
-
-def _asked_of_accelerate() -> int | None:
-    command = accelerate_command()
-    return command.count("num_processes") if command else None
 
 
 def _num_gpus(config: TrainConfig, launcher: Launcher) -> int:

@@ -11,9 +11,13 @@ from pathlib import Path
 import torch
 
 from manyhands import garbage
-from manyhands.checkpoint.store import resumed_metrics
 from manyhands.config.resolve import choose_output_dir
-from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA, find_checkpoint
+from manyhands.config.run_dir import (
+    PRETRAINED,
+    PRETRAINED_EMA,
+    find_checkpoint,
+    unwritable_run_dir,
+)
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far
@@ -22,10 +26,12 @@ from manyhands.observe.jsonl import read_rows
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.build import network_factory
 from manyhands.stop import StopSignal
-from manyhands.training.loop import train
+from manyhands.training.loop import ensure_checkpoint, train
 from manyhands.training.run import Run
 from manyhands.training.run_lock import LOCK, locked_run_dir
 from manyhands.training.setup.assemble import assemble
+from manyhands.training.setup.banner import format_banner, run_facts
+from manyhands.training.setup.data import data_ram_limit
 from manyhands.training.step.kernel_choice import kernel_settings
 
 
@@ -52,12 +58,12 @@ def run_training(
             world.on_main(lambda: check_hub_access(config))
         with garbage.paused():
             run = assemble(config, run_dir, world)
-        resume_metrics(run)
+        begin(run)
         run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
         run.run_log.note({"restarts": restarts_so_far()})
         with closing(run.learner):
             ending = train(run)
-        world.on_each_machine(run.frames.make_durable)
+        world.on_each_machine(run.data.kept.make_durable)
         run.run_log.log_line(final_message(ending, run_dir, config))
         run.run_log.log_end(ending.value)
     if config.policy.push_to_hub and ending is Ending.FINISHED and world.is_main:
@@ -66,11 +72,12 @@ def run_training(
     return ending
 
 
-def resume_metrics(run: Run) -> None:
-    """Continue the interrupted row of metrics, so that a stop does not change the log."""
-    lap = resumed_metrics(run.config)
-    if lap is not None:
-        run.metrics_window.resume(lap)
+def begin(run: Run) -> None:
+    """Collective. Read cached frames ahead, log the banner, save what a rollback needs."""
+    max_ram = data_ram_limit(run.config)
+    run.world.on_each_machine(lambda: run.data.kept.read_ahead_in_background(max_ram))
+    run.run_log.log_start(run_facts(run), format_banner(run) + run.notes)
+    ensure_checkpoint(run)
 
 
 def publish_run(run: Run) -> None:
@@ -96,8 +103,7 @@ def final_message(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
 
 def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
     """Collective. One run directory for all ranks; a fresh run never writes into an old one."""
-    now = datetime.now().strftime("%Y-%m-%d/%H-%M-%S")
-    run_dir = world.broadcast(choose_output_dir(config, now))
+    run_dir = world.broadcast(choose_output_dir(config, datetime.now()))
     fault = world.broadcast(run_dir_fault(run_dir, config))
     if fault is not None:
         raise UserError(fault)
@@ -106,7 +112,10 @@ def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
 
 def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
     """Why a run cannot use a directory, which need not exist yet; None if it can."""
-    nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
+    try:
+        nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
+    except OSError as error:
+        return str(unwritable_run_dir(run_dir, error))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         return f"--output_dir={run_dir} is not writable because of {nearest}. Choose another"
     # A run that was killed at its start leaves only folders and its lock.

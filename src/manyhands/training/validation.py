@@ -24,8 +24,7 @@ from manyhands.training.step.ema import Weights
 from manyhands.types import Batch, LossTerms, Network
 
 HELD_OUT_LOSS = "held_out_loss"
-CHUNK = 32
-"""Samples per forward pass."""
+CHUNK = 32  # Samples per forward pass.
 
 Sums = dict[str, tuple[float, float, float]]
 """Total, number of entries and weight of every term of the loss."""
@@ -35,8 +34,7 @@ class ChunkLosses(NamedTuple):
     """The result of one chunk of samples."""
 
     num_samples: int
-    sums: dict[str, Sums]
-    """By the suffix of the measured weights."""
+    sums: dict[str, Sums]  # By the suffix of the measured weights.
 
 
 class HeldOut:
@@ -97,9 +95,11 @@ class HeldOut:
 
 
 class Validator:
-    """Measures the held-out loss periodically."""
+    """Measures the held-out loss periodically; never without held-out episodes."""
 
-    def __init__(self, held_out: HeldOut, weights: Weights, periods: Periods, clock: Clock) -> None:
+    def __init__(
+        self, held_out: HeldOut | None, weights: Weights, periods: Periods, clock: Clock
+    ) -> None:
         self._held_out = held_out
         self._weights = weights
         self._periods = periods
@@ -107,25 +107,15 @@ class Validator:
 
     def losses_after(self, step: int) -> dict[str, float]:
         """Collective. The held-out losses if they are scheduled after a step, else nothing."""
-        if not self._periods.validate(step):
+        if self._held_out is None or not self._periods.validate(step):
             return {}
         with self._clock.timing("validate"):
             return self._held_out.losses(self._weights)
 
 
-class NoValidator:
-    """The validator of a run without held-out episodes."""
-
-    def losses_after(self, step: int) -> dict[str, float]:
-        """No losses."""
-        return {}
-
-
 def rank_chunks(num_samples: int, rank: int, num_ranks: int) -> list[int]:
-    """The chunks of a rank: its own and, where others have more, the last one repeated.
-
-    Sharded weights need the same number of passes on all ranks; repeated ones are dropped.
-    """
+    """The chunks of a rank: its own and, where others have more, the last one repeated."""
+    # Sharded weights need the same number of passes on all ranks; repeated ones are dropped.
     num_chunks = -(-num_samples // CHUNK)
     num_turns = -(-num_chunks // num_ranks)
     return [min(rank + turn * num_ranks, num_chunks - 1) for turn in range(num_turns)]

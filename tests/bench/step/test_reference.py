@@ -2,6 +2,8 @@
 
 import os
 import sys
+from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,11 +19,14 @@ from manyhands_bench.step.reference import (
     write_reference_policy,
 )
 
+from manyhands.config.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.lerobot_format.policy.folder import read_config
-from manyhands.parallel.world import World
+from manyhands.parallel.rendezvous import NoWatchdog, Rendezvous
+from manyhands.parallel.world import World, indexed
+from manyhands.stop import StopSignal
 
 FAKES = {
     "configs/policies.py": """
@@ -90,18 +95,10 @@ def test_the_requested_gpu_has_an_index(open_subject, monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     properties = SimpleNamespace(uuid="uuid", name="H200")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
-    # What Accelerate gives a single process on a GPU.
-    accelerator = SimpleNamespace(
-        device=torch.device("cuda"),
-        process_index=0,
-        num_processes=1,
-        mixed_precision="bf16",
-        distributed_type=SimpleNamespace(value="NO"),
-    )
-    launcher = SimpleNamespace(num_local_ranks=1, local_rank=0)
-    rendezvous = SimpleNamespace(watch=None, stop=None, timeout=None, host_group=None)
+    device = indexed(torch.device("cuda"), Launcher())
+    rendezvous = Rendezvous(NoWatchdog(), None, timedelta(), StopSignal(), ExitStack())
     with open_subject() as (bench, subject, on_cpu):
-        on_gpu = World(accelerator, launcher, on_cpu.strategy, rendezvous)
+        on_gpu = World(Launcher(), device, "bf16", on_cpu.strategy, rendezvous)
         assert make_request("folder", subject, bench, on_gpu).device == "cuda:1"
         assert make_request("folder", subject, bench, on_cpu).device == "cpu"
 

@@ -165,3 +165,8 @@ def test_a_state_and_a_real_camera_are_needed():
     assert ["needs a camera" in fault for fault in blind.feature_faults()] == [True]
     stateless = replace(CONFIG, input_features={TOP: CAMERA})
     assert ["observation.state" in fault for fault in stateless.feature_faults()] == [True]
+
+
+def test_files_hold_what_every_release_knows_of_real_time_chunking():
+    assert "mode" not in encode(RtcConfig(), stored=True)
+    assert encode(RtcConfig())["mode"] == "guided"

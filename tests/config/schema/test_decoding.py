@@ -122,3 +122,17 @@ def test_type_name_shows_the_form_of_lists_and_mappings(hint, words):
 
 def test_every_flag_of_training_has_a_type_with_words():
     assert not [flag.name for flag in flags_of(TrainConfig) if "[str" in type_name(flag.type)]
+
+
+@pytest.mark.parametrize("number", [10**5000, -(10**5000)], ids=["large", "negative"])
+def test_a_number_that_python_does_not_print_is_told(number):
+    decoder = Decoder(TrainConfig)
+    decoder.section(TrainConfig, {"steps": number})
+    (fault,) = decoder.faults
+    assert fault == "--steps=(a number of thousands of digits): expects an integer or null"
+
+
+def test_a_long_value_is_told_by_its_start():
+    decoder = Decoder(TrainConfig)
+    decoder.section(TrainConfig, {"steps": "x" * 10**6, "policy": {"type": "y" * 10**6}})
+    assert len(decoder.faults) == 2 and max(map(len, decoder.faults)) < 1000

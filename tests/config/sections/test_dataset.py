@@ -12,7 +12,7 @@ from manyhands.config.sections.dataset import NamedDatasetConfig
     [NamedDatasetConfig(root=Path("here")), NamedDatasetConfig(repo_id="a/b", revision="v3.0")],
 )
 def test_a_folder_or_a_hub_name_is_enough(dataset):
-    assert dataset.naming_faults() == []
+    assert [*dataset.naming_faults()] == []
 
 
 def test_nothing_named_and_a_revision_of_a_folder_are_told():

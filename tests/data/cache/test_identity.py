@@ -10,7 +10,6 @@ import pytest
 from manyhands.data.cache import identity
 from manyhands.data.cache.identity import (
     PixelOrigin,
-    file_digest,
     file_digests,
     file_stamp,
     store_key,
@@ -34,6 +33,11 @@ def settled(path, content):
     path.write_bytes(content)
     time.sleep(0.06)
     return path
+
+
+def file_digest(path, home):
+    (digest,) = file_digests([path], home)
+    return digest
 
 
 def forge_memos(home):

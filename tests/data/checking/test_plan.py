@@ -1,6 +1,6 @@
 """The files to look at."""
 
-from manyhands.data.checking.cameras import CameraFile
+from manyhands.data.checking.cameras import ImageFile, VideoFile
 from manyhands.data.checking.check import files_to_check
 from manyhands.data.checking.rows import RowFile
 
@@ -13,9 +13,9 @@ def planned(source, keys=None, is_full=True):
 
 def test_each_file_is_looked_at_once_per_camera(source_of, plain_root, damaged_root):
     kinds = [type(file) for file in planned(source_of(plain_root))]
-    assert kinds == [RowFile, CameraFile, CameraFile]
+    assert kinds == [RowFile, VideoFile, ImageFile]
     kinds = [type(file) for file in planned(source_of(damaged_root))]
-    assert kinds == [RowFile] * 2 + [CameraFile] * 4
+    assert kinds == [RowFile] * 2 + [VideoFile] * 2 + [ImageFile] * 2
 
 
 def test_stretches_are_where_the_episodes_are(source_of, plain_root):

@@ -55,7 +55,7 @@ def test_every_frame_of_a_healthy_file_is_good(videos, kind):
     assert video.examine(0, NUM_FRAMES).is_good.all()
     for number in range(NUM_FRAMES):
         assert video.examine(number, number + 1).is_good.all(), number
-    assert (video.num_frames, video.rate, video.has_even_spacing) == (NUM_FRAMES, FPS, True)
+    assert (video.rate, video.has_even_spacing) == (FPS, True)
     assert video.codec == ("av1" if kind == "av1" else "h264")
     video.close()
 

@@ -10,7 +10,7 @@ import pytest
 
 from manyhands.data.dataset import open_dataset
 from manyhands.data.episodes import Source, select_episodes
-from manyhands.data.images.cameras import CameraColumn, EmbeddedImages, VideoFrames, decode_into
+from manyhands.data.images.cameras import CameraColumn, EmbeddedImages, VideoFrames
 from manyhands.data.images.formats import image_format
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.errors import DatasetError
@@ -82,7 +82,7 @@ def test_equal_frames_are_decoded_once():
             yield from (np.full(self.shape, frame) for frame in frames)
 
     out = np.empty((3, 2, 1, 1, 1), np.uint8)
-    decode_into(Counting(), np.array([[7, 2], [2, 2], [9, 7]]), out)
+    CameraColumn(Counting(), False).read_into(np.array([[7, 2], [2, 2], [9, 7]]), out)
     assert out.reshape(3, 2).tolist() == [[7, 2], [2, 2], [9, 7]]
     assert Counting.asked == [2, 7, 9]
 

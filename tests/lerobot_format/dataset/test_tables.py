@@ -13,17 +13,17 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.tables import (
     is_text,
     is_there,
+    json_lines,
     leaf_type,
     naming_file,
     read_columns,
     read_footer,
-    read_json_lines,
-    read_json_object,
     read_row_group,
     read_row_groups,
     write_json_object,
     write_table,
 )
+from manyhands.lerobot_format.files import read_json
 
 
 def test_json_is_written_as_lerobot_does(tmp_path):
@@ -32,7 +32,7 @@ def test_json_is_written_as_lerobot_does(tmp_path):
     assert path.read_text(encoding="utf-8") == (
         '{\n    "task": "schieße",\n    "shape": [\n        1\n    ]\n}'
     )
-    assert read_json_object(path) == {"task": "schieße", "shape": [1]}
+    assert read_json(path, DatasetError) == {"task": "schieße", "shape": [1]}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1, 2]", json.dumps("text"), b"\xff\xfe"])
@@ -40,7 +40,7 @@ def test_what_is_no_json_object_is_refused(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DatasetError, match=re.escape(str(path))):
-        read_json_object(path)
+        read_json(path, DatasetError)
 
 
 def test_a_table_comes_back(tmp_path):
@@ -112,7 +112,7 @@ def test_no_flipped_bit_of_a_footer_aborts_the_process(tmp_path):
 def test_lines_end_only_where_json_says_so(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"task": "a\u2028b\x85c"}\r\n\n  \n{"task": "d"}', encoding="utf-8")
-    assert read_json_lines(path) == [{"task": "a\u2028b\x85c"}, {"task": "d"}]
+    assert [*json_lines(path)] == [{"task": "a\u2028b\x85c"}, {"task": "d"}]
 
 
 @pytest.mark.parametrize("line", ["{", "3", "[]", '{"a": 1} {"a": 2}', '{"a": "\\ud800"}'])
@@ -120,7 +120,7 @@ def test_a_line_that_is_no_object_is_named(tmp_path, line):
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n' + line)
     with pytest.raises(DatasetError, match=re.escape(f"{path} is damaged: line 2")):
-        read_json_lines(path)
+        list(json_lines(path))
 
 
 def test_a_folder_in_the_place_of_a_table_is_told(tmp_path):

@@ -160,7 +160,7 @@ class TestOnAGpu:
             data, config = open_training_data(config, alone)
             with joined_world(config) as world:
                 policy, _ = build_initial_policy(config, data.stats, world.device)
-                engine = AccelerateEngine(world, 1, DistributedDataParallel)
+                engine = AccelerateEngine(world, 1, wrap=DistributedDataParallel)
                 learner = Learner(
                     TrainStep(policy, config, engine, world, split_batch(config, 0, 1)), config
                 )

@@ -30,7 +30,7 @@ def learner_of(command, tmp_path, *flags, scaler=None):
     config = read_train_config(command.argv(tmp_path / "run", "--batch_size=4", *flags))
     data, config = open_training_data(config, alone)
     with joined_world(config) as world:
-        world.accelerator.scaler = scaler or world.accelerator.scaler
+        world.loss_scaler = scaler or world.loss_scaler
         policy, _ = build_initial_policy(config, data.stats, world.device)
         split = BatchSplit(0, 1, config.batch_size)
         yield (

@@ -1,11 +1,13 @@
 """The fields of all policies: those of LeRobot's `config.json`, in its names and order."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from manyhands.config.policies.features import FeatureType, LanguageConfig, PolicyFeature
+from manyhands.config.schema.rules import at_least
 from manyhands.config.sections.optim import OptimizerConfig, SchedulerConfig
 
 DEFAULT_BACKBONE_WEIGHTS = "ResNet18_Weights.IMAGENET1K_V1"
@@ -19,8 +21,7 @@ class PolicyConfig(ABC):
     """Base config of a policy; `--policy.type` selects the concrete class."""
 
     type: ClassVar[str]
-    title: ClassVar[str | None] = None
-    """Display name, if it differs from the type."""
+    title: ClassVar[str | None] = None  # Display name, if it differs from the type.
     adapter_targets: ClassVar[str | None] = None
     """Regular expression of the modules that --peft adapts by default, matched on full names."""
 
@@ -124,21 +125,16 @@ class PolicyConfig(ABC):
         """Return every invalid feature of a dataset."""
         action = self.output_features.get("action")
         shapes = {name: self.input_features[name].shape for name in visual_features(self)}
-        rules = [
-            (
-                action is None or action.type is not FeatureType.ACTION or len(action.shape) != 1,
+        faults = []
+        if action is None or action.type is not FeatureType.ACTION or len(action.shape) != 1:
+            faults.append(
                 "the policy needs the feature action, a vector of type ACTION; "
-                f"--policy.output_features has {', '.join(self.output_features) or 'nothing'}",
-            ),
-            *(
-                (
-                    len(shape) != 3 or shape[0] != 3,
-                    f"{name} must have shape (3, height, width), not {shape}",
-                )
-                for name, shape in shapes.items()
-            ),
-        ]
-        return [sentence for is_wrong, sentence in rules if is_wrong]
+                f"--policy.output_features has {', '.join(self.output_features) or 'nothing'}"
+            )
+        for name, shape in shapes.items():
+            if len(shape) != 3 or shape[0] != 3:
+                faults.append(f"{name} must have shape (3, height, width), not {shape}")
+        return faults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +156,45 @@ class BackbonePolicyConfig(PolicyConfig):
         return replace(self, **own)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChunkPolicyConfig(PolicyConfig):
+    """A policy that predicts a chunk of actions from the current observation."""
+
+    chunk_size: int = 100
+    """Actions predicted per chunk."""
+    n_action_steps: int = 100
+    """Actions executed before the next prediction."""
+
+    @property
+    def takes_any_image_size(self) -> bool:
+        """True: neither tokens nor resized images depend on it."""
+        return True
+
+    @property
+    def action_offsets(self) -> list[int]:
+        """One action per future step of the chunk."""
+        return list(range(self.chunk_size))
+
+    @property
+    def num_executed_actions(self) -> int:
+        """The value of `n_action_steps`."""
+        return self.n_action_steps
+
+    def chunk_faults(self) -> Iterator[str]:
+        """Yield sizes of the observation and of the chunk that cannot be."""
+        yield from at_least(self, "policy.", 1, "chunk_size")
+        if self.n_obs_steps != 1:
+            yield (
+                f"--policy.n_obs_steps={self.n_obs_steps}: {self.title} reads one observation. "
+                "Set it to 1"
+            )
+        if not 1 <= self.n_action_steps <= max(1, self.chunk_size):
+            yield (
+                f"--policy.n_action_steps={self.n_action_steps} must be between 1 and "
+                f"--policy.chunk_size={self.chunk_size}"
+            )
+
+
 def visual_features(config: PolicyConfig) -> list[str]:
     """Names of the cameras, in order."""
     return [
@@ -169,24 +204,15 @@ def visual_features(config: PolicyConfig) -> list[str]:
     ]
 
 
-def observation_faults(config: PolicyConfig) -> list[str]:
-    """Faults if the robot's state, or both camera and environment state, are missing."""
+def observation_faults(config: PolicyConfig) -> Iterator[str]:
+    """Yield a fault if the robot's state, or both camera and environment state, are missing."""
     inputs = config.input_features
     state = inputs.get("observation.state")
     environment = [name for name, item in inputs.items() if item.type is FeatureType.ENV]
     seen = f"--policy.input_features has {', '.join(inputs) or 'nothing'}"
-    rules = [
-        (
-            state is None or state.type is not FeatureType.STATE,
-            f"the policy needs the feature observation.state of type STATE; {seen}",
-        ),
-        (
-            not visual_features(config) and not environment,
-            f"the policy needs a camera or observation.environment_state; {seen}",
-        ),
-        (
-            environment not in ([], ["observation.environment_state"]),
-            f"features of type ENV must be observation.environment_state alone, not {environment}",
-        ),
-    ]
-    return [sentence for is_wrong, sentence in rules if is_wrong]
+    if state is None or state.type is not FeatureType.STATE:
+        yield f"the policy needs the feature observation.state of type STATE; {seen}"
+    if not visual_features(config) and not environment:
+        yield f"the policy needs a camera or observation.environment_state; {seen}"
+    if environment not in ([], ["observation.environment_state"]):
+        yield f"features of type ENV must be observation.environment_state alone, not {environment}"

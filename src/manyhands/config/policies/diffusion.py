@@ -1,6 +1,6 @@
 """Diffusion Policy: every field of its `config.json`."""
 
-from collections.abc import Collection
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from manyhands.config.policies.base import (
     visual_features,
 )
 from manyhands.config.policies.features import NormalizationMode
+from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.optim import (
     AdamConfig,
     DiffuserSchedulerConfig,
@@ -27,8 +28,7 @@ BETA_SCHEDULES = {
 """How noise may grow, by the way actions are denoised."""
 BETWEEN_BETAS = ("linear", "scaled_linear", "sigmoid")
 """Schedules that go from beta_start to beta_end; the others have their own curve."""
-FINAL_GROUPS = 8
-"""Groups of the U-Net's last norm, whatever n_groups is."""
+FINAL_GROUPS = 8  # Groups of the U-Net's last norm, whatever n_groups is.
 
 
 def _cameras_by_mean_others_by_range() -> dict[str, NormalizationMode]:
@@ -127,9 +127,9 @@ class DiffusionConfig(BackbonePolicyConfig):
 
     def __post_init__(self) -> None:
         if self.resize_shape is not None:
-            object.__setattr__(
-                self, "crop_shape", _crop_from_ratio(self.resize_shape, self.crop_ratio)
-            )
+            height, width = (int(size * self.crop_ratio) for size in self.resize_shape)
+            crop = (height, width) if 0 < self.crop_ratio < 1 else None
+            object.__setattr__(self, "crop_shape", crop)
 
     @property
     def takes_any_image_size(self) -> bool:
@@ -179,122 +179,91 @@ class DiffusionConfig(BackbonePolicyConfig):
 
     def faults(self) -> list[str]:
         """Return every size and choice that Diffusion Policy does not support."""
-        rules = self._count_rules() + self._choice_rules() + self._image_rules()
-        rules += self._network_rules() + self._noise_rules()
-        return [f"--policy.{sentence}" for is_wrong, sentence in rules if is_wrong]
+        sections = (self._count_faults(), self._image_faults(), self._network_faults())
+        return [fault for section in sections for fault in section]
 
     def feature_faults(self) -> list[str]:
         """Require the robot's state, a camera or environment state, and cameras of one size."""
-        return super().feature_faults() + observation_faults(self) + self._camera_faults()
+        return [*super().feature_faults(), *observation_faults(self), *self._camera_faults()]
 
-    def _camera_faults(self) -> list[str]:
+    def _camera_faults(self) -> Iterator[str]:
         shapes = {name: self.input_features[name].shape for name in visual_features(self)}
-        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         crop = self.crop_shape if self.resize_shape is None else None
-        rules = [
-            (
-                len(set(shapes.values())) > 1,
+        if len(set(shapes.values())) > 1:
+            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            yield (
                 f"all cameras must have the same shape, not {told}. Set --dataset.image_size, or "
-                "select cameras with --policy.input_features",
-            ),
-            *(
-                (
-                    crop is not None and any(map(int.__gt__, crop, shape[1:])),
-                    f"--policy.crop_shape={crop} does not fit into {name} of shape {shape}",
-                )
-                for name, shape in shapes.items()
-            ),
-        ]
-        return [sentence for is_wrong, sentence in rules if is_wrong]
+                "select cameras with --policy.input_features"
+            )
+        for name, shape in shapes.items():
+            if crop is not None and any(map(int.__gt__, crop, shape[1:])):
+                yield f"--policy.crop_shape={crop} does not fit into {name} of shape {shape}"
 
-    def _count_rules(self) -> list[tuple[bool, str]]:
+    def _count_faults(self) -> Iterator[str]:
         steps = ("n_obs_steps", "horizon", "n_action_steps", "num_train_timesteps")
         sizes = ("spatial_softmax_num_keypoints", "n_groups")
-        least = dict.fromkeys((*steps, *sizes), 1) | {"drop_n_last_frames": 0}
+        yield from at_least(self, "policy.", 1, *steps, *sizes)
+        yield from at_least(self, "policy.", 0, "drop_n_last_frames")
         executed, most = self.n_action_steps, self.horizon - self.n_obs_steps + 1
-        denoising = self.num_inference_steps
-        return [
-            *(
-                (getattr(self, name) < low, f"{name}={getattr(self, name)} must be at least {low}")
-                for name, low in least.items()
-            ),
-            (
-                executed > most,
-                f"n_action_steps={executed} must be at most horizon - n_obs_steps + 1 = {most}",
-            ),
-            (
-                denoising is not None and not 1 <= denoising <= self.num_train_timesteps,
-                f"num_inference_steps={denoising} must be between 1 and "
-                f"--policy.num_train_timesteps={self.num_train_timesteps}",
-            ),
-        ]
-
-    def _choice_rules(self) -> list[tuple[bool, str]]:
-        choices: dict[str, Collection[str]] = {
-            "vision_backbone": BACKBONES,
-            "noise_scheduler_type": BETA_SCHEDULES,
-            "prediction_type": PREDICTION_TYPES,
-            "beta_schedule": BETA_SCHEDULES.get(self.noise_scheduler_type, BETA_SCHEDULES["DDPM"]),
-        }
-        return [
-            (
-                getattr(self, name) not in known,
-                f"{name}={getattr(self, name)} is not one of {', '.join(known)}",
+        if executed > most:
+            yield (
+                f"--policy.n_action_steps={executed} must be at most horizon - n_obs_steps + 1 = "
+                f"{most}"
             )
-            for name, known in choices.items()
-        ]
+        denoising = self.num_inference_steps
+        if denoising is not None and not 1 <= denoising <= self.num_train_timesteps:
+            yield (
+                f"--policy.num_inference_steps={denoising} must be between 1 and "
+                f"--policy.num_train_timesteps={self.num_train_timesteps}"
+            )
+        yield from one_of(
+            self,
+            "policy.",
+            vision_backbone=BACKBONES,
+            noise_scheduler_type=BETA_SCHEDULES,
+            prediction_type=PREDICTION_TYPES,
+            beta_schedule=BETA_SCHEDULES.get(self.noise_scheduler_type, BETA_SCHEDULES["DDPM"]),
+        )
 
-    def _image_rules(self) -> list[tuple[bool, str]]:
+    def _image_faults(self) -> Iterator[str]:
         sizes = {"resize_shape": self.resize_shape, "crop_shape": self.crop_shape}
-        is_pretrained = any((self.pretrained_backbone_weights, self.backbone_weights))
-        return [
-            *(
-                (shape is not None and min(shape) < 1, f"{name}={shape} must be positive sizes")
-                for name, shape in sizes.items()
-            ),
-            (
-                not 0 < self.crop_ratio <= 1,
-                f"crop_ratio={self.crop_ratio} must be above 0 and at most 1",
-            ),
-            (
-                self.use_group_norm and is_pretrained,
-                "use_group_norm=true replaces the batch norms that pretrained weights need. Set "
-                "--policy.pretrained_backbone_weights=null and remove --policy.backbone_weights",
-            ),
-        ]
+        for name, shape in sizes.items():
+            if shape is not None and min(shape) < 1:
+                yield f"--policy.{name}={shape} must be positive sizes"
+        if not 0 < self.crop_ratio <= 1:
+            yield f"--policy.crop_ratio={self.crop_ratio} must be above 0 and at most 1"
+        if self.use_group_norm and (self.pretrained_backbone_weights or self.backbone_weights):
+            yield (
+                "--policy.use_group_norm=true replaces the batch norms that pretrained weights "
+                "need. Set --policy.pretrained_backbone_weights=null and remove "
+                "--policy.backbone_weights"
+            )
 
-    def _network_rules(self) -> list[tuple[bool, str]]:
+    def _network_faults(self) -> Iterator[str]:
         dims, code, kernel = self.down_dims, self.diffusion_step_embed_dim, self.kernel_size
         factor, groups = 2 ** len(dims), max(1, self.n_groups)
         is_uneven = not dims or any(size < 1 or size % groups for size in dims)
-        return [
-            (
-                self.horizon % factor != 0,
-                f"horizon={self.horizon} must be divisible by {factor}: "
-                f"--policy.down_dims={list(dims)} halves it at every level",
-            ),
-            (
-                is_uneven or dims[0] % FINAL_GROUPS > 0,
-                f"down_dims={list(dims)} must be divisible by --policy.n_groups={self.n_groups}, "
-                f"and the first of them by {FINAL_GROUPS}",
-            ),
-            (kernel < 1 or kernel % 2 == 0, f"kernel_size={kernel} must be odd, at least 1"),
-            (code < 4 or code % 2 > 0, f"diffusion_step_embed_dim={code} must be even, at least 4"),
-            (self.compile_model, "compile_model=true is not supported; use --step.mode=compile"),
-        ]
-
-    def _noise_rules(self) -> list[tuple[bool, str]]:
+        if self.horizon % factor != 0:
+            yield (
+                f"--policy.horizon={self.horizon} must be divisible by {factor}: "
+                f"--policy.down_dims={list(dims)} halves it at every level"
+            )
+        if is_uneven or dims[0] % FINAL_GROUPS > 0:
+            yield (
+                f"--policy.down_dims={list(dims)} must be divisible by --policy.n_groups="
+                f"{self.n_groups}, and the first of them by {FINAL_GROUPS}"
+            )
+        if kernel < 1 or kernel % 2 == 0:
+            yield f"--policy.kernel_size={kernel} must be odd, at least 1"
+        if code < 4 or code % 2 > 0:
+            yield f"--policy.diffusion_step_embed_dim={code} must be even, at least 4"
+        if self.compile_model:
+            yield "--policy.compile_model=true is not supported; use --step.mode=compile"
         first, last, limit = self.beta_start, self.beta_end, self.clip_sample_range
-        return [
-            (
-                self.beta_schedule in BETWEEN_BETAS and not 0 < first <= last < 1,
-                f"beta_start={first} must be above 0 and at most --policy.beta_end={last}, "
-                "which must be below 1",
-            ),
-            (self.clip_sample and not limit > 0, f"clip_sample_range={limit} must be above 0"),
-        ]
-
-
-def _crop_from_ratio(shape: tuple[int, int], ratio: float) -> tuple[int, int] | None:
-    """The crop of a fraction of height and width; None for the full image."""
-    return (int(shape[0] * ratio), int(shape[1] * ratio)) if 0 < ratio < 1 else None
+        if self.beta_schedule in BETWEEN_BETAS and not 0 < first <= last < 1:
+            yield (
+                f"--policy.beta_start={first} must be above 0 and at most --policy.beta_end={last},"
+                " which must be below 1"
+            )
+        if self.clip_sample and not limit > 0:
+            yield f"--policy.clip_sample_range={limit} must be above 0"

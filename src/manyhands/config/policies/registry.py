@@ -14,8 +14,7 @@ from manyhands.config.schema.json_values import unknown_name
 
 POLICIES = "manyhands.policies"
 """Group of policies' configurations, each a PolicyConfig under its type."""
-NETWORKS = "manyhands.networks"
-"""Group of their networks, each made from such a configuration."""
+NETWORKS = "manyhands.networks"  # Group of their networks, each made from such a configuration.
 
 # Errors that a third-party module can raise on import.
 _LOADING_FAULTS = (

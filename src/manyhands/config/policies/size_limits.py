@@ -20,8 +20,7 @@ MAX_LENGTH = 2**16
 MAX_DEPTH = 1024
 MAX_FEATURES = 256
 MAX_FEATURE_VALUES = 2**28
-MAX_LEVELS = 16
-"""Levels of a U-Net, each of which halves what it gets."""
+MAX_LEVELS = 16  # Levels of a U-Net, each of which halves what it gets.
 
 _WIDTHS = (
     *("dim_model", "dim_feedforward", "latent_dim", "n_heads", "n_groups"),
@@ -95,7 +94,6 @@ def total_memory() -> int:
 
 
 def _num_inputs(config: PolicyConfig) -> int:
-    """Total number of values in states and actions."""
     features = config.input_features | config.output_features
     cameras = visual_features(config)
     return sum(math.prod(each.shape) for name, each in features.items() if name not in cameras)

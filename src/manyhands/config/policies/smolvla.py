@@ -1,16 +1,17 @@
 """SmolVLA, a vision-language-action policy: every field of its `config.json`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from manyhands.config.policies.base import UNSTORED, PolicyConfig, visual_features
+from manyhands.config.policies.base import UNSTORED, ChunkPolicyConfig, visual_features
 from manyhands.config.policies.features import (
     FeatureType,
     LanguageConfig,
     NormalizationMode,
     PolicyFeature,
 )
-from manyhands.config.policies.rtc import RtcConfig
+from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.optim import (
     AdamWConfig,
     CosineDecayWithWarmupConfig,
@@ -33,7 +34,28 @@ def _images_as_they_are() -> dict[str, NormalizationMode]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmolVLAConfig(PolicyConfig):
+class RtcConfig:
+    """Real-time chunking, by which LeRobot's rollouts blend consecutive chunks."""
+
+    enabled: bool = True
+    """Stored for LeRobot; no effect here."""
+    prefix_attention_schedule: str = "LINEAR"
+    """Stored for LeRobot; no effect here."""
+    max_guidance_weight: float = 10.0
+    """Stored for LeRobot; no effect here."""
+    execution_horizon: int = 10
+    """Stored for LeRobot; no effect here."""
+    debug: bool = False
+    """Stored for LeRobot; no effect here."""
+    debug_maxlen: int = 100
+    """Stored for LeRobot; no effect here."""
+    # Releases up to 0.6.1 reject a file with this key; later ones have its default.
+    mode: str = field(default="guided", metadata={UNSTORED: True})
+    """Stored for LeRobot; only guided is supported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmolVLAConfig(ChunkPolicyConfig):
     """SmolVLA: a small vision-language model with an action expert beside it."""
 
     type: ClassVar[str] = "smolvla"
@@ -44,9 +66,7 @@ class SmolVLAConfig(PolicyConfig):
     )
 
     chunk_size: int = 50
-    """Actions predicted per chunk."""
     n_action_steps: int = 50
-    """Actions executed before the next prediction."""
     normalization_mapping: dict[str, NormalizationMode] = field(default_factory=_images_as_they_are)
     """How each kind of feature is normalized."""
     max_state_dim: int = 32
@@ -163,24 +183,9 @@ class SmolVLAConfig(PolicyConfig):
         return {name: each for name, each in self.input_features.items() if name not in empty}
 
     @property
-    def takes_any_image_size(self) -> bool:
-        """True: images are resized to one size."""
-        return True
-
-    @property
     def takes_any_vector_size(self) -> bool:
         """True: states and actions are padded to one size."""
         return True
-
-    @property
-    def action_offsets(self) -> list[int]:
-        """One action per future step of the chunk."""
-        return list(range(self.chunk_size))
-
-    @property
-    def num_executed_actions(self) -> int:
-        """The value of `n_action_steps`."""
-        return self.n_action_steps
 
     def optimizer_preset(self) -> OptimizerConfig:
         """AdamW with the policy's own values."""
@@ -203,98 +208,61 @@ class SmolVLAConfig(PolicyConfig):
 
     def faults(self) -> list[str]:
         """Return every size and choice that SmolVLA does not support."""
-        rules = self._count_rules() + self._choice_rules() + self._network_rules()
-        return [f"--policy.{sentence}" for is_wrong, sentence in rules if is_wrong]
+        return [*self.chunk_faults(), *self._own_faults()]
 
     def feature_faults(self) -> list[str]:
         """Require a state and actions that fit, and a camera."""
-        inputs, outputs = self.input_features, self.output_features
-        state = inputs.get(STATE)
-        seen = f"--policy.input_features has {', '.join(inputs) or 'nothing'}"
-        rules = [
-            (
-                state is None or state.type is not FeatureType.STATE or len(state.shape) != 1,
-                f"the policy needs the feature observation.state, a vector of type STATE; {seen}",
-            ),
-            (
-                not set(visual_features(self)) & self.recorded_features.keys(),
-                f"the policy needs a camera; {seen}",
-            ),
-            *_size_rules(STATE, state, "max_state_dim", self.max_state_dim),
-            *_size_rules("action", outputs.get("action"), "max_action_dim", self.max_action_dim),
-        ]
-        faults = [sentence for is_wrong, sentence in rules if is_wrong]
-        return super().feature_faults() + faults
+        return [*super().feature_faults(), *self._feature_faults()]
+
+    def _feature_faults(self) -> Iterator[str]:
+        state = self.input_features.get(STATE)
+        seen = f"--policy.input_features has {', '.join(self.input_features) or 'nothing'}"
+        if state is None or state.type is not FeatureType.STATE or len(state.shape) != 1:
+            yield f"the policy needs the feature observation.state, a vector of type STATE; {seen}"
+        if not set(visual_features(self)) & self.recorded_features.keys():
+            yield f"the policy needs a camera; {seen}"
+        sizes = {
+            STATE: (state, "max_state_dim"),
+            "action": (self.output_features.get("action"), "max_action_dim"),
+        }
+        for name, (feature, flag) in sizes.items():
+            size = 0 if feature is None or len(feature.shape) != 1 else feature.shape[0]
+            most = getattr(self, flag)
+            if size > most:
+                yield (
+                    f"{name} has {size} values, more than --policy.{flag}={most}. Set "
+                    f"--policy.{flag}={size} and train from scratch, or use fewer values"
+                )
 
     def _empty_names(self) -> list[str]:
         numbers = range(min(self.empty_cameras, MAX_EMPTY_CAMERAS))
         return [EMPTY_CAMERA.format(number) for number in numbers]
 
-    def _count_rules(self) -> list[tuple[bool, str]]:
-        counts = ("chunk_size", "max_state_dim", "max_action_dim", "tokenizer_max_length")
-        least = dict.fromkeys((*counts, "num_steps"), 1) | {"empty_cameras": 0}
-        executed, most = self.n_action_steps, max(1, self.chunk_size)
-        return [
-            *(
-                (getattr(self, name) < low, f"{name}={getattr(self, name)} must be at least {low}")
-                for name, low in least.items()
-            ),
-            (
-                self.n_obs_steps != 1,
-                f"n_obs_steps={self.n_obs_steps}: SmolVLA reads one observation. Set it to 1",
-            ),
-            (
-                not 1 <= executed <= most,
-                f"n_action_steps={executed} must be between 1 and --policy.chunk_size={most}",
-            ),
-        ]
-
-    def _choice_rules(self) -> list[tuple[bool, str]]:
-        choices = {"attention_mode": ATTENTION_MODES, "pad_language_to": PADDINGS}
-        return [
-            *(
-                (
-                    getattr(self, name) not in known,
-                    f"{name}={getattr(self, name)} is not one of {', '.join(known)}",
-                )
-                for name, known in choices.items()
-            ),
-            (
-                self.use_delta_joint_actions_aloha,
-                "use_delta_joint_actions_aloha=true is not supported, not by LeRobot either",
-            ),
-            (
-                self.rtc_config is not None and self.rtc_config.mode != "guided",
-                "rtc_config.mode must be guided, the only mode that SmolVLA supports",
-            ),
-            (not self.use_cache, "use_cache=false is not supported by manyhands; use true"),
-            (self.compile_model, "compile_model=true is not supported; use --step.mode=compile"),
-        ]
-
-    def _network_rules(self) -> list[tuple[bool, str]]:
+    def _own_faults(self) -> Iterator[str]:
+        counts = ("max_state_dim", "max_action_dim", "tokenizer_max_length", "num_steps")
+        yield from at_least(self, "policy.", 1, *counts)
+        yield from at_least(self, "policy.", 0, "empty_cameras")
+        yield from one_of(self, "policy.", attention_mode=ATTENTION_MODES, pad_language_to=PADDINGS)
+        if self.use_delta_joint_actions_aloha:
+            yield (
+                "--policy.use_delta_joint_actions_aloha=true is not supported, not by LeRobot "
+                "either"
+            )
+        if self.rtc_config is not None and self.rtc_config.mode != "guided":
+            yield "--policy.rtc_config.mode must be guided, the only mode that SmolVLA supports"
+        if not self.use_cache:
+            yield "--policy.use_cache=false is not supported by manyhands; use true"
+        if self.compile_model:
+            yield "--policy.compile_model=true is not supported; use --step.mode=compile"
         size, width = self.resize_imgs_with_padding, self.expert_width_multiplier
+        if min(size) < 1 or size[0] != size[1]:
+            yield (
+                f"--policy.resize_imgs_with_padding={list(size)} must be an equal width and height"
+            )
+        if not width > 0:
+            yield f"--policy.expert_width_multiplier={width} must be above 0"
         first, last = self.min_period, self.max_period
-        return [
-            (
-                min(size) < 1 or size[0] != size[1],
-                f"resize_imgs_with_padding={list(size)} must be an equal width and height",
-            ),
-            (not width > 0, f"expert_width_multiplier={width} must be above 0"),
-            (
-                not 0 < first < last,
-                f"min_period={first} must be above 0 and below --policy.max_period={last}",
-            ),
-        ]
-
-
-def _size_rules(
-    name: str, feature: PolicyFeature | None, flag: str, most: int
-) -> list[tuple[bool, str]]:
-    size = 0 if feature is None or len(feature.shape) != 1 else feature.shape[0]
-    return [
-        (
-            size > most,
-            f"{name} has {size} values, more than --policy.{flag}={most}. Set "
-            f"--policy.{flag}={size} and train from scratch, or use fewer values",
-        )
-    ]
+        if not 0 < first < last:
+            yield (
+                f"--policy.min_period={first} must be above 0 and below --policy.max_period={last}"
+            )

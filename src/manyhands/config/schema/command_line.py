@@ -53,7 +53,8 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
         if dashed and "." not in name:  # Some sections have keys of the user's choice.
             name = name.replace("-", "_")
         if argument == "-h" or (dashed and not equals):
-            bare = name in SWITCHES or _next_is_flag(arguments)
+            bare = name in SWITCHES or not arguments or arguments[0].startswith("--")
+            bare = bare or arguments[0] == "-h"
             values[name] = BareFlag("true") if bare else RawText(arguments.pop(0))
             continue
         if not equals or name.startswith("-"):
@@ -61,10 +62,6 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
         else:
             values[name] = RawText(text)
     return values, strays
-
-
-def _next_is_flag(arguments: list[str]) -> bool:
-    return not arguments or arguments[0].startswith("--") or arguments[0] == "-h"
 
 
 def set_value(tree: Tree, name: str, value: object) -> None:

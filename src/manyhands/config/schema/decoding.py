@@ -5,7 +5,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from pathlib import Path, PurePath
@@ -18,7 +18,7 @@ from draccus.utils import DecodingError
 
 from manyhands.config.policies.base import UNSTORED, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
-from manyhands.config.schema.json_values import unknown_name
+from manyhands.config.schema.json_values import MAX_BITS, shown, unknown_name
 from manyhands.config.schema.suggestions import suggest_flag
 from manyhands.config.sections.env import ENV_TYPES, EnvConfig
 from manyhands.config.sections.optim import (
@@ -28,8 +28,7 @@ from manyhands.config.sections.optim import (
     SchedulerConfig,
 )
 
-Tree = dict[str, Any]
-"""Raw values by name, nested as the dataclasses are."""
+Tree = dict[str, Any]  # Raw values by name, nested as the dataclasses are.
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -95,9 +94,9 @@ def flags_of(config: type, prefix: str = "", section: str = "run") -> Iterator[F
         elif isinstance(hint, type) and is_dataclass(hint):
             yield from flags_of(hint, f"{name}.", name if not prefix else section)
         else:
-            yield Flag(
-                name, section, hints[item.name], default_of(item), help_of(config, item.name)
-            )
+            made = item.default_factory
+            default = item.default if made is MISSING else made()
+            yield Flag(name, section, hints[item.name], default, help_of(config, item.name))
 
 
 def _flags_of_choice(base: type, name: str) -> Iterator[Flag]:
@@ -126,11 +125,6 @@ def entry_type(hint: Any) -> type | None:
         return None
     needed = [item for item in fields(inner) if item.default is item.default_factory is MISSING]
     return None if needed else inner
-
-
-def default_of(item: Field[Any]) -> Any:
-    """The default value of a field."""
-    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 @cache
@@ -181,7 +175,7 @@ class Decoder:
             first = next(iter(tree))
             self.faults.append(f"--{name}.{first} needs --{name}.type={'|'.join(choice.types)}")
         if kind is not None:
-            self.faults.append(f"--{name}.type={choice.why_not(str(kind))}")
+            self.faults.append(f"--{name}.type={choice.why_not(shown(kind))}")
         return None
 
     def unknown(self, name: str, value: Any) -> None:
@@ -230,7 +224,7 @@ class Decoder:
         return {key: value for key, value in decoded.items() if value is not MISSING}
 
     def _ill(self, raw: Any, name: str, expected: str = "a section with a type") -> Any:
-        self.faults.append(f"--{name}={raw}: expects {expected}")
+        self.faults.append(f"--{name}={shown(raw)}: expects {expected}")
         return MISSING
 
 
@@ -244,6 +238,8 @@ def decode_value(hint: Any, raw: Any) -> Any:
         raw = _parsed(str(raw))
     if raw is None and type(None) not in get_args(hint):
         raise TypeError("null where a value is needed")
+    if isinstance(raw, int) and raw.bit_length() > MAX_BITS:
+        raise ValueError("too large an integer")
     return draccus.decode(hint, raw)
 
 
@@ -275,10 +271,8 @@ def _words(kind: Any) -> str:
 
 
 def encode(config: Any, stored: bool = False) -> Any:
-    """Encode a config as JSON-ready values, sections with their `type`.
-
-    `stored` excludes fields that only concern this machine, for LeRobot's own files.
-    """
+    """Encode a config as JSON-ready values, sections with their `type`."""
+    # `stored` excludes fields that only concern this machine, for LeRobot's own files.
     if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
         return {"type": config.type} | _encode_fields(config, stored)
     if is_dataclass(config):

@@ -12,7 +12,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 def decode(hint: Any, raw: Any, name: str = "") -> Any:
     """Decode parsed JSON to the hinted type; raises ValueError if it does not fit."""
     if get_origin(hint) in (Union, types.UnionType):
-        return _decode_optional(hint, raw, name)
+        (inner,) = (argument for argument in get_args(hint) if argument is not type(None))
+        return None if raw is None else decode(inner, raw, name)
     if get_origin(hint) in (list, tuple, dict):
         return _decode_container(hint, raw, name)
     if isinstance(hint, type) and is_dataclass(hint):
@@ -20,6 +21,21 @@ def decode(hint: Any, raw: Any, name: str = "") -> Any:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _decode_enum(hint, raw, name)
     return _decode_scalar(hint, raw, name)
+
+
+MAX_SHOWN = 500
+"""Characters of a value in a message."""
+MAX_BITS = 10_000
+"""Bits of an integer; Python refuses to print one of more than 4,300 digits."""
+
+
+def shown(raw: Any) -> str:
+    """A value as messages show it: a hostile file has some of a million characters."""
+    try:
+        text = str(raw)
+    except ValueError:
+        return "(a number of thousands of digits)"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def closest_match(name: str, names: Iterable[str]) -> str:
@@ -34,13 +50,6 @@ def unknown_name(name: str, names: Iterable[str]) -> str:
     """The error for an unknown name."""
     known = list(names)
     return f"{name} is unknown; choose from {', '.join(known)}{closest_match(name, known)}"
-
-
-def _decode_optional(hint: Any, raw: Any, name: str) -> Any:
-    if raw is None:
-        return None
-    (inner,) = (argument for argument in get_args(hint) if argument is not type(None))
-    return decode(inner, raw, name)
 
 
 def _decode_container(hint: Any, raw: Any, name: str) -> Any:

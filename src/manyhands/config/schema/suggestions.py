@@ -1,7 +1,7 @@
 """Suggests flags: for names of other programs, and for flags without effect."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from manyhands.config.schema.json_values import closest_match
 from manyhands.config.train import TrainConfig
@@ -16,11 +16,11 @@ _METRICS = "--output_dir: metrics are written to metrics.jsonl in it"
 _NAMES: dict[str, str] = {
     "--optimizer.lr": "lr learning_rate base_lr max_lr",
     "--optimizer.weight_decay": "weight_decay wd",
-    "--optimizer.grad_clip_norm": "grad_clip grad_clip_norm clip_grad_norm max_grad_norm "
+    "--optimizer.grad_clip_norm": "clip grad_clip grad_clip_norm clip_grad_norm max_grad_norm "
     "gradient_clipping gradient_clip_val",
-    "--optimizer.type": "optim optimizer_type",
+    "--optimizer.type": "optim optimizer_type optimizer_name",
     _WARMUP: "warmup warmup_steps num_warmup_steps lr_warmup_steps warmup_ratio",
-    "--scheduler.type": "lr_scheduler lr_scheduler_type schedule",
+    "--scheduler.type": "lr_scheduler lr_scheduler_type schedule scheduler_name",
     "--epochs": "num_epochs num_train_epochs max_epochs n_epochs",
     "--steps": "max_steps num_steps train_steps num_train_steps training_steps total_steps "
     "iterations max_iters offline_steps updates",
@@ -46,7 +46,7 @@ _NAMES: dict[str, str] = {
     "--step.mode=compile": "compile torch_compile",
     "--policy.device": "device",
     "--policy.device=cpu": "cpu use_cpu no_cuda",
-    "--policy.type": "model model_type policy_type algo",
+    "--policy.type": "model model_type policy_type policy_name model_name algo",
     "--policy.path": "checkpoint ckpt pretrained pretrained_path load weights init_from",
     "--dataset.root": "data data_dir data_path dataset_path dataset_root dataset_dir root",
     "--dataset.repo_id": "repo_id dataset_id dataset_name dataset_repo_id",
@@ -63,6 +63,8 @@ _NAMES: dict[str, str] = {
 }
 SYNONYMS = {name: advice for advice, names in _NAMES.items() for name in names.split()}
 """What to use for the names that other programs have for a setting."""
+TRAINING = ("accelerator", "launch", "optimizer", "policy", "scheduler")
+"""Sections in which settings of other sections are looked for."""
 
 
 def flags_in(text: str) -> list[str]:
@@ -72,13 +74,26 @@ def flags_in(text: str) -> list[str]:
 
 def suggest_flag(name: str, flags: Collection[str]) -> str:
     """Suggest a flag for an unknown one: by meaning, by its last word, or by spelling."""
-    meant = SYNONYMS.get(name)
-    if meant and all(flag.partition("=")[0] in flags for flag in flags_in(meant)):
-        return f"; use {meant}"
+    for meant in _meanings(name, flags):
+        if all(flag.partition("=")[0] in flags for flag in flags_in(meant)):
+            return f"; use {meant}"
     inner = [flag for flag in dict.fromkeys(flags) if flag.endswith(f".{name}")]
     if len(inner) == 1:
         return f"; use {inner[0]}"
     return closest_match(f"--{name}", flags)
+
+
+def _meanings(name: str, flags: Collection[str]) -> Iterator[str]:
+    """What a name may mean: by itself, joined to its section, or by its last word alone."""
+    section, _, word = name.rpartition(".")
+    yield from (SYNONYMS[text] for text in (name, f"{section}_{word}") if text in SYNONYMS)
+    if section and f"--{word}" in flags:
+        yield f"--{word}"
+    meant = SYNONYMS.get(word)
+    is_section = any(flag.startswith(f"--{section}.") for flag in flags)
+    # Other sections than these have settings of their own that go by such names.
+    if meant and (not is_section or section in TRAINING or meant.startswith(f"--{section}.")):
+        yield meant
 
 
 def longer_warmup(config: TrainConfig) -> str:

@@ -1,5 +1,6 @@
 """The dataset flags of a command."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +18,9 @@ class NamedDatasetConfig:
     revision: str | None = None
     """Revision on the Hub to download."""
 
-    def naming_faults(self) -> list[str]:
-        """Return why these names do not identify a dataset."""
-        rules = [
-            (self.repo_id is None and self.root is None, UNNAMED),
-            (
-                self.revision is not None and self.root is not None,
-                "--dataset.revision is for the Hub and has no effect with --dataset.root",
-            ),
-        ]
-        return [sentence for is_wrong, sentence in rules if is_wrong]
+    def naming_faults(self) -> Iterator[str]:
+        """Yield why these names do not identify a dataset."""
+        if self.repo_id is None and self.root is None:
+            yield UNNAMED
+        if self.revision is not None and self.root is not None:
+            yield "--dataset.revision is for the Hub and has no effect with --dataset.root"

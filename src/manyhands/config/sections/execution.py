@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from manyhands.config.schema.rules import at_least, one_of
+
 COMPRESSIONS = ("none", "bf16")
 WHOLE, SHARDS, BOTH = "safetensors", "dcp", "safetensors_dcp"
 CHECKPOINT_FORMATS = (WHOLE, SHARDS, BOTH)
@@ -26,8 +28,7 @@ class ParallelismConfig:
             yield f"--parallelism.dp_replicate={self.dp_replicate} must be at least 1, or null"
         if self.dp_shard < 1 and self.dp_shard != -1:
             yield f"--parallelism.dp_shard={self.dp_shard} must be at least 1, or -1 for all"
-        if self.gpus_per_process < 1:
-            yield f"--parallelism.gpus_per_process={self.gpus_per_process} must be at least 1"
+        yield from at_least(self, "parallelism.", 1, "gpus_per_process")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +63,7 @@ class DdpConfig:
                 "--accelerator.ddp.find_unused_parameters=true slows every step and is not "
                 "needed: parameters without a gradient are reported by name. Remove it"
             )
-        if self.gradient_compression not in COMPRESSIONS:
-            yield (
-                f"--accelerator.ddp.gradient_compression={self.gradient_compression} is not one "
-                f"of {', '.join(COMPRESSIONS)}"
-            )
+        yield from one_of(self, "accelerator.ddp.", gradient_compression=COMPRESSIONS)
 
 
 STEP_MODES = ("auto", "eager", "graph", "compile")
@@ -84,7 +81,5 @@ class StepConfig:
 
     def faults(self) -> Iterator[str]:
         """Yield invalid values."""
-        if self.mode not in STEP_MODES:
-            yield f"--step.mode={self.mode} is not one of {', '.join(STEP_MODES)}"
-        if self.compile_min_left_s < 0:
-            yield f"--step.compile_min_left_s={self.compile_min_left_s} must be at least 0"
+        yield from one_of(self, "step.", mode=STEP_MODES)
+        yield from at_least(self, "step.", 0, "compile_min_left_s")

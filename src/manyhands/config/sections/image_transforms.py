@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manyhands.config.schema.json_values import closest_match
+from manyhands.config.schema.rules import at_least
 from manyhands.config.sections.transform_types import REQUIRED, TRANSFORM_TYPES
 
 FLAG = "--dataset.image_transforms"
@@ -95,16 +96,11 @@ class ImageTransformsConfig:
         """Return everything invalid about an enabled augmentation."""
         if not self.enable:
             return []
-        return [*self._count_faults(), *self._entry_faults()]
-
-    def _count_faults(self) -> Iterator[str]:
-        if self.max_num_transforms < 0:
-            yield f"{FLAG}.max_num_transforms={self.max_num_transforms} must be at least 0"
+        faults = [*at_least(self, "dataset.image_transforms.", 0, "max_num_transforms")]
         if not any(entry.weight for entry in self.tfs.values()):
-            yield f"{FLAG}.tfs has no entry with a weight above 0"
-
-    def _entry_faults(self) -> Iterator[str]:
+            faults.append(f"{FLAG}.tfs has no entry with a weight above 0")
         for name, entry in self.tfs.items():
             # An entry of weight zero is never sampled.
             told = entry.faults() if entry.weight else ()
-            yield from (f"{FLAG}.tfs: {name}.{fault}" for fault in told)
+            faults += (f"{FLAG}.tfs: {name}.{fault}" for fault in told)
+        return faults

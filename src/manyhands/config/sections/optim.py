@@ -5,12 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-Bounds = dict[str, tuple[Any, bool]]
-"""Values by name, and whether each is sound."""
+from manyhands.config.schema.rules import at_least
 
-
-def _adam_bounds(betas: tuple[float, float], eps: float) -> Bounds:
-    return {"betas": (betas, all(0 <= beta < 1 for beta in betas)), "eps": (eps, eps >= 0)}
+Bounds = dict[str, tuple[Any, bool]]  # Values by name, and whether each is sound.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,24 +52,18 @@ class AdamConfig(OptimizerConfig):
     """Adam epsilon."""
 
     def _own_bounds(self) -> Bounds:
-        return _adam_bounds(self.betas, self.eps)
+        are_sound = all(0 <= beta < 1 for beta in self.betas)
+        return {"betas": (self.betas, are_sound), "eps": (self.eps, self.eps >= 0)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdamWConfig(OptimizerConfig):
+class AdamWConfig(AdamConfig):
     """AdamW; weight decay is decoupled from the gradient."""
 
     type: ClassVar[str] = "adamw"
 
     weight_decay: float = 1e-2
     """Weight decay."""
-    betas: tuple[float, float] = (0.9, 0.999)
-    """Adam betas."""
-    eps: float = 1e-8
-    """Adam epsilon."""
-
-    def _own_bounds(self) -> Bounds:
-        return _adam_bounds(self.betas, self.eps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +148,7 @@ SCHEDULE_CURVES = (
     "constant",
     "constant_with_warmup",
 )
-POLYNOMIAL_END_LR = 1e-7
-"""Learning rate that the polynomial curve ends at."""
+POLYNOMIAL_END_LR = 1e-7  # Learning rate that the polynomial curve ends at.
 
 OPTIMIZER_TYPES: dict[str, type[OptimizerConfig]] = {
     config.type: config for config in (AdamConfig, AdamWConfig, SgdConfig)
@@ -203,14 +193,10 @@ class EmaConfig:
                 yield f"--ema.{name}={decay} must be at least 0 and at most 1"
         if self.min_decay > self.max_decay:
             yield f"--ema.min_decay={self.min_decay} is above --ema.max_decay={self.max_decay}"
-        if self.update_after_step < 0:
-            yield f"--ema.update_after_step={self.update_after_step} must be at least 0"
+        yield from at_least(self, "ema.", 0, "update_after_step")
         for name in ("inv_gamma", "power"):
             if not 0 < getattr(self, name) < math.inf:
                 yield f"--ema.{name}={getattr(self, name)} must be above 0"
-        yield from self._shadowed() if self.decay is not None else ()
-
-    def _shadowed(self) -> Iterator[str]:
         for name in ("inv_gamma", "power", "min_decay", "max_decay"):
-            if getattr(self, name) != getattr(EmaConfig, name):
+            if self.decay is not None and getattr(self, name) != getattr(EmaConfig, name):
                 yield f"--ema.{name} has no effect with the constant --ema.decay={self.decay}"

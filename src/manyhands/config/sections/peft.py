@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.schema.rules import at_least
 
 METHOD = "LORA"
 INIT_TYPES = ("gaussian", "orthogonal")
@@ -33,10 +34,7 @@ class PeftConfig:
             yield (
                 f"--peft.method_type={self.method_type} is not supported by manyhands; use {METHOD}"
             )
-        for name in ("r", "lora_alpha"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                yield f"--peft.{name}={value} must be at least 1"
+        yield from at_least(self, "peft.", 1, "r", "lora_alpha")
         if self.init_type not in (None, *INIT_TYPES):
             yield (
                 f"--peft.init_type={self.init_type} is not one of {', '.join(INIT_TYPES)}: other "

@@ -9,8 +9,7 @@ Range = tuple[float, float]
 Reader = Callable[[Any], Any]
 """Turns a raw value into its normal form, or raises a ValueError that says what is wrong."""
 
-REQUIRED = object()
-"""Default of a kwarg that has none."""
+REQUIRED = object()  # Default of a kwarg that has none.
 
 LARGEST_FACTOR = 1000.0
 LARGEST_KERNEL = 99
@@ -56,7 +55,8 @@ def interval(least: float, most: float, spread: Callable[[float], Range] = fixed
     """Read [min, max] within bounds, or a number and the range it expands to."""
 
     def read(value: Any) -> Range:
-        ends = spread(float(value)) if _is_number(value) else _numbers(value, 2, "a number or ")
+        form = "a number or [min, max]"
+        ends = spread(float(value)) if _is_number(value) else _numbers(value, form)
         low, high = (_within(each, least, most) for each in ends)
         if low > high:
             raise ValueError(f"is reversed. Write [{high:g}, {low:g}]")
@@ -94,7 +94,7 @@ def whole_number(least: int, most: int) -> Reader:
 
 def fractions(value: Any) -> Range:
     """Read two fractions, of the image's width and height."""
-    across, down = (_within(each, 0, 1) for each in _numbers(value, 2, forms="[width, height]"))
+    across, down = (_within(each, 0, 1) for each in _numbers(value, "[width, height]"))
     return across, down
 
 
@@ -115,8 +115,8 @@ def interpolation(value: Any) -> str:
 
 def kernel_sides(value: Any) -> tuple[int, int]:
     """Read the width and height of a kernel, both odd."""
-    forms = "a number or [width, height]"
-    ends = fixed(float(value)) if _is_number(value) else _numbers(value, 2, forms=forms)
+    form = "a number or [width, height]"
+    ends = fixed(float(value)) if _is_number(value) else _numbers(value, form)
     width, height = (_whole(_within(each, 1, LARGEST_KERNEL)) for each in ends)
     if width % 2 == 0 or height % 2 == 0:
         raise ValueError("must be odd")
@@ -132,10 +132,10 @@ def odd_range(value: Any) -> tuple[int, int]:
     return low, high
 
 
-def _numbers(value: Any, count: int, also: str = "", forms: str = "[min, max]") -> list[float]:
-    is_fit = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == count
-    if not is_fit or not all(_is_number(each) for each in value):
-        raise ValueError(f"must be {also}{forms}")
+def _numbers(value: Any, form: str) -> list[float]:
+    is_pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
+    if not is_pair or not all(_is_number(each) for each in value):
+        raise ValueError(f"must be {form}")
     return [float(each) for each in value]
 
 

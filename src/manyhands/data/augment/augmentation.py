@@ -42,10 +42,8 @@ class TransformChoice:
         return waits.argsort(dim=1, stable=True).argsort(dim=1).float()
 
     def rounds(self, places: Tensor) -> list[Tensor]:
-        """Who gets which entry (samples, entries) in each pass through the entries as listed.
-
-        In listed order one pass is enough. In random order a sample gets one entry per pass.
-        """
+        """Who gets which entry (samples, entries) in each pass through the entries as listed."""
+        # In listed order one pass is enough. In random order a sample gets one entry per pass.
         if self.random_order:
             return [places == number for number in range(self.num_chosen)]
         return [places < self.num_chosen]
@@ -75,7 +73,6 @@ class Identity:
     num_uniforms: ClassVar[int] = 0
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images unchanged."""
         return pictures
 
 
@@ -113,8 +110,9 @@ class Augmentation:
     def __init__(
         self, config: ImageTransformsConfig, cameras: Mapping[str, tuple[int, ...]]
     ) -> None:
-        entries = [entry for entry in config.tfs.values() if entry.weight > 0]
         self.cameras = sorted(name for name, shape in cameras.items() if shape[0] == NUM_COLORS)
+        listed = config.tfs.values() if self.cameras else ()
+        entries = [entry for entry in listed if entry.weight > 0]
         self._transforms = [build_transform(entry) for entry in entries]
         self._plan = TransformChoice(
             weights=[entry.weight for entry in entries],
@@ -125,20 +123,22 @@ class Augmentation:
 
     def draw(self, source: DrawSource) -> dict[str, Tensor]:
         """By camera and sample, the places of all entries and what each needs to be random."""
-        return {camera: self._draw(source) for camera in self.cameras}
-
-    def _draw(self, source: DrawSource) -> Tensor:
-        return torch.cat([self._plan.places(source), source.uniform(sum(self._sizes[1:]))], dim=1)
+        num_uniforms = sum(self._sizes[1:])
+        return {
+            camera: torch.cat([self._plan.places(source), source.uniform(num_uniforms)], dim=1)
+            for camera in self.cameras
+        }
 
     def __call__(self, batch: Batch, draws: Draws) -> Batch:
-        """The batch with its cameras as floats from 0 to 1 on the draws' device, transformed.
-
-        The frames of one camera share the draw of their sample.
-        """
+        """The batch with its cameras as floats from 0 to 1 on the draws' device, transformed."""
+        if not self.cameras:
+            return batch
+        # The frames of one camera share the draw of their sample.
         return batch | {name: self._augmented(batch[name], draws[name]) for name in self.cameras}
 
     def _augmented(self, images: Tensor, draws: Tensor) -> Tensor:
-        pictures = unit_floats(images.to(draws.device, non_blocking=True))
+        pictures = images.to(draws.device, non_blocking=True).float()
+        pictures = pictures / 255 if images.dtype == torch.uint8 else pictures
         pictures = pictures.unsqueeze(1) if images.ndim == 4 else pictures
         places, *uniforms = draws.split_with_sizes(self._sizes, dim=1)
         for chosen in self._plan.rounds(places):
@@ -148,32 +148,15 @@ class Augmentation:
         return pictures.reshape(images.shape)
 
 
-class NoAugmentation:
-    """Returns batches unchanged."""
-
-    def draw(self, source: DrawSource) -> dict[str, Tensor]:
-        """No numbers."""
-        return {}
-
-    def __call__(self, batch: Batch, draws: Draws) -> Batch:
-        """The same batch."""
-        return batch
-
-
 def build_augmentation(
     config: ImageTransformsConfig, features: Mapping[str, PolicyFeature]
-) -> Augmentation | NoAugmentation:
-    """Build the configured augmentation for the cameras among a policy's inputs."""
+) -> Augmentation:
+    """Build the configured augmentation for the cameras among a policy's inputs; none if off."""
     if not config.enable or config.max_num_transforms == 0:
-        return NoAugmentation()
+        return Augmentation(config, {})
     visual = {name: each for name, each in features.items() if each.type is FeatureType.VISUAL}
     augmentation = Augmentation(config, {name: each.shape for name, each in visual.items()})
     if not augmentation.cameras:
         seen = ", ".join(visual) or "no camera"
         raise ConfigError([f"{FLAG}.enable=true needs a color camera; the policy reads {seen}"])
     return augmentation
-
-
-def unit_floats(images: Tensor) -> Tensor:
-    """Bytes or floats as floats from 0 to 1."""
-    return images.float() / 255 if images.dtype == torch.uint8 else images.float()

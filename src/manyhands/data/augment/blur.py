@@ -22,7 +22,6 @@ class SharpnessJitter:
     sharpness: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         return blended(smoothed(pictures), pictures, between(self.sharpness, uniforms[:, 0]))
 
 
@@ -36,7 +35,6 @@ class GaussianBlur:
     sigma: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         sigma, (width, height) = between(self.sigma, uniforms[:, 0]), self.kernel_size
         across = convolved(pictures, gaussian_taps(sigma, width)[:, None, :])
         return convolved(across, gaussian_taps(sigma, height)[:, :, None]).clamp(0, 1)
@@ -48,11 +46,9 @@ class MotionBlur:
 
     num_uniforms: ClassVar[int] = 2
 
-    kernel_size: tuple[int, int]
-    """Smallest and largest size, both odd."""
+    kernel_size: tuple[int, int]  # Smallest and largest size, both odd
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         least, largest = self.kernel_size
         reach = whole_between((least // 2, largest // 2), uniforms[:, 0])
         lines = line_kernels(reach, math.pi * uniforms[:, 1], largest // 2)

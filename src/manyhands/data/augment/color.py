@@ -23,7 +23,6 @@ class ColorJitter:
     hue: Range | None = None
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         steps: list[tuple[Callable[[Tensor, Tensor], Tensor], Range | None]] = [
             (brightened, self.brightness),
             (contrasted, self.contrast),
@@ -45,7 +44,6 @@ class GammaCorrection:
     gamma: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         return pictures ** per_sample(log_between(self.gamma, uniforms[:, 0]))
 
 
@@ -97,10 +95,8 @@ def _hue(pictures: Tensor, value: Tensor, chroma: Tensor) -> Tensor:
     return torch.where(value == red, from_red / span, hue)
 
 
-NEUTRAL_K = 6500.0
-"""Color temperature at which images are unchanged."""
-DISPLAY_GAMMA = 2.2
-"""Gamma: stored values are about this root of the light."""
+NEUTRAL_K = 6500.0  # Color temperature at which images are unchanged
+DISPLAY_GAMMA = 2.2  # Gamma: stored values are about this root of the light
 LINEAR_RGB = ((3.2406, -1.5372, -0.4986), (-0.9689, 1.8758, 0.0415), (0.0557, -0.2040, 1.0570))
 """Red, green and blue light of sRGB from CIE XYZ."""
 
@@ -114,7 +110,6 @@ class PlanckianJitter:
     temperature: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         return apply_temperature(pictures, between(self.temperature, uniforms[:, 0]))
 
 

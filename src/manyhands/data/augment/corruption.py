@@ -26,7 +26,6 @@ class GaussianNoise:
     std: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         seeds = (uniforms[:, 1] * NUM_SEEDS).long()
         noise = normal_numbers(seeds, pictures[0].numel()).view_as(pictures)
         return (pictures + noise * per_sample(between(self.std, uniforms[:, 0]) / 255)).clamp(0, 1)
@@ -63,7 +62,6 @@ class CoarseDropout:
         return 1 + 4 * self.max_holes
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         height, width = pictures.shape[-2:]
         columns, rows = pixel_grid(pictures)
         count = per_sample(whole_between((1, self.max_holes), uniforms[:, 0]))

@@ -18,16 +18,13 @@ class RandomAffine:
     num_uniforms: ClassVar[int] = 6
 
     degrees: Range
-    translate: Range
-    """Largest fractions of the width and of the height."""
+    translate: Range  # Largest fractions of the width and of the height
     scale: Range
-    shear: tuple[float, float, float, float]
-    """Smallest and largest angle along x, then along y."""
+    shear: tuple[float, float, float, float]  # Smallest and largest angle along x, then along y
     interpolation: str
     fill: float
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         height, width = pictures.shape[-2:]
         angle, right, down, scale, shear_x, shear_y = uniforms.unbind(1)
         columns, rows = inverse_map(
@@ -42,15 +39,12 @@ class RandomAffine:
         return resampled(pictures, grid, self.interpolation, self.fill)
 
 
-Row = tuple[Tensor, Tensor]
-"""Two coefficients per sample."""
+Row = tuple[Tensor, Tensor]  # Two coefficients per sample
 
 
 def inverse_map(angle: Tensor, scale: Tensor, shear_x: Tensor, shear_y: Tensor) -> tuple[Row, Row]:
-    """From a place in the result to its source, both from the center; angles in radians.
-
-    The way there shears along x, then along y, turns, and scales.
-    """
+    """From a place in the result to its source, both from the center; angles in radians."""
+    # The way there shears along x, then along y, turns, and scales.
     cos, sin = angle.cos() / scale, angle.sin() / scale
     tan_x, tan_y = shear_x.tan(), shear_y.tan()
     # Matrix products may be rounded to few bits on a GPU: these four are written out.

@@ -10,10 +10,8 @@ from torch import Tensor
 from manyhands.config.sections.transform_types import Range
 from manyhands.data.augment.ranges import between, per_sample, place_grid, whole_between
 
-BAND_WIDTHS: Range = (0.2, 0.6)
-"""Smallest and largest width of a shadow, as a fraction of the image's."""
-EDGE = 0.06
-"""Width over which a shadow fades out, as a fraction of the image's."""
+BAND_WIDTHS: Range = (0.2, 0.6)  # Smallest and largest width of a shadow, as a share of the image's
+EDGE = 0.06  # Width over which a shadow fades out, as a fraction of the image's
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,6 @@ class GaussianPatchBrightness:
         return 1 + 4 * self.num_patches[1]
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         columns, rows = place_grid(pictures)
         count = whole_between(self.num_patches, uniforms[:, 0])
         for number, patch in enumerate(uniforms[:, 1:].view(len(uniforms), -1, 4).unbind(1)):
@@ -51,7 +48,6 @@ class RandomShadow:
     opacity: Range
 
     def __call__(self, pictures: Tensor, uniforms: Tensor) -> Tensor:
-        """The images with their samples' draws."""
         opacity, side, angle, offset, width = map(per_sample, uniforms.unbind(1))
         columns, rows = place_grid(pictures)
         across = (columns - 0.5) * (math.pi * angle).cos() + (rows - 0.5) * (math.pi * angle).sin()

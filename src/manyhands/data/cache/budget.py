@@ -16,8 +16,7 @@ class CameraNeed:
     """Size of a camera's frames if all of them are cached."""
 
     num_frames: int
-    frame_bytes: int
-    """Size of a cached frame; an estimate where sizes differ."""
+    frame_bytes: int  # Size of a cached frame; an estimate where sizes differ
 
     @property
     def num_bytes(self) -> int:
@@ -29,12 +28,9 @@ class CameraNeed:
 class FreeSpace:
     """Free disk space and memory of this machine."""
 
-    disk_bytes: int
-    """Free disk space in the folder of the stores."""
-    ram_bytes: int
-    """Memory available to processes."""
-    shared_memory_bytes: int
-    """Free shared memory for stores; 0 if there is none."""
+    disk_bytes: int  # Free disk space in the folder of the stores
+    ram_bytes: int  # Memory available to processes
+    shared_memory_bytes: int  # Free shared memory for stores; 0 if there is none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,20 +40,13 @@ class CacheRequest:
     mode: Mode
     cameras: tuple[CameraNeed, ...]
     room: FreeSpace
-    cached_bytes: int = 0
-    """Size of what is already cached on disk of these cameras."""
-    other_bytes: int = 0
-    """Size of other stores on disk; it counts against `max_disk`."""
-    max_disk: int | None = None
-    """Most bytes on disk; None is a quarter of the free space beyond what is already cached."""
-    max_ram: int | None = None
-    """Most bytes in memory; None is half of the available memory."""
-    what: str = ""
-    """What is cached, named in the reason if it is not frames."""
-    otherwise: str = "off, frames are decoded every time"
-    """The reason's first words if nothing is cached."""
-    all_or_nothing: bool = False
-    """Whether a fraction of the frames is useless."""
+    cached_bytes: int = 0  # Size of what is already cached on disk of these cameras
+    other_bytes: int = 0  # Size of other stores on disk; it counts against `max_disk`
+    max_disk: int | None = None  # None: what is cached, and a quarter of the free space
+    max_ram: int | None = None  # Most bytes in memory; None is half of the available memory
+    what: str = ""  # What is cached, named in the reason if it is not frames
+    otherwise: str = "off, frames are decoded every time"  # The reason if nothing is cached
+    all_or_nothing: bool = False  # Whether a fraction of the frames is useless
 
 
 @dataclass(frozen=True)
@@ -65,10 +54,8 @@ class CachePlan:
     """The decision, and its reason as a message."""
 
     where: Place
-    capacities: tuple[int, ...]
-    """Frames to cache, by camera."""
-    max_bytes: tuple[int, ...]
-    """Available bytes by camera; may be more than its frames need."""
+    capacities: tuple[int, ...]  # Frames to cache, by camera
+    max_bytes: tuple[int, ...]  # Available bytes by camera; may be more than its frames need
     reason: str
 
 

@@ -18,8 +18,7 @@ class CachedCamera:
         self.shape = source.shape
         self.dtype = source.dtype
         self.drops_single_axis = drops_single_axis
-        self.fault: str | None = None
-        """Why this process no longer uses the store; it continues without."""
+        self.fault: str | None = None  # Why this process no longer uses the store
         self._source = source
         self._store = store
         self._is_readable = True
@@ -56,7 +55,11 @@ class CachedCamera:
         """Decode ascending frames, cache them, and return them as the next reader gets them."""
         for frame, picture in zip(frames.tolist(), self._source.pictures(frames), strict=True):
             encoded = self._store.encode(picture)
-            self._keep(frame, encoded)
+            if self.fault is None:
+                try:
+                    self._store.write(frame, encoded)
+                except OSError as error:
+                    self.fault = str(error)
             yield self._store.decode(encoded)
 
     def _ask(
@@ -70,10 +73,3 @@ class CachedCamera:
         except OSError as error:
             self._is_readable, self.fault = False, str(error)
             return None
-
-    def _keep(self, frame: int, encoded: bytes | memoryview) -> None:
-        if self.fault is None:
-            try:
-                self._store.write(frame, encoded)
-            except OSError as error:
-                self.fault = str(error)

@@ -16,10 +16,8 @@ from manyhands.data.cache.locations import stores_folder, stores_folders
 from manyhands.data.cache.store_files import DURABLE, STATES, USERS, WRITTEN, boot_id, read_manifest
 from manyhands.data.locks import is_in_use, locked
 
-LOCK = ".lock"
-"""Lock file in the folder of all stores, held to create, open or remove a store."""
-BLOCK_BYTES = 512
-"""Unit of `st_blocks`."""
+LOCK = ".lock"  # Lock file in the folder of all stores, held to create, open or remove a store
+BLOCK_BYTES = 512  # Unit of `st_blocks`
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,7 @@ class StoreSummary:
     num_present: int
     num_frames: int
     disk_bytes: int
-    last_used: float
-    """In seconds since 1970."""
+    last_used: float  # In seconds since 1970
 
 
 def cached_stores(home: Path) -> list[StoreSummary]:

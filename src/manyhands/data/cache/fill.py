@@ -19,11 +19,9 @@ from manyhands.data.loading.forkserver import FORKSERVER, start_context
 from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError, EnvironmentFault, UserError
 
-Progress = Callable[[int, int], None]
-"""Called with the number of frames done and the total."""
+Progress = Callable[[int, int], None]  # Called with the number of frames done and the total
 
-MIN_FRAMES_PER_PROCESS = 200
-"""Fewer frames decode faster than a process starts."""
+MIN_FRAMES_PER_PROCESS = 200  # Fewer frames decode faster than a process starts
 
 
 @dataclass
@@ -32,12 +30,10 @@ class FillSummary:
 
     num_frames: int = 0
     num_decoded: int = 0
-    faults: list[str] = field(default_factory=list)
-    """Clips that cannot be decoded, or why caching stopped."""
+    faults: list[str] = field(default_factory=list)  # Undecodable clips, or why caching stopped
 
 
-Clip = tuple[int, int, int]
-"""Index of a camera, its first frame and end."""
+Clip = tuple[int, int, int]  # Index of a camera, its first frame and end
 
 
 def fill(
@@ -64,9 +60,8 @@ def fill(
 def _work(caches: FrameCaches) -> tuple[list[CachedCamera], list[Clip]]:
     cameras: list[CachedCamera] = []
     clips: list[Clip] = []
-    for cache in caches.caches:
-        for camera in cache.cameras if cache is not None else ():
-            assert cache is not None
+    for cache in filter(None, caches.caches):
+        for camera in cache.cameras:
             clips += [(len(cameras), int(first), int(end)) for first, end in cache.frame_bounds]
             cameras.append(camera)
     return cameras, [clip for clip in clips if clip[2] > clip[1]]
@@ -90,8 +85,7 @@ def _filled(cameras: list[CachedCamera], clips: list[Clip], num_processes: int) 
             ) from None
 
 
-_OWN_CAMERAS: list[CachedCamera] = []
-"""The cameras of a worker process."""
+_OWN_CAMERAS: list[CachedCamera] = []  # The cameras of a worker process
 
 
 def _take_cameras(cameras: list[CachedCamera]) -> None:

@@ -25,8 +25,7 @@ from manyhands.data.location import shared_home
 from manyhands.data.read_options import ReadOptions
 from manyhands.units import parse_bytes
 
-JPEG_SHARE = 8
-"""How many times smaller a frame is expected to be as JPEG."""
+JPEG_SHARE = 8  # How many times smaller a frame is expected to be as JPEG
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +35,8 @@ class CacheOptions:
     home: Path
     mode: Mode = "auto"
     encoding: Encoding = "raw"
-    max_disk: int | None = None
-    """Most bytes of disk; None leaves it to the plan."""
-    max_ram: int | None = None
-    """Most bytes of memory; None leaves it to the plan."""
+    max_disk: int | None = None  # Most bytes of disk; None leaves it to the plan
+    max_ram: int | None = None  # Most bytes of memory; None leaves it to the plan
 
 
 def cache_options(config: CacheConfig, max_ram: int | None) -> CacheOptions:
@@ -74,13 +71,11 @@ class FrameCache:
     ) -> None:
         self._source = source
         self._wish = wish
-        self._budgets = budgets
-        """Most bytes by camera."""
+        self._budgets = budgets  # Most bytes by camera
         self._in_ram = in_ram
         self._stores: dict[str, FrameStore] = {}
         self._cameras: dict[str, CachedCamera] = {}
-        self.faults: list[str] = []
-        """Why cameras are read without their store."""
+        self.faults: list[str] = []  # Why cameras are read without their store
 
     @property
     def cameras(self) -> list[CachedCamera]:
@@ -94,20 +89,17 @@ class FrameCache:
 
     def column(self, key: str, source: ImageSource, drops_single_axis: bool) -> ArrayColumn:
         """A camera's column that reads through the cache."""
+        home = ram_folder() if self._in_ram else self._wish.home
+        assert home is not None
         try:
-            store = self._stores.get(key) or self._opened(key, source)
+            if key not in self._stores:
+                spec = store_spec(self._source, key, source, self._wish)
+                self._stores[key] = FrameStore(home, spec, self._budgets[key], self._in_ram)
         except OSError as error:
             self.faults.append(f"cannot cache frames of {key}: {error}")
             return CameraColumn(source, drops_single_axis)
-        self._cameras[key] = CachedCamera(source, store, drops_single_axis)
+        self._cameras[key] = CachedCamera(source, self._stores[key], drops_single_axis)
         return self._cameras[key]
-
-    def _opened(self, key: str, source: ImageSource) -> FrameStore:
-        home = ram_folder() if self._in_ram else self._wish.home
-        assert home is not None
-        spec = store_spec(self._source, key, source, self._wish)
-        self._stores[key] = FrameStore(home, spec, self._budgets[key], self._in_ram)
-        return self._stores[key]
 
     @property
     def stores(self) -> list[FrameStore]:
@@ -141,23 +133,16 @@ def plan_frame_caches(
     sources: Sequence[tuple[Source, ReadOptions]], wish: CacheOptions
 ) -> FrameCaches:
     """Decide which frames of all datasets are cached, and where."""
-    cameras = [cameras_of(source, reading) for source, reading in sources]
-    needs = [
-        _need(source, pictures, wish)
-        for (source, _), own in zip(sources, cameras, strict=True)
-        for pictures in own.values()
-    ]
-    described = [
-        description_of(source, key, pictures)
-        for (source, _), own in zip(sources, cameras, strict=True)
-        for key, pictures in own.items()
-    ]
+    cameras = [(source, cameras_of(source, reading)) for source, reading in sources]
+    each = [(source, key, pictures) for source, own in cameras for key, pictures in own.items()]
+    needs = [_need(source, pictures, wish) for source, _, pictures in each]
+    described = [description_of(*camera) for camera in each]
     plan = plan_cache(request_for(needs, described, wish))
     if plan.where == "off":
         return FrameCaches([None] * len(sources), plan.reason)
     budgets = iter(zip(plan.capacities, plan.max_bytes, strict=True))
     caches: list[FrameCache | None] = []
-    for (source, _), own in zip(sources, cameras, strict=True):
+    for source, own in cameras:
         room = {key: _camera_bytes(source, own[key], wish, *next(budgets)) for key in own}
         caches.append(FrameCache(source, wish, room, plan.where == "ram"))
     return FrameCaches(caches, plan.reason)

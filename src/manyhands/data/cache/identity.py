@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
-from hashlib import file_digest as digest_of_file
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,18 +28,15 @@ _REVISION = 1
 # Two changes within one tick of a file system's clock leave the same stamp.
 _TICK_S = 2.0
 
-DigestIndex = dict[str, list[str]]
-"""Stamp and digest by the file's path."""
+DigestIndex = dict[str, list[str]]  # Stamp and digest by the file's path
 
 
 @dataclass(frozen=True)
 class PixelOrigin:
     """Everything that decides the pixels behind a frame number."""
 
-    file_digests: Sequence[str]
-    """Digests of the files that hold the images, in the order of the files."""
-    table_digest: str
-    """Digest of the location of every frame in those files."""
+    file_digests: Sequence[str]  # Digests of the files that hold the images, in their order
+    table_digest: str  # Digest of the location of every frame in those files
     shape: tuple[int, ...]
     dtype: str
     encoding: str
@@ -58,10 +54,8 @@ def store_key(origin: PixelOrigin) -> str:
 class _File(NamedTuple):
     path: Path
     stamp: str
-    place: str
-    """The path without links."""
-    memo: Path
-    """File that caches the digests of its folder."""
+    place: str  # The path without links
+    memo: Path  # File that caches the digests of its folder
 
 
 def file_stamp(path: Path) -> str:
@@ -69,13 +63,8 @@ def file_stamp(path: Path) -> str:
     return f"{read_stamp(path)} {path.resolve()}"
 
 
-def file_digest(path: Path, home: Path) -> str:
-    """The digest of a file's content, cached under `home`."""
-    return file_digests([path], home)[0]
-
-
 def file_digests(paths: Sequence[Path], home: Path) -> list[str]:
-    """The digests of many files; not cached if the home is read-only."""
+    """The digests of files, cached under `home` unless that is read-only."""
     files = [_look_up(path, home / DIGESTS_FOLDER) for path in paths]
     known = _recall(files)
     unknown = [file for file in files if file.stamp not in known]
@@ -112,9 +101,11 @@ def _compute(files: list[_File]) -> dict[str, str]:
 def _digest(file: _File) -> str:
     try:
         with file.path.open("rb") as content:
-            return digest_of_file(content, lambda: blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
+            return file_digest(content, lambda: blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
     except OSError as error:
-        raise _unreadable(file.path, error) from None
+        raise DatasetError(
+            f"{file.path} cannot be read: {error.strerror}. Copy or download the dataset again"
+        ) from None
 
 
 def _is_settled(file: _File) -> bool:
@@ -147,9 +138,3 @@ def _read_memo(path: Path) -> DigestIndex:
         memo = json.loads(path.read_text(encoding="utf-8"))
         return {str(place): [str(stamp), str(digest)] for place, (stamp, digest) in memo.items()}
     return {}
-
-
-def _unreadable(path: Path, error: OSError) -> DatasetError:
-    return DatasetError(
-        f"{path} cannot be read: {error.strerror}. Copy or download the dataset again"
-    )

@@ -18,6 +18,7 @@ from manyhands.data.cache.store_files import (
     read_ahead,
     write_all,
 )
+from manyhands.data.images.video import SCALER_THREADS
 from manyhands.data.locks import locked
 
 # Full color resolution, and the finest steps FFmpeg has: what others call quality 95.
@@ -25,8 +26,6 @@ _PIXEL_FORMAT = "yuvj444p"
 _OPTIONS = {"qmin": "1", "qmax": "1", "flags": "+bitexact"}
 # swscale's BILINEAR | FULL_CHR_H_INT | ACCURATE_RND | BITEXACT.
 _SCALER_FLAGS = 0x2 | 0x2000 | 0x40000 | 0x80000
-# PyAV takes the number of threads since release 17.
-_SCALER_THREADS = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
 _FULL_RANGE = 2
 
 
@@ -44,7 +43,7 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
         format=_PIXEL_FORMAT,
         interpolation=_SCALER_FLAGS,
         dst_color_range=_FULL_RANGE,
-        **_SCALER_THREADS,
+        **SCALER_THREADS,
     )
     packets = [*encoder.encode(frame), *encoder.encode(None)]
     return b"".join(bytes(packet) for packet in packets)
@@ -63,7 +62,7 @@ class JpegDecoder:
         """The image (3, height, width) that was encoded."""
         (frame,) = self._decoder.decode(av.Packet(encoded))
         scaled = self._scaler.reformat(
-            frame, format="rgb24", interpolation=_SCALER_FLAGS, **_SCALER_THREADS
+            frame, format="rgb24", interpolation=_SCALER_FLAGS, **SCALER_THREADS
         )
         pixels: np.ndarray = scaled.to_ndarray()
         return pixels.transpose(2, 0, 1)

@@ -32,17 +32,11 @@ def ram_folder() -> Path | None:
 
 def stores_folder(home: Path) -> Path:
     """The folder of all stores under a home."""
-    # Machines that share files see each other's writes late and in any order: each has its own.
-    return home / ("frames" if is_local(home) else f"frames-{machine_name(is_in_pod())}")
-
-
-def machine_name(is_pod: bool) -> str:
-    """A name for this machine that stays from one job to the next.
-
-    A pod gets a new name each time, and no later pod would find its cache. What pods have
-    in common is the boot of the machine below them.
-    """
-    return boot_id() if is_pod else platform.node()
+    if is_local(home):
+        return home / "frames"
+    # Machines that share files see each other's writes late and in any order: each has its own. A
+    # pod gets a new name each time; pods have in common the boot of the machine below them.
+    return home / f"frames-{boot_id() if is_in_pod() else platform.node()}"
 
 
 def stores_folders(home: Path) -> list[Path]:

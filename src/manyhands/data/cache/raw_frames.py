@@ -25,7 +25,8 @@ class RawFrames:
         self._capacity = spec.capacity(max_bytes)
         self.num_frames = os.fstat(self._file.fileno()).st_size // spec.frame_bytes
         """Frames that this process can read; another one may read more."""
-        self._map = self._mapped()
+        size = self.num_frames * self._frame_bytes
+        self._map = mmap.mmap(self._file.fileno(), size, prot=mmap.PROT_READ) if size else None
         pixels = np.frombuffer(self._map or b"", spec.dtype)
         self._pixels = pixels.reshape(self.num_frames, *spec.shape)
         self._mapped_before = mapped_bytes()
@@ -61,10 +62,6 @@ class RawFrames:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    def _mapped(self) -> mmap.mmap | None:
-        size = self.num_frames * self._frame_bytes
-        return mmap.mmap(self._file.fileno(), size, prot=mmap.PROT_READ) if size else None
 
     def _fetch(self, frames: np.ndarray) -> None:
         """Let the disk read all frames at once; page faults would ask for one piece at a time."""

@@ -9,7 +9,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,34 +22,10 @@ from manyhands.data.cache.store_files import ABSENT, DURABLE, WRITTEN, FrameStat
 from manyhands.data.locks import hold_shared, locked
 
 
-class FrameBytes(Protocol):
-    """The file that contains the frames."""
-
-    num_frames: int
-    """Frames that can be read, if they are there."""
-
-    def read(self, frames: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Copy present frames into `out`; return which of them are valid."""
-
-    def write(self, frame: int, encoded: bytes | memoryview) -> bool:
-        """Write a frame if it fits; return whether it did."""
-
-    def read_ahead(self) -> None:
-        """Bring all frames into memory."""
-
-    def flush(self) -> None:
-        """Bring all frames onto the disk."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
+# A pickled store reopens the files. A forked one uses its parent's: they have no position that the
+# two could move, and no lock that both would hold alone.
 class FrameStore:
-    """The cached frames of a camera.
-
-    A pickled one reopens the files. A forked one uses its parent's: they have no position that
-    the two could move, and no lock that both would hold alone.
-    """
+    """The cached frames of a camera."""
 
     def __init__(
         self, home: Path, spec: StoreSpec, max_bytes: int, is_temporary: bool = False
@@ -152,8 +128,8 @@ class _OpenedStore:
         self._users = hold_shared(folder / store_folder.USERS)
         os.utime(self._users.fileno())
         self.states = FrameStates(folder / store_folder.STATES)
-        is_jpeg = spec.encoding == "jpeg"
-        self.bytes: FrameBytes = (JpegFrames if is_jpeg else RawFrames)(folder, spec, max_bytes)
+        kind: type[JpegFrames | RawFrames] = JpegFrames if spec.encoding == "jpeg" else RawFrames
+        self.bytes = kind(folder, spec, max_bytes)
 
     def are_present(self, frames: np.ndarray) -> np.ndarray:
         return self.states.are_present(frames) & (frames < self.bytes.num_frames)

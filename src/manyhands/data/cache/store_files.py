@@ -33,14 +33,12 @@ Encoding = Literal["raw", "jpeg"]
 class StoreSpec:
     """The frames of a store."""
 
-    key: str
-    """Name of the store, unique to its pixels."""
+    key: str  # Name of the store, unique to its pixels
     shape: tuple[int, ...]
     dtype: np.dtype
     num_frames: int
     encoding: Encoding = "raw"
-    description: dict[str, str] = field(default_factory=dict)
-    """For users: dataset, camera and the like."""
+    description: dict[str, str] = field(default_factory=dict)  # Shown to users: dataset, camera
 
     def __post_init__(self) -> None:
         assert self.num_frames > 0 and prod(self.shape) > 0
@@ -108,8 +106,7 @@ FRAMES = "frames.bin"
 INDEX = "index.bin"
 STATES = "state.bin"
 USERS = "users"
-INDEX_ENTRY = struct.Struct("<QII")
-"""Offset, length and checksum of a frame."""
+INDEX_ENTRY = struct.Struct("<QII")  # Offset, length and checksum of a frame
 _FORMAT = 1
 _AHEAD_BYTES = 8 * 1024**2
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -128,7 +125,13 @@ def prepare_folder(folder: Path, spec: StoreSpec, capacity: int) -> None:
     """Make the folder a valid store of that capacity; its parent is locked."""
     manifest = read_manifest(folder)
     if manifest is None or not _is_sound(folder, spec, manifest):
-        _create(folder, spec, capacity)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_directory(folder) as scratch:
+            for name, size in _file_sizes(spec, capacity).items():
+                (scratch / name).touch()
+                os.truncate(scratch / name, size)
+            manifest = _describe(spec, capacity)
+            (scratch / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         return
     wanted = _describe(spec, max(capacity, manifest["capacity"]))
     if wanted == manifest:
@@ -136,7 +139,9 @@ def prepare_folder(folder: Path, spec: StoreSpec, capacity: int) -> None:
     if manifest["boot_id"] != wanted["boot_id"]:
         _forget_written(folder)
     if capacity > manifest["capacity"]:
-        _allocate(folder, spec, capacity)
+        for name, size in _file_sizes(spec, capacity).items():
+            if (folder / name).stat().st_size < size:
+                os.truncate(folder / name, size)
     with atomic_file(folder / MANIFEST) as scratch:
         scratch.write_text(json.dumps(wanted), encoding="utf-8")
 
@@ -196,22 +201,6 @@ def _file_sizes(spec: StoreSpec, capacity: int) -> dict[str, int]:
     if spec.encoding == "jpeg":
         return sizes | {FRAMES: 0, INDEX: spec.num_frames * INDEX_ENTRY.size}
     return sizes | {FRAMES: capacity * spec.frame_bytes}
-
-
-def _create(folder: Path, spec: StoreSpec, capacity: int) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_directory(folder) as scratch:
-        for name, size in _file_sizes(spec, capacity).items():
-            with (scratch / name).open("wb") as file:
-                file.truncate(size)
-        manifest = _describe(spec, capacity)
-        (scratch / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-
-
-def _allocate(folder: Path, spec: StoreSpec, capacity: int) -> None:
-    for name, size in _file_sizes(spec, capacity).items():
-        if (folder / name).stat().st_size < size:
-            os.truncate(folder / name, size)
 
 
 def _forget_written(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 
@@ -18,22 +17,19 @@ from manyhands.data.images.cameras import ImageSource
 from manyhands.data.read_options import ReadOptions
 from manyhands.errors import EnvironmentFault
 
-NUM_SHOWN = 8
-"""Displayed characters of a digest."""
+NUM_SHOWN = 8  # Displayed characters of a digest
 
 
 @dataclass(frozen=True)
 class TokenSpec:
     """The tokens of one frame of a camera."""
 
-    identity: str
-    """A digest of all that determines them except the frame."""
+    identity: str  # A digest of all that determines them except the frame
     shape: tuple[int, ...]
     dtype: np.dtype
 
 
-Forms = Mapping[str, TokenSpec]
-"""By the name that a camera is delivered under."""
+Forms = Mapping[str, TokenSpec]  # By the name that a camera is delivered under
 
 
 class TokenColumn:
@@ -60,8 +56,7 @@ class TokenCache:
     """The cached tokens of one dataset's cameras."""
 
     def __init__(self, stores: dict[str, FrameStore], in_ram: bool) -> None:
-        self.of_camera = stores
-        """By the dataset's own names."""
+        self.of_camera = stores  # By the dataset's own names
         self._in_ram = in_ram
 
     def column(self, key: str, source: ImageSource, drops_single_axis: bool) -> ArrayColumn:
@@ -90,31 +85,27 @@ class TokenCaches(CacheStores):
 class TokenPlan:
     """Location of the cached tokens of some datasets."""
 
-    specs: list[dict[str, StoreSpec]]
-    """By dataset, and by camera under the dataset's own names."""
-    where: str
-    """off, ram or disk."""
+    specs: list[dict[str, StoreSpec]]  # By dataset, and by camera under the dataset's own names
+    where: str  # off, ram or disk
     wish: CacheOptions
     reason: str
 
     def opened(self) -> TokenCaches:
         """The stores of all cameras."""
-        home = ram_folder() if self.where == "ram" else self.wish.home
+        in_ram = self.where == "ram"
+        home = ram_folder() if in_ram else self.wish.home
         assert home is not None and self.where != "off"
+        caches = []
         try:
-            return TokenCaches([self._opened(home, specs) for specs in self.specs])
+            for specs in self.specs:
+                sizes = {key: spec.num_frames * spec.frame_bytes for key, spec in specs.items()}
+                stores = {key: FrameStore(home, specs[key], sizes[key], in_ram) for key in specs}
+                caches.append(TokenCache(stores, in_ram))
         except OSError as error:
             raise EnvironmentFault(
                 f"cannot write vision tokens to {home}: {error}. Set another --cache.folder"
             ) from None
-
-    def _opened(self, home: Path, specs: dict[str, StoreSpec]) -> TokenCache:
-        in_ram = self.where == "ram"
-        stores = {
-            key: FrameStore(home, spec, spec.num_frames * spec.frame_bytes, in_ram)
-            for key, spec in specs.items()
-        }
-        return TokenCache(stores, in_ram)
+        return TokenCaches(caches)
 
 
 def plan_token_caches(
@@ -123,7 +114,13 @@ def plan_token_caches(
     """Decide whether and where the tokens of all frames are cached; a fraction is useless."""
     # Tokens are made from frames as recorded, however the frame cache encodes them.
     wish = replace(wish, encoding="raw")
-    specs = [_specs(source, reading, forms, wish) for source, reading in sources]
+    specs = [
+        {
+            key: _token_spec(store_spec(source, key, pictures, wish), forms[reading.delivered(key)])
+            for key, pictures in cameras_of(source, reading).items()
+        }
+        for source, reading in sources
+    ]
     needs = [
         CameraNeed(source.selection.num_rows, spec.frame_bytes)
         for (source, _), own in zip(sources, specs, strict=True)
@@ -138,15 +135,6 @@ def plan_token_caches(
     )
     plan = plan_cache(request)
     return TokenPlan(specs, plan.where, wish, plan.reason)
-
-
-def _specs(
-    source: Source, reading: ReadOptions, forms: Forms, wish: CacheOptions
-) -> dict[str, StoreSpec]:
-    return {
-        key: _token_spec(store_spec(source, key, pictures, wish), forms[reading.delivered(key)])
-        for key, pictures in cameras_of(source, reading).items()
-    }
 
 
 def _token_spec(frames: StoreSpec, form: TokenSpec) -> StoreSpec:

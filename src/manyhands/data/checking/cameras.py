@@ -1,30 +1,29 @@
 """Check the videos and embedded images of cameras."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from manyhands.data.checking import finding as checks
 from manyhands.data.checking.file_ranges import EpisodeFile, covered_ranges
-from manyhands.data.checking.finding import Finding, error_message
+from manyhands.data.checking.finding import Check, Finding, error_message
 from manyhands.data.checking.jobs import Report
 from manyhands.data.checking.strict_video import StrictVideo
 from manyhands.data.images.embedded import image_bytes
 from manyhands.data.images.formats import checked, image_format
 from manyhands.data.images.image_files import decode_image
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
 from manyhands.lerobot_format.dataset.tables import read_footer, read_row_group
 
 _FRAME_S = 1e-4
 _PIXEL_S = 1e-8
-_FEW = 64
-"""Frames that are decoded to see the first and the last one."""
+_FEW = 64  # Frames that are decoded to see the first and the last one
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,7 @@ class Camera:
     key: str
     feature: Feature
     fps: float
-    is_full: bool
-    """Check every image, not only the first and last."""
+    is_full: bool  # Check every image, not only the first and last
 
     def cost_s(self, num_frames: int) -> float:
         """Estimated time to check images."""
@@ -43,12 +41,45 @@ class Camera:
         return num_decoded * (_FRAME_S + _PIXEL_S * math.prod(self.feature.shape[:2]))
 
 
+_FILE_S = 5e-3
+
+
 @dataclass(frozen=True)
-class ImageFile:
-    """A data file, and one camera whose images it holds."""
+class CameraFile(ABC):
+    """A video, or a data file with images in it."""
 
     part: EpisodeFile
     camera: Camera
+    check: ClassVar[Check]
+
+    @property
+    def num_frames(self) -> int:
+        """Images of chosen episodes."""
+        return self.part.num_frames
+
+    @property
+    def cost_s(self) -> float:
+        """Estimated time to check it."""
+        return _FILE_S + self.camera.cost_s(self.num_frames)
+
+    def split(self, cost_s: float) -> "Sequence[CameraFile]":
+        """Some episodes at a time."""
+        num_frames = self.num_frames * cost_s / self.cost_s
+        return [replace(self, part=part) for part in self.part.divided(num_frames)]
+
+    def lost(self, reason: str) -> Report:
+        """No episode can be used."""
+        return Report(self.part.of_file(self.check, reason, self.camera.key))
+
+    @abstractmethod
+    def report(self) -> Report:
+        """Open it and decode what must be."""
+
+
+class ImageFile(CameraFile):
+    """A data file, and one camera whose images it holds."""
+
+    check = Check.PICTURES
 
     def report(self) -> Report:
         """Decode what must be; the check of rows reports an unreadable file."""
@@ -57,18 +88,16 @@ class ImageFile:
         except DatasetError:
             return Report()
         reasons: dict[int, str] = {}
-        wanted, end = self._wanted(), 0
+        rows_of = [np.arange(stretch.start, stretch.end) for stretch in self.part.stretches]
+        is_full = self.camera.is_full
+        wanted = np.concatenate(rows_of if is_full else [each[[0, -1]] for each in rows_of])
+        end = 0
         for group in range(footer.num_row_groups):
             first, end = end, end + footer.row_group(group).num_rows
             rows = wanted[(wanted >= first) & (wanted < end)].tolist()
             if rows:
                 reasons |= self._faults(footer, group, first, rows)
-        return Report([*self.part.of_frames(checks.PICTURES, self.camera.key, reasons)])
-
-    def _wanted(self) -> np.ndarray:
-        """The rows to check."""
-        rows = [np.arange(stretch.start, stretch.end) for stretch in self.part.stretches]
-        return np.concatenate(rows if self.camera.is_full else [each[[0, -1]] for each in rows])
+        return Report([*self.part.of_frames(Check.PICTURES, self.camera.key, reasons)])
 
     def _faults(
         self, footer: pq.FileMetaData, group: int, first: int, rows: list[int]
@@ -96,12 +125,10 @@ class ImageFile:
 _RATE_TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True)
-class VideoFile:
+class VideoFile(CameraFile):
     """A video file and the episodes it shows."""
 
-    part: EpisodeFile
-    camera: Camera
+    check = Check.VIDEOS
 
     def report(self) -> Report:
         """Open it and decode what must be."""
@@ -110,7 +137,7 @@ class VideoFile:
                 return Report([*self._oddities(video), *self._faults(video)])
         except DatasetError as error:
             message = error_message(error, self.part.root)
-            return Report(self.part.of_file(checks.FILES, message, self.camera.key))
+            return Report(self.part.of_file(Check.FILES, message, self.camera.key))
 
     def _opened(self, is_strict: bool) -> StrictVideo:
         camera = self.camera
@@ -129,20 +156,19 @@ class VideoFile:
             yield self._odd("its frames are not evenly spaced in time")
 
     def _odd(self, message: str) -> Finding:
-        return Finding(checks.VIDEOS, "warning", message, None, self.part.path, self.camera.key)
+        return Finding(Check.VIDEOS, "warning", message, None, self.part.path, self.camera.key)
 
     def _faults(self, video: StrictVideo) -> Iterator[Finding]:
         reasons = self._reasons(video)
-        if len(reasons) == self.part.num_frames and self._can_be_shown():
-            # An encoder that violates its specification in every frame is not damage.
-            yield self._odd("its frames violate the codec specification, but can be decoded")
-            return
+        if len(reasons) == self.part.num_frames:
+            with closing(self._opened(is_strict=False)) as lenient:
+                can_be_shown = not self._reasons(lenient)
+            if can_be_shown:
+                # An encoder that violates its specification in every frame is not damage.
+                yield self._odd("its frames violate the codec specification, but can be decoded")
+                return
         told = {number: error_message(reason, self.part.root) for number, reason in reasons.items()}
-        yield from self.part.of_frames(checks.VIDEOS, self.camera.key, told)
-
-    def _can_be_shown(self) -> bool:
-        with closing(self._opened(is_strict=False)) as video:
-            return not self._reasons(video)
+        yield from self.part.of_frames(Check.VIDEOS, self.camera.key, told)
 
     def _reasons(self, video: StrictVideo) -> dict[int, str]:
         """Why frames cannot be used, by their number in the file."""
@@ -161,43 +187,3 @@ def _examined(video: StrictVideo, runs: list[tuple[int, int]]) -> dict[int, str]
         bad = (number for number in range(first, end) if not seen.is_good[number - first])
         reasons |= {number: seen.reason(number) for number in bad}
     return reasons
-
-
-_FILE_S = 5e-3
-
-
-@dataclass(frozen=True)
-class CameraFile:
-    """A video, or a data file with images in it."""
-
-    part: EpisodeFile
-    camera: Camera
-
-    @property
-    def num_frames(self) -> int:
-        """Images of chosen episodes."""
-        return self.part.num_frames
-
-    @property
-    def cost_s(self) -> float:
-        """Estimated time to check it."""
-        return _FILE_S + self.camera.cost_s(self.num_frames)
-
-    def split(self, cost_s: float) -> "Sequence[CameraFile]":
-        """Some episodes at a time."""
-        num_frames = self.num_frames * cost_s / self.cost_s
-        return [replace(self, part=part) for part in self.part.divided(num_frames)]
-
-    def lost(self, reason: str) -> Report:
-        """No episode can be used."""
-        check = checks.PICTURES if self._is_data else checks.VIDEOS
-        return Report(self.part.of_file(check, reason, self.camera.key))
-
-    def report(self) -> Report:
-        """Open it and decode what must be."""
-        kind = ImageFile if self._is_data else VideoFile
-        return kind(self.part, self.camera).report()
-
-    @property
-    def _is_data(self) -> bool:
-        return self.camera.feature.dtype == names.IMAGE

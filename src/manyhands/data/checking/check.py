@@ -8,56 +8,50 @@ import numpy as np
 import pyarrow as pa
 
 from manyhands.cores import num_cores
-from manyhands.data.checking import finding as checks
-from manyhands.data.checking.cameras import Camera, CameraFile
+from manyhands.data.checking.cameras import Camera, ImageFile, VideoFile
 from manyhands.data.checking.file_ranges import EpisodeFile, EpisodeRange
-from manyhands.data.checking.finding import CheckResult, Finding, Thoroughness, describe_scope
+from manyhands.data.checking.finding import (
+    CHECKS,
+    Check,
+    CheckResult,
+    Finding,
+    Severity,
+    Thoroughness,
+    describe_scope,
+)
 from manyhands.data.checking.jobs import CheckedFile, Report, gathered, jobs_for
 from manyhands.data.checking.rows import RowFile, RowRules
-from manyhands.data.checking.statistics import Summaries, check_constants, check_statistics
+from manyhands.data.checking.statistics import check_constants, check_statistics
 from manyhands.data.checking.worker_pool import run_jobs
 from manyhands.data.episodes import Source
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.episodes import FileColumn
+from manyhands.lerobot_format.dataset.episode_table import FileColumn
 
 _NEEDED = (names.INDEX, names.TASK_INDEX)
 
 
 def check_metadata(source: Source) -> Iterator[Finding]:
     """Faults of the metadata, which could be read."""
-    yield from _reserved_features(source)
-    yield from _empty_episodes(source)
-    yield from _texts(source)
-
-
-def _reserved_features(source: Source) -> Iterator[Finding]:
+    info, episodes = source.meta.info, source.meta.episodes
     for key in names.RESERVED_FEATURES:
-        if key not in source.meta.info.features:
-            severity: checks.Severity = "bad" if key in _NEEDED else "warning"
+        if key not in info.features:
+            severity: Severity = "bad" if key in _NEEDED else "warning"
             message = f"feature {key} is not declared"
-            yield Finding(checks.METADATA, severity, message, None, names.INFO_FILE)
-
-
-def _empty_episodes(source: Source) -> Iterator[Finding]:
-    episodes = source.meta.episodes
+            yield Finding(Check.METADATA, severity, message, None, names.INFO_FILE)
     for episode in source.selection.episodes.tolist():
         if not episodes.lengths[episode]:
             frames = (int(episodes.from_index[episode]), int(episodes.to_index[episode]))
             message = "the episode has no frames"
             file = episodes.data_files.paths[episodes.data_files.of_episode[episode]]
-            yield Finding(checks.EPISODES, "warning", message, episode, file, None, frames)
-
-
-def _texts(source: Source) -> Iterator[Finding]:
-    is_old = source.meta.info.major_version == 2
-    file = names.TASK_LINES_FILE if is_old else names.TASKS_FILE
+            yield Finding(Check.EPISODES, "warning", message, episode, file, None, frames)
+    file = names.TASK_LINES_FILE if info.major_version == 2 else names.TASKS_FILE
     numbers: dict[str, int] = {}
     for number, text in enumerate(source.meta.tasks):
         earlier = numbers.setdefault(text, number)
         fault = "is empty" if not text.strip() else f"duplicates task {earlier}"
         if earlier != number or not text.strip():
             message = f"task {number} {fault}"
-            yield Finding(checks.TASKS, "warning", message, None, file)
+            yield Finding(Check.TASKS, "warning", message, None, file)
 
 
 def files_to_check(source: Source, keys: Collection[str], is_full: bool) -> Iterator[CheckedFile]:
@@ -70,11 +64,11 @@ def files_to_check(source: Source, keys: Collection[str], is_full: bool) -> Iter
     for key in [key for key in info.features if key in keys and info.features[key].is_camera]:
         camera = Camera(key, info.features[key], info.fps, is_full)
         if camera.feature.dtype == names.IMAGE:
-            yield from (CameraFile(part, camera) for part in rows.values())
+            yield from (ImageFile(part, camera) for part in rows.values())
             continue
         starts = np.rint(episodes.video_starts_s[key] * info.fps).astype(np.int64)
         parts = _parts(source, episodes.video_files[key], starts)
-        yield from (CameraFile(part, camera) for part in parts.values())
+        yield from (VideoFile(part, camera) for part in parts.values())
 
 
 def _row_files(
@@ -105,20 +99,16 @@ def _parts(source: Source, files: FileColumn, starts: np.ndarray) -> dict[int, E
     }
 
 
-Progress = Callable[[int, int], None]
-"""Called with the number of frames checked and the total."""
+Progress = Callable[[int, int], None]  # Called with the number of frames checked and the total
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
     """What to check, and with how many processes."""
 
-    thoroughness: Thoroughness = "full"
-    """`full` decodes every image, `quick` the first and last of each file."""
-    keys: Collection[str] | None = None
-    """Features to check; None means all. Rows must be readable in any case."""
-    num_workers: int | None = None
-    """Processes; None uses the available cores; small jobs run in this process."""
+    thoroughness: Thoroughness = "full"  # `quick` decodes the first and last image of each file
+    keys: Collection[str] | None = None  # None: all. Rows must be readable in any case
+    num_workers: int | None = None  # None: one per core; small jobs run in this process
     on_progress: Progress | None = None
 
     def keys_of(self, source: Source) -> tuple[str, ...]:
@@ -135,7 +125,10 @@ def check_dataset(source: Source, checking: CheckOptions | None = None) -> Check
     report = _run_checks(source, checking)
     findings = [*check_metadata(source), *report.findings, *_mixed_types(report)]
     findings += check_constants(report.summaries, source.meta.info.features)
-    findings += check_statistics(source, keys, _of_all_frames(source, report.summaries))
+    # Only summaries of all frames can be compared with statistics of the complete dataset.
+    total = int(source.meta.episodes.lengths.sum())
+    complete = {key: each for key, each in report.summaries.items() if each.num_frames == total}
+    findings += check_statistics(source, keys, complete)
     return CheckResult(
         root=str(source.root),
         thoroughness=checking.thoroughness,
@@ -151,7 +144,6 @@ def check_dataset(source: Source, checking: CheckOptions | None = None) -> Check
 
 
 def _run_checks(source: Source, checking: CheckOptions) -> Report:
-    """The joint report on all files."""
     files = files_to_check(source, checking.keys_of(source), checking.thoroughness == "full")
     jobs = [*jobs_for(files)]
     num_workers = num_cores() if checking.num_workers is None else checking.num_workers
@@ -173,16 +165,9 @@ def _mixed_types(report: Report) -> Iterator[Finding]:
         pa.unify_schemas(report.schemas, promote_options="permissive")
     except pa.ArrowException as error:
         message = f"column types differ between files: {' '.join(str(error).split())}"
-        yield Finding(checks.COLUMNS, "bad", message, None, "data")
-
-
-def _of_all_frames(source: Source, summaries: Summaries) -> Summaries:
-    """Those that can be compared with statistics of the complete dataset."""
-    num_frames = int(source.meta.episodes.lengths.sum())
-    return {key: each for key, each in summaries.items() if each.num_frames == num_frames}
+        yield Finding(Check.COLUMNS, "bad", message, None, "data")
 
 
 def _order(finding: Finding) -> tuple[int, str, int, str]:
-    """Sort key of findings in a report."""
     episode = -1 if finding.episode is None else finding.episode
-    return checks.CHECKS.index(finding.check), finding.severity, episode, finding.file or ""
+    return CHECKS.index(finding.check), finding.severity, episode, finding.file or ""

@@ -7,15 +7,11 @@ from manyhands.data.dataset import Dataset
 from manyhands.data.episodes import Source
 from manyhands.errors import DatasetError
 
-NO_OFFSET = np.zeros(1, np.int64)
-"""The window of a feature without one."""
+NO_OFFSET = np.zeros(1, np.int64)  # The window of a feature without one
 
 
 def bad_frames(result: CheckResult) -> dict[str, np.ndarray]:
-    """Frames of the complete dataset that cannot be used: by feature, their ranges of shape (n, 2).
-
-    Raises if something is bad that no choice of frames avoids.
-    """
+    """Unusable frames by feature, as ranges (n, 2); raises if no choice of frames helps."""
     ranges: dict[str, set[tuple[int, int]]] = {}
     for finding in _bad(result):
         if finding.frames is None:

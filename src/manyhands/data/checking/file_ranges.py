@@ -9,19 +9,16 @@ import numpy as np
 
 from manyhands.data.checking.finding import Finding, Severity
 
-_MAX_RANGES = 16
-"""Most ranges of bad frames reported per episode; more are merged into one."""
+_MAX_RANGES = 16  # Most ranges of bad frames reported per episode; more are merged into one
 
 
 class EpisodeRange(NamedTuple):
     """The rows of a file that belong to one episode."""
 
     episode: int
-    first_frame: int
-    """In the complete dataset."""
+    first_frame: int  # In the complete dataset
     num_frames: int
-    start: int
-    """The row in the file, or the number of its frame."""
+    start: int  # The row in the file, or the number of its frame
 
     @property
     def end(self) -> int:
@@ -39,8 +36,7 @@ class EpisodeFile:
     """A file of a dataset, and the chosen episodes in it."""
 
     root: str
-    path: str
-    """Inside the dataset folder."""
+    path: str  # Inside the dataset folder
     stretches: tuple[EpisodeRange, ...]
 
     @property

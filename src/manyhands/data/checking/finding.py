@@ -2,43 +2,37 @@
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
 
 from manyhands.data.episodes import Selection, Source
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.episodes import FileColumn
+from manyhands.lerobot_format.dataset.episode_table import FileColumn
 
 Severity = Literal["warning", "bad"]
 State = Literal["ok", "warning", "bad", "skipped"]
 Thoroughness = Literal["quick", "full"]
 
-METADATA = "metadata"
-EPISODES = "episodes"
-FILES = "files"
-COLUMNS = "columns"
-NUMBERING = "numbering"
-TIMESTAMPS = "timestamps"
-TASKS = "tasks"
-NUMBERS = "numbers"
-STATISTICS = "statistics"
-VIDEOS = "videos"
-PICTURES = "pictures"
-CHECKS = (
-    METADATA,
-    EPISODES,
-    FILES,
-    COLUMNS,
-    NUMBERING,
-    TIMESTAMPS,
-    TASKS,
-    NUMBERS,
-    STATISTICS,
-    VIDEOS,
-    PICTURES,
-)
-"""All checks, in the order of the report."""
+
+class Check(StrEnum):
+    """The checks, in the order of the report."""
+
+    METADATA = "metadata"
+    EPISODES = "episodes"
+    FILES = "files"
+    COLUMNS = "columns"
+    NUMBERING = "numbering"
+    TIMESTAMPS = "timestamps"
+    TASKS = "tasks"
+    NUMBERS = "numbers"
+    STATISTICS = "statistics"
+    VIDEOS = "videos"
+    PICTURES = "pictures"
+
+
+CHECKS: tuple[str, ...] = tuple(check.value for check in Check)
 
 
 @dataclass(frozen=True)
@@ -49,12 +43,9 @@ class Finding:
     severity: Severity
     message: str
     episode: int | None = None
-    file: str | None = None
-    """Inside the dataset folder."""
-    key: str | None = None
-    """The feature it concerns; None concerns all."""
-    frames: tuple[int, int] | None = None
-    """First frame and end in the complete dataset; there whenever an episode is."""
+    file: str | None = None  # Inside the dataset folder
+    key: str | None = None  # The feature it concerns; None concerns all
+    frames: tuple[int, int] | None = None  # In the complete dataset; set whenever an episode is
 
     @property
     def told(self) -> str:
@@ -71,17 +62,14 @@ class CheckResult:
 
     root: str
     thoroughness: Thoroughness
-    keys: tuple[str, ...]
-    """Checked features."""
+    keys: tuple[str, ...]  # Checked features
     num_episodes: int
     num_frames: int
     findings: tuple[Finding, ...]
-    looked_at: dict[str, str]
-    """Scope of each check in words; checks that could not run are absent."""
+    looked_at: dict[str, str]  # Scope of each check in words; checks that could not run are absent
     wall_s: float
     cached: bool = False
-    is_lasting: bool = True
-    """Whether a second check of the same files would find the same."""
+    is_lasting: bool = True  # Whether a second check of the same files would find the same
 
     @property
     def is_usable(self) -> bool:
@@ -155,19 +143,19 @@ def describe_scope(source: Source, keys: Collection[str], is_full: bool) -> dict
     described = [key for key, feature in features.items() if feature.is_number or feature.is_camera]
     stored = [key for key, feature in features.items() if feature.dtype != names.VIDEO]
     return {
-        METADATA: f"{info.codebase_version}, {counted(len(info.features), 'feature')}",
-        EPISODES: f"{counted(len(source.selection.episodes), 'episode')}, {frames}",
-        FILES: _files(source, keys),
-        COLUMNS: counted(len(stored), "column"),
-        NUMBERING: frames,
-        TIMESTAMPS: frames,
-        TASKS: counted(len(meta.tasks), "task"),
-        NUMBERS: counted(len(numbers), "column"),
-        STATISTICS: counted(
+        Check.METADATA: f"{info.codebase_version}, {counted(len(info.features), 'feature')}",
+        Check.EPISODES: f"{counted(len(source.selection.episodes), 'episode')}, {frames}",
+        Check.FILES: _files(source, keys),
+        Check.COLUMNS: counted(len(stored), "column"),
+        Check.NUMBERING: frames,
+        Check.TIMESTAMPS: frames,
+        Check.TASKS: counted(len(meta.tasks), "task"),
+        Check.NUMBERS: counted(len(numbers), "column"),
+        Check.STATISTICS: counted(
             len([key for key in described if key not in names.RESERVED_FEATURES]), "feature"
         ),
-        VIDEOS: _cameras(source, keys, names.VIDEO, is_full),
-        PICTURES: _cameras(source, keys, names.IMAGE, is_full),
+        Check.VIDEOS: _cameras(source, keys, names.VIDEO, is_full),
+        Check.PICTURES: _cameras(source, keys, names.IMAGE, is_full),
     }
 
 
@@ -177,16 +165,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def _files(source: Source, keys: Collection[str]) -> str:
+    def number(files: FileColumn) -> int:
+        return len(np.unique(files.of_episode[source.selection.episodes]))
+
     table = source.meta.episodes
-    videos = [files for key, files in table.video_files.items() if key in keys]
-    data = counted(_num_files(source, table.data_files), "data file")
-    if not videos:
-        return data
-    return f"{data}, {counted(sum(_num_files(source, each) for each in videos), 'video file')}"
-
-
-def _num_files(source: Source, files: FileColumn) -> int:
-    return len(np.unique(files.of_episode[source.selection.episodes]))
+    videos = [number(files) for key, files in table.video_files.items() if key in keys]
+    data = counted(number(table.data_files), "data file")
+    return f"{data}, {counted(sum(videos), 'video file')}" if videos else data
 
 
 def _cameras(source: Source, keys: Collection[str], kind: str, is_full: bool) -> str:

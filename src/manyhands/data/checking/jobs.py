@@ -9,8 +9,7 @@ import pyarrow as pa
 from manyhands.data.checking.finding import Finding
 from manyhands.data.checking.statistics import Summaries, joined
 
-_JOB_S = 2.0
-"""Target duration of a job: short enough to balance load, longer than its overhead."""
+_JOB_S = 2.0  # Target duration of a job: short enough to balance load, longer than its overhead
 
 
 @dataclass(frozen=True)
@@ -19,10 +18,8 @@ class Report:
 
     findings: list[Finding] = field(default_factory=list)
     summaries: Summaries = field(default_factory=dict)
-    schemas: list[pa.Schema] = field(default_factory=list)
-    """The different types that strings and lists are stored as."""
-    is_lasting: bool = True
-    """Whether a second check would find the same."""
+    schemas: list[pa.Schema] = field(default_factory=list)  # Types of strings and lists
+    is_lasting: bool = True  # Whether a second check would find the same
 
 
 class CheckedFile(Protocol):

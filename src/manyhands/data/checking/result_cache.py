@@ -9,9 +9,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 from manyhands.atomic import atomic_file
-from manyhands.data.checking import finding as checks
 from manyhands.data.checking.check import CheckOptions, check_dataset
 from manyhands.data.checking.finding import (
+    Check,
     CheckResult,
     Finding,
     Thoroughness,
@@ -40,8 +40,13 @@ def check_once(source: Source, home: Path, checking: CheckOptions | None = None)
     result = check_dataset(source, checking)
     # What changed meanwhile belongs neither to the old nor to the new state.
     if result.is_lasting and state == dataset_state(source):
-        own = _name(state, checking.thoroughness, _episodes(source), result.keys)
-        _write(result, home / CHECKS_FOLDER / own)
+        own = _name(state, checking.thoroughness, source.selection.episodes.tolist(), result.keys)
+        path = home / CHECKS_FOLDER / own
+        # If it cannot be cached, the next check takes as long as this one.
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path) as scratch:
+                scratch.write_text(json.dumps(result.document()), encoding="utf-8")
     return result
 
 
@@ -49,23 +54,17 @@ def dataset_state(source: Source) -> str:
     """A hash that changes with any file of the dataset."""
     digest = blake2b(digest_size=16)
     digest.update(f"{source.root.resolve()}\n".encode())
-    for path in _files(source):
-        digest.update(f"{path}\n{_stamp(path)}\n".encode())
-    return digest.hexdigest()
-
-
-def _files(source: Source) -> Iterator[Path]:
     table = source.meta.episodes
-    yield from sorted((source.root / "meta").rglob("*"))
+    paths = sorted((source.root / "meta").rglob("*"))
     for files in (table.data_files, *table.video_files.values()):
-        yield from (source.root / path for path in files.paths)
-
-
-def _stamp(path: Path) -> str:
-    try:
-        return read_stamp(path)
-    except DatasetError as error:
-        return str(error)
+        paths += [source.root / path for path in files.paths]
+    for path in paths:
+        try:
+            stamp = read_stamp(path)
+        except DatasetError as error:
+            stamp = str(error)
+        digest.update(f"{path}\n{stamp}\n".encode())
+    return digest.hexdigest()
 
 
 def _names(source: Source, checking: CheckOptions, state: str) -> Iterator[str]:
@@ -73,16 +72,11 @@ def _names(source: Source, checking: CheckOptions, state: str) -> Iterator[str]:
     thoroughnesses: tuple[Thoroughness, ...] = ("full", "quick")
     all_episodes, all_keys = range(len(source.meta.episodes)), tuple(source.meta.info.features)
     for thoroughness in thoroughnesses:
-        for episodes in (list(all_episodes), _episodes(source)):
+        for episodes in (list(all_episodes), source.selection.episodes.tolist()):
             for keys in (all_keys, checking.keys_of(source)):
                 yield _name(state, thoroughness, episodes, keys)
         if thoroughness == checking.thoroughness:
             return
-
-
-def _episodes(source: Source) -> list[int]:
-    episodes: list[int] = source.selection.episodes.tolist()
-    return episodes
 
 
 def _name(
@@ -93,19 +87,10 @@ def _name(
 
 
 def _read(path: Path) -> CheckResult | None:
-    """A cached result; None if it is missing or damaged."""
     try:
         return parse_result(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def _write(result: CheckResult, path: Path) -> None:
-    # If it cannot be cached, the next check takes as long as this one.
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as scratch:
-            scratch.write_text(json.dumps(result.document()), encoding="utf-8")
 
 
 def check_folder(
@@ -116,15 +101,14 @@ def check_folder(
     try:
         meta = read_dataset_meta(root)
     except DatasetError as error:
-        return _unreadable(root, checking, checks.METADATA, error_message(error, str(root)))
+        return _unreadable(root, checking, Check.METADATA, error_message(error, str(root)))
     if episodes is None and not meta.episodes.lengths.sum():
-        return _unreadable(root, checking, checks.EPISODES, "no frames")
+        return _unreadable(root, checking, Check.EPISODES, "no frames")
     source = Source(root, meta, select_episodes(meta.episodes, episodes))
     return check_once(source, home, checking)
 
 
 def _unreadable(root: Path, checking: CheckOptions, check: str, message: str) -> CheckResult:
-    """The result for a folder that cannot be checked."""
     return CheckResult(
         root=str(root),
         thoroughness=checking.thoroughness,

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from manyhands.data.checking import finding as checks
-from manyhands.data.checking.file_ranges import EpisodeFile, EpisodeRange
-from manyhands.data.checking.finding import Finding, error_message
+from manyhands.data.checking.file_ranges import EpisodeFile
+from manyhands.data.checking.finding import Check, Finding, error_message
 from manyhands.data.checking.jobs import Report
 from manyhands.data.checking.statistics import summarize
-from manyhands.data.data_files import DataFile, check_numbering, column_names, numbers_of
+from manyhands.data.data_files import (
+    DataFile,
+    check_count,
+    check_numbering,
+    column_names,
+    numbers_of,
+)
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
-from manyhands.lerobot_format.dataset.tables import read_columns
+from manyhands.lerobot_format.dataset.tables import read_columns, read_footer
 
 _TOLERANCE_S = 1e-4
 _ROW_S = 2e-6
@@ -26,10 +31,8 @@ _FILE_S = 2e-3
 class RowRules:
     """Rules for the rows of all files."""
 
-    features: Mapping[str, Feature]
-    """Features that are stored in rows."""
-    keys: frozenset[str]
-    """Features whose values are checked."""
+    features: Mapping[str, Feature]  # Features that are stored in rows
+    keys: frozenset[str]  # Features whose values are checked
     fps: float
     tasks: Sequence[str]
 
@@ -39,8 +42,7 @@ class RowFile:
     """A data file, the frames it must hold, and the declared tasks of its chosen episodes."""
 
     part: EpisodeFile
-    held: tuple[tuple[int, int], ...]
-    """First frame and end of every episode in it, chosen or not."""
+    held: tuple[tuple[int, int], ...]  # First frame and end of every episode in it, chosen or not
     tasks: tuple[tuple[str, ...], ...]
     rules: RowRules
 
@@ -60,27 +62,38 @@ class RowFile:
 
     def lost(self, reason: str) -> Report:
         """No row of the file can be used."""
-        return Report(self.part.of_file(checks.FILES, reason))
+        return Report(self.part.of_file(Check.FILES, reason))
 
     def report(self) -> Report:
         """Check every column except images."""
-        frames = np.concatenate([np.arange(*pair) for pair in self.held])
-        file = DataFile(self.part.place, frames)
+        place = self.part.place
+        try:
+            num_rows = read_footer(place, [names.INDEX]).num_rows
+        except DatasetError as error:
+            return Report(self.part.of_file(Check.FILES, error_message(error, self.part.root)))
+        try:
+            # Before reading: what either number claims may be more than any memory holds.
+            check_count(place, num_rows, sum(end - first for first, end in self.held))
+        except DatasetError as error:
+            return Report(self.part.of_file(Check.NUMBERING, error_message(error, self.part.root)))
+        return self._contents(
+            DataFile(place, np.concatenate([np.arange(*pair) for pair in self.held]))
+        )
+
+    def _contents(self, file: DataFile) -> Report:
+        """Check the columns of a file with the right number of rows."""
         try:
             present = column_names(file)
-            stored = [key for key in self._plain_features() if key in present]
-            table = read_columns(file.path, stored)
+            features = self.rules.features
+            plain = [key for key in features if key in present and not features[key].is_camera]
+            table = read_columns(file.path, plain)
         except DatasetError as error:
-            return Report(self.part.of_file(checks.FILES, error_message(error, self.part.root)))
+            return Report(self.part.of_file(Check.FILES, error_message(error, self.part.root)))
         try:
             check_numbering(file, table)
         except DatasetError as error:
-            return Report(self.part.of_file(checks.NUMBERING, error_message(error, self.part.root)))
+            return Report(self.part.of_file(Check.NUMBERING, error_message(error, self.part.root)))
         return _Rows(self, table, present).report()
-
-    def _plain_features(self) -> list[str]:
-        features = self.rules.features
-        return [key for key, feature in features.items() if not feature.is_camera]
 
 
 class _Rows:
@@ -98,12 +111,15 @@ class _Rows:
                 self._adopt(key)
 
     def report(self) -> Report:
-        """Faults of the columns, and their summaries."""
         read = {key: values for key, values in self._values.items() if key in self._rules.keys}
         self._findings += [*self._numbering(), *self._timestamps(), *self._task_numbers()]
         for key, values in read.items():
             self._findings += self._infinite(key, values)
-        summaries = {key: summarize(self._chosen(values)) for key, values in read.items()}
+        inside = [stretch.inside for stretch in self._part.stretches]
+        summaries = {
+            key: summarize(np.concatenate([values[rows] for rows in inside]))
+            for key, values in read.items()
+        }
         objects = [
             key for key in self._table.column_names if not self._rules.features[key].is_number
         ]
@@ -114,7 +130,7 @@ class _Rows:
         for key in self._rules.features:
             if key in self._rules.keys and present.count(key) != 1:
                 count = "several columns" if key in present else "no column"
-                yield from self._part.of_file(checks.COLUMNS, f"{count} {key}", key)
+                yield from self._part.of_file(Check.COLUMNS, f"{count} {key}", key)
 
     def _adopt(self, key: str) -> None:
         try:
@@ -122,10 +138,7 @@ class _Rows:
         except (ValueError, pa.ArrowException) as error:
             if key in self._rules.keys:
                 message = f"column {key}: {' '.join(str(error).split())}"
-                self._findings += self._part.of_file(checks.COLUMNS, message, key)
-
-    def _chosen(self, values: np.ndarray) -> np.ndarray:
-        return np.concatenate([values[stretch.inside] for stretch in self._part.stretches])
+                self._findings += self._part.of_file(Check.COLUMNS, message, key)
 
     def _numbering(self) -> Iterator[Finding]:
         for stretch in self._part.stretches:
@@ -139,7 +152,7 @@ class _Rows:
                 if wrong.size:
                     row, value = wrong[0], seen[wrong[0]]
                     fault = f"{key} is {value} instead of {wanted[key][row]} in frame {row}"
-                    yield self._part.of_episode(stretch, checks.NUMBERING, fault)
+                    yield self._part.of_episode(stretch, Check.NUMBERING, fault)
 
     def _timestamps(self) -> Iterator[Finding]:
         if names.TIMESTAMP not in self._values:
@@ -147,24 +160,22 @@ class _Rows:
         stored = self._values[names.TIMESTAMP].reshape(-1)
         for stretch in self._part.stretches:
             seen = stored[stretch.inside].astype(np.float64)
-            yield from self._timestamps_of(stretch, seen)
-
-    def _timestamps_of(self, stretch: EpisodeRange, seen: np.ndarray) -> Iterator[Finding]:
-        back = np.flatnonzero(~(np.diff(seen) > 0))
-        if back.size:
-            fault = f"timestamps do not increase after frame {back[0]}, at {seen[back[0]]:.6g} s"
-            yield self._part.of_episode(stretch, checks.TIMESTAMPS, fault)
-            return
-        wanted = np.arange(len(seen)) / self._rules.fps
-        # Stored as single precision, late timestamps have fewer digits than the tolerance.
-        allowed = _TOLERANCE_S + np.spacing(seen.astype(np.float32))
-        off = np.flatnonzero(np.abs(seen - wanted) > allowed)
-        if off.size:
-            fault = (
-                f"{off.size} timestamps differ from frame / {self._rules.fps:g} fps, the first "
-                f"in frame {off[0]}: {seen[off[0]]:.6g} s instead of {wanted[off[0]]:.6g} s"
-            )
-            yield self._part.of_episode(stretch, checks.TIMESTAMPS, fault, severity="warning")
+            wanted = np.arange(len(seen)) / self._rules.fps
+            # Stored as single precision, late timestamps have fewer digits than the tolerance.
+            allowed = _TOLERANCE_S + np.spacing(seen.astype(np.float32))
+            back = np.flatnonzero(~(np.diff(seen) > 0))
+            off = np.flatnonzero(np.abs(seen - wanted) > allowed)
+            if back.size:
+                fault = (
+                    f"timestamps do not increase after frame {back[0]}, at {seen[back[0]]:.6g} s"
+                )
+                yield self._part.of_episode(stretch, Check.TIMESTAMPS, fault)
+            elif off.size:
+                fault = (
+                    f"{off.size} timestamps differ from frame / {self._rules.fps:g} fps, the first "
+                    f"in frame {off[0]}: {seen[off[0]]:.6g} s instead of {wanted[off[0]]:.6g} s"
+                )
+                yield self._part.of_episode(stretch, Check.TIMESTAMPS, fault, severity="warning")
 
     def _task_numbers(self) -> Iterator[Finding]:
         if names.TASK_INDEX not in self._values:
@@ -175,14 +186,14 @@ class _Rows:
             unknown = used[(used < 0) | (used >= len(texts))]
             if unknown.size:
                 fault = f"refers to task {unknown[0]}, but the dataset has {len(texts)} tasks"
-                yield self._part.of_episode(stretch, checks.TASKS, fault)
+                yield self._part.of_episode(stretch, Check.TASKS, fault)
             elif {texts[number] for number in used} != set(told):
                 fault = "the tasks of its frames differ from its metadata"
-                yield self._part.of_episode(stretch, checks.TASKS, fault, severity="warning")
+                yield self._part.of_episode(stretch, Check.TASKS, fault, severity="warning")
 
     def _infinite(self, key: str, values: np.ndarray) -> Iterator[Finding]:
         if values.dtype.kind != "f":
             return
         is_bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
         reasons = dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"{key} contains NaN or Inf")
-        yield from self._part.of_frames(checks.NUMBERS, key, reasons)
+        yield from self._part.of_frames(Check.NUMBERS, key, reasons)

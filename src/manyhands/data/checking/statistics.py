@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from manyhands.data.checking import finding as checks
-from manyhands.data.checking.finding import Finding, Severity
+from manyhands.data.checking.finding import Check, Finding, Severity
 from manyhands.data.episodes import Source
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
@@ -50,8 +49,7 @@ class Summary:
         )
 
 
-Summaries = dict[str, Summary]
-"""By feature."""
+Summaries = dict[str, Summary]  # By feature
 
 
 def summarize(values: np.ndarray) -> Summary:
@@ -66,32 +64,23 @@ def joined(parts: Mapping[str, Summary], others: Mapping[str, Summary]) -> Summa
     return {**parts, **others} | {key: parts[key].joined(others[key]) for key in both}
 
 
-_DATA = "data"
 _RANGE_TOLERANCE = 1e-3
 _ROUNDING = 1e-5
-_VISIBLE_RANGE = 1e-4
-"""A standard deviation of zero is a fault if values differ by more."""
+_VISIBLE_RANGE = 1e-4  # A standard deviation of zero is a fault if values differ by more
 
 
 def check_statistics(source: Source, keys: Collection[str], summaries: Summaries) -> list[Finding]:
     """Faults of the statistics; those of features without a summary are not compared."""
-    found = _faults(source.meta.stats, _described(source, keys), summaries)
-    return [replace(finding, file=_file(source)) for finding in found]
-
-
-def _described(source: Source, keys: Collection[str]) -> dict[str, Feature]:
-    """The features that have statistics."""
-    return {
+    described = {
         key: feature
         for key, feature in source.meta.info.features.items()
         if (feature.is_number or feature.is_camera) and key not in names.RESERVED_FEATURES
         if key in keys
     }
-
-
-def _file(source: Source) -> str:
     files = (names.STATS_FILE, names.EPISODE_STATS_LINES_FILE)
-    return next((file for file in files if (source.root / file).is_file()), files[0])
+    file = next((file for file in files if (source.root / file).is_file()), files[0])
+    found = _faults(source.meta.stats, described, summaries)
+    return [replace(finding, file=file) for finding in found]
 
 
 def _faults(
@@ -119,18 +108,14 @@ def check_constants(summaries: Summaries, features: Mapping[str, Feature]) -> It
             continue
         constant = np.flatnonzero(np.atleast_1d(summary.low == summary.high))
         if constant.size:
-            where = "" if constant.size == summary.low.size else f" at {_places(constant)}"
+            shown = ", ".join(map(str, constant[:8]))
+            places = f"index {shown}" if constant.size <= 8 else f"indices {shown} and others"
+            where = "" if constant.size == summary.low.size else f" at {places}"
             message = f"{key} is constant{where}"
-            yield Finding(checks.NUMBERS, "warning", message, None, _DATA, key)
-
-
-def _places(places: np.ndarray) -> str:
-    shown = ", ".join(map(str, places[:8]))
-    return f"index {shown}" if places.size <= 8 else f"indices {shown} and others"
+            yield Finding(Check.NUMBERS, "warning", message, None, "data", key)
 
 
 def _nonsense(key: str, feature: Feature, measures: Mapping[str, np.ndarray]) -> Iterator[Finding]:
-    """Statistics that no values can have."""
     for name, value in measures.items():
         if not np.isfinite(value).all():
             yield _describe(f"{name} of {key} is not finite", "bad", key)
@@ -158,7 +143,6 @@ def _fits(value: np.ndarray, feature: Feature) -> bool:
 def _differences(
     key: str, measures: Mapping[str, np.ndarray], summary: Summary
 ) -> Iterator[Finding]:
-    """Statistics that differ from the values."""
     for name, told in measures.items():
         seen = summary.folded(told.shape)
         if seen is None or not np.isfinite(seen.total).all():
@@ -176,4 +160,4 @@ def _differences(
 
 
 def _describe(message: str, severity: Severity, key: str | None = None) -> Finding:
-    return Finding(checks.STATISTICS, severity, message, None, None, key)
+    return Finding(Check.STATISTICS, severity, message, None, None, key)

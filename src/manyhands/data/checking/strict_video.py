@@ -6,8 +6,6 @@ Every group of frames is decoded on its own, from its keyframe, as it is after a
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +14,16 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 
 from manyhands.data.images.formats import ImageFormat, checked
-from manyhands.data.images.video import MAX_DELAY, FrameFormat, open_video
+from manyhands.data.images.video import MAX_DELAY, FrameFormat, VideoStream
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.tables import check_is_file
 
 # `strict` holds AV1 to its standard, `err_detect` other formats: what a player would conceal
 # becomes an error.
 _STRICT = {"err_detect": "crccheck+bitstream+buffer+explode", "strict": "strict"}
-_LAST_TICK = 2**62
 _NO_FRAME = "no such frame"
 
-Group = list[Any]
-"""A keyframe and what follows up to the next, in the order of decoding."""
+Group = list[Any]  # A keyframe and what follows up to the next, in the order of decoding
 
 
 class _OutOfOrder(Exception):
@@ -40,8 +36,7 @@ class Examination:
 
     first: int
     is_good: np.ndarray
-    reasons: dict[int, str] = field(default_factory=dict)
-    """By number of the frame."""
+    reasons: dict[int, str] = field(default_factory=dict)  # By number of the frame
 
     def accept(self, number: int) -> None:
         """Note a frame that is as it should be."""
@@ -60,25 +55,22 @@ class Examination:
         return self.reasons.get(number, _NO_FRAME)
 
 
-class StrictVideo:
+class StrictVideo(VideoStream):
     """One open file."""
 
     def __init__(self, path: Path, fps: float, form: ImageFormat, is_strict: bool = True) -> None:
+        check_is_file(path)
+        super().__init__(path, fps)
         self._path = path
         self._fps = fps
         self._form = form
         self._scaler = VideoReformatter()
         self._latest = -1
         self._looks: dict[tuple[int, int, str], str | None] = {}
-        self._container = _opened(path)
-        streams = self._container.streams.video
-        if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{path} contains no video stream of a known codec")
-        self._stream = streams[0]
-        assert self._stream.time_base is not None
-        self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
-        self._start = self._stream.start_time or 0
         self._decoder = self._stream.codec_context
+        # The file's index of frames, empty before release 17 of PyAV; readers seek to keyframes.
+        self._index = [*getattr(self._stream, "index_entries", ())]
+        self._jump_targets = {entry.pos for entry in self._index if entry.is_keyframe}
         self._decoder.thread_count = 1
         self._decoder.options = _STRICT if is_strict else {}
 
@@ -94,29 +86,10 @@ class StrictVideo:
         return None if rate is None else float(rate)
 
     @property
-    def num_frames(self) -> int | None:
-        """Number of frames according to the file; None if it is unknown."""
-        return self._stream.frames or None
-
-    @property
     def has_even_spacing(self) -> bool:
         """Whether frames are evenly spaced, according to the file's index."""
         steps = np.diff([entry.timestamp for entry in self._index])
         return not steps.size or bool(np.abs(steps - float(self._ticks_per_frame)).max() <= 1)
-
-    @cached_property
-    def _index(self) -> list[Any]:
-        """The file's index of frames; empty before release 17 of PyAV."""
-        return [*getattr(self._stream, "index_entries", ())]
-
-    @cached_property
-    def _jump_targets(self) -> set[int]:
-        """Positions of the packets that readers seek to."""
-        return {entry.pos for entry in self._index if entry.is_keyframe}
-
-    def close(self) -> None:
-        """Close the file."""
-        self._container.close()
 
     def examine(self, first: int, end: int) -> Examination:
         """Decode the frames from `first` up to `end`."""
@@ -126,11 +99,9 @@ class StrictVideo:
         return seen
 
     def _depends_on_others(self, first: int, end: int) -> np.ndarray:
-        """Which frames are good when their group is not decoded apart, as an open group cannot be.
-
-        Readers start at its keyframe nevertheless: that must not fail, though frames may be missing
-        then, which they find from further back.
-        """
+        """Which frames are good when their group is not decoded apart: an open group cannot be."""
+        # Readers start at its keyframe nevertheless: that must not fail, though frames may be
+        # missing then, which they find from further back.
         in_line = self._decoded(first, end + MAX_DELAY, is_apart=False).is_good[: end - first]
         with closing(StrictVideo(self._path, self._fps, self._form, is_strict=False)) as lenient:
             refused = lenient._decoded(first, end, is_apart=True).reasons
@@ -138,18 +109,14 @@ class StrictVideo:
 
     def _decoded(self, first: int, end: int, is_apart: bool) -> Examination:
         seen = Examination(first, np.zeros(end - first, bool))
-        self._decode(seen, self._groups(first, end), is_apart)
-        return seen
-
-    def _decode(self, seen: Examination, groups: Iterator[Group], is_apart: bool) -> None:
         try:
-            for group in groups:
+            for group in self._groups(first, end):
                 self._decode_group(seen, group, is_apart)
             self._drain(seen)
         except (av.FFmpegError, OSError, _OutOfOrder) as error:
             reason = _reason_of(error)
-            wanted = range(seen.first, seen.first + len(seen.is_good))
-            seen.reasons |= {n: seen.reasons.get(n, reason) for n in wanted}
+            seen.reasons |= {n: seen.reasons.get(n, reason) for n in range(first, end)}
+        return seen
 
     def _decode_group(self, seen: Examination, group: Group, is_apart: bool) -> None:
         numbers = [self._number(packet.pts) for packet in group]
@@ -162,7 +129,8 @@ class StrictVideo:
             reason = _reason_of(error)
             seen.reasons |= dict.fromkeys(numbers, reason)
             # A decoder that outputs frames late needs this group for the last of the one before.
-            delay = self._delay(group[0])
+            dts = group[0].pts if group[0].dts is None else group[0].dts
+            delay = min(numbers[0] - self._number(dts), MAX_DELAY)
             seen.refuse(range(numbers[0] - delay, numbers[0]), reason)
             self._flush()
         except _OutOfOrder as error:
@@ -213,8 +181,7 @@ class StrictVideo:
         """Groups that may hold frames from `first` up to `end`."""
         # Containers seek by the time of decoding, which may be earlier than that of showing.
         margin = MAX_DELAY if self._decoder.has_b_frames else 0
-        tick = self._start + round(max(first - margin, 0) * self._ticks_per_frame)
-        self._container.seek(min(tick, _LAST_TICK), stream=self._stream)
+        self._seek(max(first - margin, 0))
         self._latest = -1
         group: Group = []
         for packet in self._container.demux(self._stream):
@@ -229,25 +196,6 @@ class StrictVideo:
             group.append(packet)
         if group:
             yield group
-
-    def _delay(self, packet: Any) -> int:
-        """Delay from decoding to presentation, in frames."""
-        dts = packet.pts if packet.dts is None else packet.dts
-        return min(self._number(packet.pts) - self._number(dts), MAX_DELAY)
-
-    def _number(self, pts: int | None) -> int:
-        assert pts is not None
-        return round((pts - self._start) / self._ticks_per_frame)
-
-
-def _opened(path: Path) -> av.container.InputContainer:
-    check_is_file(path)
-    try:
-        return open_video(str(path))
-    except (av.FFmpegError, OSError) as error:
-        raise DatasetError(
-            f"{path} is damaged: {_reason_of(error)}. Copy or download the dataset again"
-        ) from None
 
 
 def _reason_of(error: Exception) -> str:

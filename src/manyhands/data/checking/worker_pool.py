@@ -1,6 +1,5 @@
 """Jobs done by several processes; one that dies or hangs costs its own job and no other."""
 
-import multiprocessing
 import signal
 import time
 import traceback
@@ -15,21 +14,16 @@ from manyhands.data.checking.jobs import Job, Report
 from manyhands.data.loading.forkserver import FORKSERVER, start_context
 from manyhands.errors import EnvironmentFault
 
-_START_S = 3.0
-"""About how long processes take to start."""
+_START_S = 3.0  # About how long processes take to start
 _POLL_S = 1.0
-_EXIT_DELAY_S = 20.0
-"""How long a crashed process may take to end, as when it writes a core file."""
+_EXIT_DELAY_S = 20.0  # How long a crashed process may take to end, as when it writes a core file
 _PATIENCE_S = 120.0
-_TIMEOUT_FACTOR = 50
-"""How many times longer than expected a job may take, on top of the time above."""
+_TIMEOUT_FACTOR = 50  # How many times longer than expected a job may take, on top of the time above
 
 _READY = "ready"
 
 
 class _WorkerLost(NamedTuple):
-    """Why a working process died."""
-
     reason: str
 
 
@@ -65,21 +59,13 @@ def _shared_out(waiting: deque[Job], workers: "list[_Worker]") -> Iterator[tuple
         for worker in workers:
             if waiting and not worker.is_busy:
                 worker.give(waiting.popleft())
-        for job, answer in _answers(workers):
+        busy = [worker for worker in workers if worker.is_busy]
+        wait([worker.connection for worker in busy], _POLL_S)
+        for job, answer in filter(None, (worker.answer() for worker in busy)):
             parts = job.parts() if isinstance(answer, _WorkerLost) else []
             waiting.extend(parts)
             if not parts:
                 yield job, job.lost(answer.reason) if isinstance(answer, _WorkerLost) else answer
-
-
-def _answers(workers: "list[_Worker]") -> Iterator[tuple[Job, Report | _WorkerLost]]:
-    """Reports of the workers that are done, after a short wait."""
-    busy = [worker for worker in workers if worker.is_busy]
-    wait([worker.connection for worker in busy], _POLL_S)
-    for worker in busy:
-        done = worker.answer()
-        if done is not None:
-            yield done
 
 
 class _Worker:
@@ -93,11 +79,9 @@ class _Worker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it has a job."""
         return self._job is not None
 
     def give(self, job: Job) -> None:
-        """Let it do a job."""
         self._job = job
         self._deadline = time.monotonic() + self._allowance_s(job)
         # If it has died already, `answer` reports that.
@@ -119,7 +103,6 @@ class _Worker:
         return job, answer
 
     def end(self) -> None:
-        """Stop the process, whatever it is doing."""
         self._process.kill()
         self._process.join()
         self.connection.close()
@@ -151,7 +134,7 @@ class _Worker:
         return _WorkerLost(f"the check process died with {name}{hint}")
 
     def _start(self) -> None:
-        context = start_context(_start_method())
+        context = start_context(FORKSERVER)
         here, there = context.Pipe()
         self._is_ready = False
         self.connection: Connection[Any, Any] = here
@@ -169,12 +152,6 @@ class _Worker:
         self._start()
         assert code is not None
         return code
-
-
-def _start_method() -> str:
-    """Never a plain fork: threads and decoders of this process do not survive it."""
-    methods = multiprocessing.get_all_start_methods()
-    return FORKSERVER if FORKSERVER in methods else "spawn"
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:

@@ -1,8 +1,6 @@
 """Cameras of a dataset: images stored in the table, or the frames of video files."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -15,50 +13,6 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.tables import check_is_file
 
 
-class ImageSource(Protocol):
-    """The images of one camera by frame, as they are recorded."""
-
-    shape: tuple[int, ...]
-    """Channels, height, width."""
-    dtype: np.dtype
-    """uint8; float32 where images hold distances."""
-    paths: list[Path]
-    """Files that hold the images; those of episodes that are not chosen may be missing."""
-
-    def layout(self) -> bytes:
-        """Describes the location of every frame in those files and its conversion."""
-
-    def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
-        """Decoded images of that shape in the order of `frames`, which must be ascending.
-
-        A frame is a number in the complete dataset, whichever episodes are chosen.
-        """
-
-
-class CameraColumn:
-    """A camera whose images are decoded on request."""
-
-    def __init__(self, source: ImageSource, drops_single_axis: bool) -> None:
-        self.shape = source.shape
-        self.dtype = source.dtype
-        self.drops_single_axis = drops_single_axis
-        self._source = source
-
-    def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
-        """Images with their channels first; every frame is decoded once."""
-        decode_into(self._source, frames, out)
-
-
-def decode_into(source: ImageSource, frames: np.ndarray, out: np.ndarray) -> None:
-    """Write the images of an array of frames into `out`; equal frames are decoded once."""
-    places = out.reshape(-1, *source.shape)
-    distinct, inverse, counts = np.unique(frames, return_inverse=True, return_counts=True)
-    # The places of each distinct frame, one behind the other.
-    by_frame = np.split(np.argsort(inverse.reshape(-1), kind="stable"), np.cumsum(counts)[:-1])
-    for where, picture in zip(by_frame, source.pictures(distinct), strict=True):
-        places[where] = picture
-
-
 class VideoFrames:
     """The frames of a camera's video files."""
 
@@ -68,6 +22,7 @@ class VideoFrames:
         self._form = form
         self._episodes = episodes
         files = episodes.video_files[key]
+        # Those of episodes that are not chosen may be missing.
         self.paths = [source.root / path for path in files.paths]
         self._files = files.of_episode
         for file in np.unique(self._files[source.selection.episodes]):
@@ -85,7 +40,7 @@ class VideoFrames:
         return b"".join([form, *(part.tobytes() for part in parts)])
 
     def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
-        """Images with their channels first."""
+        """Images, channels first, of ascending frames, numbered as in the complete dataset."""
         places = self._episodes.places(frames)
         files, numbers = self._files[places], frames + self._shifts[places]
         runs = np.split(np.arange(len(frames)), np.flatnonzero(np.diff(files)) + 1)
@@ -110,7 +65,7 @@ class EmbeddedImages:
         return b"".join([repr(self._form).encode(), self._key.encode(), self._stored.layout()])
 
     def pictures(self, frames: np.ndarray) -> Iterator[np.ndarray]:
-        """Images with their channels first."""
+        """Images, channels first, of ascending frames, numbered as in the complete dataset."""
         for path, encoded in self._stored.read(self._key, frames):
             where = f"{path}, {self._key}"
             try:
@@ -118,3 +73,25 @@ class EmbeddedImages:
             except ValueError as error:
                 raise DatasetError(f"{where}: cannot decode an image: {error}") from None
             yield checked(self._form.delivered(pixels, is_video=False), self._form, where)
+
+
+ImageSource = VideoFrames | EmbeddedImages
+
+
+class CameraColumn:
+    """A camera whose images are decoded on request."""
+
+    def __init__(self, source: ImageSource, drops_single_axis: bool) -> None:
+        self.shape = source.shape
+        self.dtype = source.dtype
+        self.drops_single_axis = drops_single_axis
+        self._source = source
+
+    def read_into(self, frames: np.ndarray, out: np.ndarray) -> None:
+        """Images with their channels first; equal frames are decoded once."""
+        places = out.reshape(-1, *self.shape)
+        distinct, inverse, counts = np.unique(frames, return_inverse=True, return_counts=True)
+        # The places of each distinct frame, one behind the other.
+        by_frame = np.split(np.argsort(inverse.reshape(-1), kind="stable"), np.cumsum(counts)[:-1])
+        for where, picture in zip(by_frame, self._source.pictures(distinct), strict=True):
+            places[where] = picture

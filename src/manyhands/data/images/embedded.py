@@ -39,16 +39,13 @@ class EmbeddedImageReader:
         """File and stored bytes of each frame; quickest when those of one file stand together."""
         places = self._episodes.places(frames)
         for file, row in zip(self._files[places], frames + self._shifts[places], strict=True):
-            yield self._paths[file], self._one(key, int(file), int(row))
-
-    def _one(self, key: str, file: int, row: int) -> bytes:
-        group_ends = self._footer(file)[1]
-        group = int(np.searchsorted(group_ends, row, side="right"))
-        start = int(group_ends[group - 1]) if group else 0
-        encoded = image_bytes(self._group(key, file, group)[row - start].as_py())
-        if encoded is None:
-            raise DatasetError(f"{self._paths[file]}, {key}: row {row} has no image")
-        return encoded
+            group_ends = self._footer(int(file))[1]
+            group = int(np.searchsorted(group_ends, row, side="right"))
+            start = int(group_ends[group - 1]) if group else 0
+            encoded = image_bytes(self._group(key, int(file), group)[int(row) - start].as_py())
+            if encoded is None:
+                raise DatasetError(f"{self._paths[file]}, {key}: row {row} has no image")
+            yield self._paths[file], encoded
 
     def _footer(self, file: int) -> tuple[pq.FileMetaData, np.ndarray]:
         if file not in self._footers:

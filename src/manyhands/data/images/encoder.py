@@ -16,8 +16,7 @@ from manyhands.data.images.packets import Clip, EncodedVideo
 from manyhands.errors import DatasetError
 
 PIXEL_FORMAT = "yuv420p"
-KEYFRAME_INTERVAL = 2
-"""Short, so that a random frame costs at most two decoded ones."""
+KEYFRAME_INTERVAL = 2  # Short, so that a random frame costs at most two decoded ones
 CRF = 30
 AV1_PRESET = 12
 
@@ -121,10 +120,8 @@ class ClipFile:
 
 @contextmanager
 def inherited_scheduling() -> Iterator[None]:
-    """Keep the caller and the threads that the block starts in the caller's scheduling class.
-
-    Run by root, the AV1 library makes itself and its caller real-time, ahead of all other programs.
-    """
+    """Keep the caller and the threads that the block starts in the caller's scheduling class."""
+    # Run by root, the AV1 library makes itself and its caller real-time, ahead of all programs.
     if not hasattr(os, "sched_getscheduler"):
         yield
         return

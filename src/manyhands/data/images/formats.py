@@ -7,8 +7,7 @@ import numpy as np
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.info import Feature
 
-Size = tuple[int, int]
-"""Height and width."""
+Size = tuple[int, int]  # Height and width
 
 _STORED_COLORS = {1: "gray", 3: "rgb24", 4: "rgba"}
 _METERS = {"m": 1.0, "mm": 0.001}
@@ -19,13 +18,10 @@ _MAX_MILLIMETERS = 65535
 class ColorForm:
     """Colors or shades of gray from 0 to 255."""
 
-    shape: tuple[int, ...]
-    """Channels, height, width as delivered."""
-    size: Size | None
-    """Size that images are resized to; None keeps the recorded size."""
+    shape: tuple[int, ...]  # Channels, height, width as delivered
+    size: Size | None  # Size that images are resized to; None keeps the recorded size
     dtype = np.dtype(np.uint8)
-    video_pixels = "rgb24"
-    """FFmpeg's pixel format that a video frame is converted to."""
+    video_pixels = "rgb24"  # FFmpeg's pixel format that a video frame is converted to
 
     @property
     def stored_pixels(self) -> str | None:
@@ -46,29 +42,23 @@ class DepthForm:
     shape: tuple[int, ...]
     size: Size | None
     feature: Feature
-    unit: str
-    """Delivered unit: m or mm."""
+    unit: str  # Delivered unit: m or mm
     dtype = np.dtype(np.float32)
     video_pixels = "gray12le"
     stored_pixels = None
 
     def delivered(self, pixels: np.ndarray, is_video: bool) -> np.ndarray:
         """Distances with one channel in front."""
-        distances = self._decoded(pixels) if is_video else self._converted(pixels)
-        return distances.astype(np.float32)[None]
-
-    def _decoded(self, codes: np.ndarray) -> np.ndarray:
-        meters = self.feature.depth_scale.meters(codes)
-        in_range: np.ndarray = np.clip(np.rint(meters * 1000), 0, _MAX_MILLIMETERS)
-        return meters if self.unit == "m" else in_range
-
-    def _converted(self, values: np.ndarray) -> np.ndarray:
-        converted: np.ndarray = values * np.float32(depth_factor(self.feature, self.unit))
-        return converted
+        if not is_video:
+            pixels = pixels * np.float32(depth_factor(self.feature, self.unit))
+        else:
+            pixels = self.feature.depth_scale.meters(pixels)
+            if self.unit == "mm":
+                pixels = np.clip(np.rint(pixels * 1000), 0, _MAX_MILLIMETERS)
+        return pixels.astype(np.float32)[None]
 
 
-ImageFormat = ColorForm | DepthForm
-"""Conversion of a decoded image."""
+ImageFormat = ColorForm | DepthForm  # Conversion of a decoded image
 
 
 def image_format(feature: Feature, size: Size | None = None, depth_unit: str = "mm") -> ImageFormat:

@@ -11,8 +11,7 @@ _WIDTH, _HEIGHT, _BITS, _COMPRESSION = 256, 257, 258, 259
 _STRIP_OFFSETS, _STRIP_SIZES, _SAMPLE_FORMAT = 273, 279, 339
 _IEEE_FLOAT = 3
 _UNCOMPRESSED = 1
-_INTEGERS = {1: "B", 3: "H", 4: "I"}
-"""Struct letters of TIFF's integer types."""
+_INTEGERS = {1: "B", 3: "H", 4: "I"}  # Struct letters of TIFF's integer types
 
 
 def is_float_tiff(encoded: bytes) -> bool:
@@ -85,11 +84,9 @@ def decode_image(
     size: tuple[int, int] | None = None,
     is_strict: bool = False,
 ) -> np.ndarray:
-    """The image (height, width, channels) in a file's bytes; raises ValueError if there is none.
-
-    `pixels` is a pixel format of FFmpeg, None for the stored one. A strict decoder
-    compares checksums and hides no damage.
-    """
+    """The image (height, width, channels) in a file's bytes; raises ValueError if there is none."""
+    # `pixels` is a pixel format of FFmpeg, None for the stored one. A strict decoder compares
+    # checksums and hides no damage.
     if is_float_tiff(encoded):
         return read_float_tiff(encoded)
     frame = _decoded(encoded, _STRICT if is_strict else {})
@@ -119,13 +116,13 @@ def _decoded(encoded: bytes, options: dict[str, str]) -> av.VideoFrame:
     return frames[0]
 
 
-def encode_png(pixels: np.ndarray) -> bytes:
-    """A complete PNG file for an image."""
+def encode_png(pixels: np.ndarray, options: dict[str, str] | None = None) -> bytes:
+    """A complete PNG file for an image, encoded with options of FFmpeg."""
     height, width, channels = pixels.shape
     pixel_format = _PIXEL_FORMATS[channels]
     encoder = av.CodecContext.create("png", "w")
     encoder.width, encoder.height, encoder.pix_fmt = width, height, pixel_format
-    encoder.time_base = Fraction(1)
+    encoder.time_base, encoder.options = Fraction(1), options or {}
     plane = pixels[..., 0] if channels == 1 else pixels
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(plane), format=pixel_format)
     packets = [*encoder.encode(frame), *encoder.encode(None)]

@@ -1,21 +1,15 @@
 """Video cut and joined as it was encoded: packets are copied, so that no pixel changes."""
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import av
 
-from manyhands.data.images.video import MAX_DELAY, open_video
-from manyhands.errors import DatasetError
+from manyhands.data.images.video import MAX_DELAY, VideoStream
 
-# No file has times beyond this.
-_LAST_TICK = 2**62
 # The NAL unit types that reset a decoder, and the bits that encode them.
 _FRESH_STARTS = {"h264": (0x1F, 0, {5}), "hevc": (0x3F, 1, {16, 17, 18, 19, 20})}
 # Position in the stream's header of the size of a unit's length field.
@@ -26,12 +20,9 @@ _LENGTH_SIZES = {"h264": 4, "hevc": 21}
 class Clip:
     """Consecutive frames of a video, which can be decoded without any others."""
 
-    stream: Any
-    """The stream they were cut from."""
-    packets: list["av.Packet[Any]"]
-    """The frames in the order of decoding; the first is a keyframe."""
-    numbers: list[int]
-    """Each packet's index in presentation order, from 0."""
+    stream: Any  # The stream they were cut from
+    packets: list["av.Packet[Any]"]  # The frames in the order of decoding; the first is a keyframe
+    numbers: list[int]  # Each packet's index in presentation order, from 0
 
     @property
     def num_frames(self) -> int:
@@ -67,31 +58,8 @@ class Clip:
         return any(unit >> shift & mask in kinds for unit in units)
 
 
-class EncodedVideo:
+class EncodedVideo(VideoStream):
     """A video file whose frames are cut out by number."""
-
-    def __init__(self, file: Path | io.BytesIO, fps: float) -> None:
-        self._name = str(file) if isinstance(file, Path) else "a clip in memory"
-        try:
-            opened = str(file) if isinstance(file, Path) else file
-            self._container = open_video(opened)
-        except FileNotFoundError:
-            raise DatasetError(
-                f"{self._name} is missing. Copy or download the dataset again"
-            ) from None
-        except (av.FFmpegError, OSError) as error:
-            raise self._damaged(error) from None
-        streams = self._container.streams.video
-        if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{self._name} contains no video stream of a known codec")
-        self._stream = streams[0]
-        assert self._stream.time_base is not None
-        self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
-        self._start = self._stream.start_time or 0
-
-    def close(self) -> None:
-        """Close the file; clips that were cut from it become invalid."""
-        self._container.close()
 
     def cut(self, first: int, num_frames: int) -> Clip | None:
         """Frames `first` and following; None if they cannot be decoded without others."""
@@ -99,7 +67,7 @@ class EncodedVideo:
             packets = list(islice(self._packets_from(first), num_frames))
         except (av.FFmpegError, OSError) as error:
             raise self._damaged(error) from None
-        numbers = [self._number(packet) - first for packet in packets]
+        numbers = [self._number(packet.pts) - first for packet in packets]
         if sorted(numbers) != list(range(num_frames)):
             return None
         return Clip(self._stream, packets, numbers)
@@ -107,30 +75,23 @@ class EncodedVideo:
     def _packets_from(self, first: int) -> Iterator["av.Packet[Any]"]:
         """Packets in the order of decoding, from the keyframe that is shown as frame `first`."""
         # Containers seek by the time of decoding, which may be earlier than the requested time.
-        target = self._start + round((first - MAX_DELAY) * self._ticks_per_frame)
-        self._container.seek(min(target, _LAST_TICK), stream=self._stream)
+        self._seek(first - MAX_DELAY)
         is_found = False
         for packet in self._container.demux(self._stream):
             if packet.pts is None or packet.size == 0:
                 continue
-            number = self._number(packet)
+            number = self._number(packet.pts)
             is_found = is_found or (number == first and packet.is_keyframe)
             if is_found:
                 yield packet
             elif number > first + MAX_DELAY:
                 return
 
-    def _number(self, packet: "av.Packet[Any]") -> int:
-        assert packet.pts is not None
+    def _number(self, pts: int | None) -> int:
+        assert pts is not None
         # Rounded in integers, as fractions would take longer than the copying does.
         ticks, frames = self._ticks_per_frame.as_integer_ratio()
-        return (2 * frames * (packet.pts - self._start) + ticks) // (2 * ticks)
-
-    def _damaged(self, error: av.FFmpegError | OSError) -> DatasetError:
-        reason = error.strerror or error
-        return DatasetError(
-            f"{self._name} is damaged: {reason}. Copy or download the dataset again"
-        )
+        return (2 * frames * (pts - self._start) + ticks) // (2 * ticks)
 
 
 def _units(content: bytes, length_size: int) -> Iterator[int]:

@@ -29,15 +29,55 @@ def open_video(file: str | IO[bytes]) -> av.container.InputContainer:
     return container
 
 
+class VideoStream:
+    """The video stream of an open file, whose frames have numbers."""
+
+    def __init__(self, file: Path | IO[bytes], fps: float) -> None:
+        self._name = str(file) if isinstance(file, Path) else "a clip in memory"
+        try:
+            self._container = open_video(str(file) if isinstance(file, Path) else file)
+        except FileNotFoundError:
+            raise DatasetError(
+                f"{self._name} is missing. Copy or download the dataset again"
+            ) from None
+        except (av.FFmpegError, OSError) as error:
+            raise self._damaged(error) from None
+        streams = self._container.streams.video
+        if not streams or streams[0].codec_context is None:
+            raise DatasetError(f"{self._name} contains no video stream of a known codec")
+        self._stream = streams[0]
+        assert self._stream.time_base is not None
+        self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
+        self._start = self._stream.start_time or 0
+
+    def close(self) -> None:
+        """Close the file; packets that were read from it become invalid."""
+        self._container.close()
+
+    def _seek(self, number: int) -> None:
+        """Go to the last keyframe that is decoded no later than a frame is shown."""
+        target = self._start + round(number * self._ticks_per_frame)
+        self._container.seek(min(target, _LAST_TICK), stream=self._stream)
+
+    def _number(self, pts: int | None) -> int:
+        assert pts is not None
+        return round((pts - self._start) / self._ticks_per_frame)
+
+    def _damaged(self, error: av.FFmpegError | OSError, where: str = "") -> DatasetError:
+        reason = error.strerror or error
+        return DatasetError(
+            f"{self._name} is damaged{where}: {reason}. Copy or download the dataset again"
+        )
+
+
 # swscale's POINT | ACCURATE_RND | BITEXACT, and AREA instead of POINT where the size changes.
 _COLOR_FLAGS = 0x10 | 0x40000 | 0x80000
 _RESIZE_FLAGS = 0x20 | 0x40000 | 0x80000
 # Loader processes already fill the cores; PyAV takes the number of threads since release 17.
-_SCALER_THREADS = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
+SCALER_THREADS = {"threads": 1} if _MAJOR >= 17 else {}
 _MAX_OPEN_FILES = 64
 _LAST_TICK = 2**62
-MAX_DELAY = 16
-"""No codec shows a frame more than this many frames later than it is decoded."""
+MAX_DELAY = 16  # No codec shows a frame more than this many frames later than it is decoded
 
 
 @dataclass(frozen=True)
@@ -45,8 +85,7 @@ class FrameFormat:
     """Output format of frames: FFmpeg's pixel format, and the size."""
 
     pixels: str = "rgb24"
-    size: tuple[int, int] | None = None
-    """Height and width; None for the recorded size."""
+    size: tuple[int, int] | None = None  # Height and width; None for the recorded size
 
     def of(self, frame: av.VideoFrame, scaler: VideoReformatter) -> np.ndarray:
         """A decoded frame in this form."""
@@ -58,7 +97,7 @@ class FrameFormat:
             height,
             self.pixels,
             interpolation=_RESIZE_FLAGS if is_resized else _COLOR_FLAGS,
-            **_SCALER_THREADS,
+            **SCALER_THREADS,
         )
         pixels: np.ndarray = scaled.to_ndarray()
         return pixels
@@ -100,38 +139,19 @@ class VideoReader:
         self._forget()
 
 
-class _OpenVideo:
+class _OpenVideo(VideoStream):
     """One file, the position of its decoder, and the distance of its keyframes."""
 
     def __init__(self, path: Path, fps: float, form: FrameFormat) -> None:
-        self._path = path
+        super().__init__(path, fps)
         self._form = form
-        try:
-            # Metadata strings of a file may be in any encoding, or damaged.
-            self._container = open_video(str(path))
-        except FileNotFoundError:
-            raise DatasetError(f"{path} is missing. Copy or download the dataset again") from None
-        except (av.FFmpegError, OSError) as error:
-            raise self._damaged(error) from None
-        streams = self._container.streams.video
-        if not streams or streams[0].codec_context is None:
-            raise DatasetError(f"{path} contains no video stream of a known codec")
-        self._stream = streams[0]
         self._stream.codec_context.thread_count = 1
-        assert self._stream.time_base is not None
-        self._ticks_per_frame = 1 / (Fraction(fps) * self._stream.time_base)
-        self._start = self._stream.start_time or 0
         self._scaler = VideoReformatter()
         self._decoded: Iterator[tuple[int, av.VideoFrame]] = iter(())
         self._place: int | None = None
         self._keyframe_distance = 1
 
-    def close(self) -> None:
-        """Close the file."""
-        self._container.close()
-
     def frame(self, number: int) -> np.ndarray:
-        """One frame in the output format."""
         try:
             return self._form.of(self._reach(number), self._scaler)
         except (av.FFmpegError, OSError) as error:
@@ -149,7 +169,7 @@ class _OpenVideo:
             frame = self._decode_on(number)
         if frame is None:
             raise DatasetError(
-                f"{self._path} has no frame {number}: it is damaged, or shorter than "
+                f"{self._name} has no frame {number}: it is damaged, or shorter than "
                 "meta/episodes declares. Copy or download the dataset again"
             )
         return frame
@@ -168,18 +188,7 @@ class _OpenVideo:
         return None
 
     def _jump(self, number: int) -> None:
-        target = self._start + round(number * self._ticks_per_frame)
-        self._container.seek(min(target, _LAST_TICK), stream=self._stream)
-        self._decoded = self._numbered_frames()
+        self._seek(number)
+        frames = (frame for frame in self._container.decode(self._stream) if frame.pts is not None)
+        self._decoded = ((self._number(frame.pts), frame) for frame in frames)
         self._place = None
-
-    def _numbered_frames(self) -> Iterator[tuple[int, av.VideoFrame]]:
-        for frame in self._container.decode(self._stream):
-            if frame.pts is not None:
-                yield round((frame.pts - self._start) / self._ticks_per_frame), frame
-
-    def _damaged(self, error: av.FFmpegError | OSError, where: str = "") -> DatasetError:
-        reason = error.strerror or error
-        return DatasetError(
-            f"{self._path} is damaged{where}: {reason}. Copy or download the dataset again"
-        )

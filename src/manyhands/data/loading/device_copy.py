@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Protocol
 
@@ -11,8 +12,7 @@ from torch import Tensor
 from manyhands.data.loading.leases import Lease, Leases
 from manyhands.types import Batch
 
-MAX_COPIES = 2
-"""Copies to a GPU in flight: the next batch and the one after it."""
+MAX_COPIES = 2  # Copies to a GPU in flight: the next batch and the one after it
 
 
 class Copy(Protocol):
@@ -50,52 +50,39 @@ def copied_out(leases: Leases) -> Iterator[Batch]:
 
 def copied_ahead(leases: Leases, start_copy: Callable[[Lease], Copy]) -> Iterator[Batch]:
     """Batches whose copies start ahead; a late one blocks nothing."""
-    with leases, _Pipeline(leases, start_copy) as pipeline:
-        while (copy := pipeline.next_copy()) is not None:
-            yield copy.hand_over()
+    copies: deque[Copy] = deque()
+    lent: deque[tuple[Copy, Lease]] = deque()
 
-
-class _Pipeline:
-    """Copies in flight, and the slots that they still read."""
-
-    def __init__(self, leases: Leases, start_copy: Callable[[Lease], Copy]) -> None:
-        self._leases = leases
-        self._start_copy = start_copy
-        self._copies: deque[Copy] = deque()
-        self._lent: deque[tuple[Copy, Lease]] = deque()
-
-    def __enter__(self) -> "_Pipeline":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # The memory of the slots is about to be freed.
-        for copy, _lease in self._lent:
-            copy.wait()
-
-    def next_copy(self) -> Copy | None:
-        """The copy of the next batch; the one after it is begun if it has been read."""
-        self._release(MAX_COPIES)
-        if not self._copies:
-            self._begin()
-        if len(self._copies) < MAX_COPIES and self._leases.is_ready():
-            self._begin()
-        return self._copies.popleft() if self._copies else None
-
-    def _begin(self) -> None:
-        self._release(MAX_COPIES - 1)
-        lease = next(self._leases, None)
-        if lease is None:
-            return
-        copy = self._start_copy(lease)
-        self._copies.append(copy)
-        self._lent.append((copy, lease))
-
-    def _release(self, max_lent: int) -> None:
+    def release(max_lent: int) -> None:
         """Release slots that have been read, and wait for those beyond the number allowed."""
-        while self._lent and (len(self._lent) > max_lent or self._lent[0][0].is_done()):
-            copy, lease = self._lent.popleft()
+        while lent and (len(lent) > max_lent or lent[0][0].is_done()):
+            copy, lease = lent.popleft()
             copy.wait()
             lease.release()
+
+    def begin() -> None:
+        release(MAX_COPIES - 1)
+        lease = next(leases, None)
+        if lease is not None:
+            copies.append(start_copy(lease))
+            lent.append((copies[-1], lease))
+
+    def wait() -> None:
+        for copy, _ in lent:
+            copy.wait()
+
+    with leases, ExitStack() as stack:
+        # The memory of the slots is freed afterwards.
+        stack.callback(wait)
+        while True:
+            release(MAX_COPIES)
+            if not copies:
+                begin()
+            if len(copies) < MAX_COPIES and leases.is_ready():
+                begin()
+            if not copies:
+                return
+            yield copies.popleft().hand_over()
 
 
 class _CudaCopy:
@@ -108,11 +95,9 @@ class _CudaCopy:
             self._copied = stream.record_event()
 
     def is_done(self) -> bool:
-        """Whether the slot has been read."""
         return bool(self._copied.query())
 
     def wait(self) -> None:
-        """Return when the slot has been read."""
         self._copied.synchronize()
 
     def hand_over(self) -> Batch:

@@ -16,10 +16,8 @@ from manyhands.types import Batch
 class Lease:
     """A batch in a slot; after its release, other values appear there."""
 
-    block: Tensor
-    """The bytes of the slot."""
-    batch_in: Callable[[Tensor], Batch]
-    """The batch as it stands in those bytes, or in a copy of them on any device."""
+    block: Tensor  # The bytes of the slot
+    batch_in: Callable[[Tensor], Batch]  # The batch in those bytes, or in a copy on any device
     release: Callable[[], None]
 
 

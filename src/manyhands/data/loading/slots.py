@@ -15,8 +15,7 @@ from torch import Tensor
 
 from manyhands.data.batches import ArraySpec
 
-ALIGNMENT = 64
-"""Arrays begin at multiples of so many bytes: a cache line, and all that any value type needs."""
+ALIGNMENT = 64  # Arrays begin at multiples of a cache line, which suits every value type
 ROW = np.dtype(np.int64)
 
 
@@ -99,8 +98,6 @@ class Slots:
 
 
 class _Place(NamedTuple):
-    """Location of an array in a slot."""
-
     start: int
     end: int
     spec: ArraySpec

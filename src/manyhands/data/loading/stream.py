@@ -12,13 +12,12 @@ from manyhands.data.loading.forkserver import FORKSERVER, num_loaders
 from manyhands.data.loading.leases import Leases
 from manyhands.data.loading.slots import Slots, batch_bytes
 from manyhands.data.loading.workers import NoWorkers, Readers, Workers
-from manyhands.data.order import Order
+from manyhands.data.order import MixedOrder, SampleOrder
 from manyhands.parallel.collectives import even_slice
 from manyhands.types import Batch
 
 CPU = torch.device("cpu")
-PREFETCH_RAM_FRACTION = 0.25
-"""The fraction of the loading memory that prefetched batches may use."""
+PREFETCH_RAM_FRACTION = 0.25  # The fraction of the loading memory that prefetched batches may use
 
 
 @dataclass(frozen=True)
@@ -27,10 +26,8 @@ class BatchSplit:
 
     rank: int
     num_ranks: int
-    samples_per_step: int
-    """Samples of a global batch."""
-    num_micro_batches: int = 1
-    """Micro-batches that every rank cuts its samples into."""
+    samples_per_step: int  # Samples of a global batch
+    num_micro_batches: int = 1  # Micro-batches that every rank cuts its samples into
 
     @property
     def own(self) -> slice:
@@ -62,17 +59,12 @@ class BatchSplit:
 class LoaderOptions:
     """Loader settings; they change the speed of batches, never their content."""
 
-    num_workers: int | None = None
-    """Loader processes per rank; None chooses from the available cores."""
-    prefetch_factor: int = 4
-    """Batches each loader process prepares ahead."""
+    num_workers: int | None = None  # Loader processes per rank; None: from the available cores
+    prefetch_factor: int = 4  # Batches each loader process prepares ahead
     multiprocessing_context: str = FORKSERVER
-    pin_memory: bool = False
-    """Page-lock (pin) the memory of batches for asynchronous copies to a GPU."""
-    num_ranks_per_node: int = 1
-    """Ranks that share this machine's cores."""
-    max_ram_bytes: int | None = None
-    """Memory limit of this rank's loading; None sets no limit."""
+    pin_memory: bool = False  # Page-lock the memory of batches for asynchronous copies to a GPU
+    num_ranks_per_node: int = 1  # Ranks that share this machine's cores
+    max_ram_bytes: int | None = None  # Memory limit of this rank's loading; None sets no limit
 
 
 @dataclass(frozen=True)
@@ -80,11 +72,10 @@ class SampleStream:
     """A rank's endless sequence of batches; the same for any number of loader processes."""
 
     source: BatchSource
-    order: Order
+    order: SampleOrder | MixedOrder
     split: BatchSplit
     loading: LoaderOptions
-    device: torch.device = CPU
-    """Device of the batches."""
+    device: torch.device = CPU  # Device of the batches
 
     def starting_at(self, position: int) -> Iterator[Batch]:
         """Batches from a position of the order, which counts samples of all ranks together."""

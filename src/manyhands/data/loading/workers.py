@@ -11,7 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,13 +21,11 @@ from manyhands.data.loading.forkserver import start_context
 from manyhands.data.loading.slots import Slots
 from manyhands.errors import EnvironmentFault, UserError
 
-GRACE_S = 2.0
-"""How long a process may finish its read when it is stopped."""
+GRACE_S = 2.0  # How long a process may finish its read when it is stopped
 ORPHAN_CHECK_S = 0.5
 JOB_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
-Objects = dict[str, list[object]]
-"""Values of a batch that are not arrays: lists of strings, by key."""
+Objects = dict[str, list[object]]  # Values of a batch that are not arrays: lists of strings, by key
 
 
 class Request(NamedTuple):
@@ -41,22 +39,6 @@ class Crash(NamedTuple):
     """The traceback of an unexpected error."""
 
     text: str
-
-
-class Readers(Protocol):
-    """Fills slots."""
-
-    def request(self, request: Request) -> None:
-        """Ask for a slot to be filled."""
-
-    def answer(self) -> Objects:
-        """Answer the oldest open request; its slot is then filled."""
-
-    def is_ready(self) -> bool:
-        """Whether the next answer is ready."""
-
-    def close(self) -> None:
-        """Read no more."""
 
 
 class NoWorkers:
@@ -159,6 +141,9 @@ class Workers:
         )
 
 
+Readers = NoWorkers | Workers
+
+
 def _end(connections: list["Connection[Any, Any]"], processes: list[BaseProcess]) -> None:
     for connection in connections:
         # A forked process holds the other ends too: that this one is closed it would not notice.
@@ -178,7 +163,13 @@ def _serve(connection: "Connection[Any, Any]", source: BatchSource, slots: Slots
     try:
         _set_up_process()
         for request in iter(connection.recv, None):
-            connection.send(_answer(source, slots, request))
+            answer: Objects | UserError
+            try:
+                answer = _fill(source, slots, request)
+            except UserError as error:
+                # Sent as a value, so that its message arrives complete.
+                answer = error
+            connection.send(answer)
     except BaseException:
         connection.send(Crash(traceback.format_exc()))
         raise
@@ -206,14 +197,6 @@ def _exit_with_rank() -> None:
     while rank.is_alive() and is_child == (os.getppid() == rank.pid):
         time.sleep(ORPHAN_CHECK_S)
     os._exit(0)
-
-
-def _answer(source: BatchSource, slots: Slots, request: Request) -> Objects | UserError:
-    """A user error is sent as a value, so that its message arrives complete."""
-    try:
-        return _fill(source, slots, request)
-    except UserError as error:
-        return error
 
 
 def _fill(source: BatchSource, slots: Slots, request: Request) -> Objects:

@@ -11,13 +11,7 @@ from manyhands.data.images.cameras import ImageSource
 from manyhands.data.images.encoder import ClipEncoder
 from manyhands.data.images.packets import Clip, EncodedVideo
 from manyhands.data.read_options import ReadOptions
-from manyhands.data.statistics import (
-    image_stats,
-    number_stats,
-    number_stats_of_depth,
-    sampled_frames,
-    subsampled,
-)
+from manyhands.data.statistics import image_stats, number_stats, sampled_frames, subsampled
 from manyhands.data.writing.copy_rows import Columns
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
@@ -30,8 +24,7 @@ class CameraClips:
     """Clips of a dataset's camera; the file cut from last stays open."""
 
     def __init__(self, source: Source, key: str, fps: int) -> None:
-        self.num_encoded = 0
-        """Clips that could not be cut and were re-encoded."""
+        self.num_encoded = 0  # Clips that could not be cut and were re-encoded
         self._source = source
         self._key = key
         self._fps = fps
@@ -44,9 +37,12 @@ class CameraClips:
         """The frames of an episode."""
         episodes = self._source.meta.episodes
         files = episodes.video_files[self._key]
-        video = self._opened(self._source.root / files.paths[files.of_episode[episode]])
+        path = self._source.root / files.paths[files.of_episode[episode]]
+        if self._video is None or path != self._path:
+            self.close()
+            self._path, self._video = path, EncodedVideo(path, self._fps)
         first = round(float(episodes.video_starts_s[self._key][episode]) * self._fps)
-        clip = video.cut(first, int(episodes.lengths[episode]))
+        clip = self._video.cut(first, int(episodes.lengths[episode]))
         return self._encoded(episode) if clip is None else clip
 
     def close(self) -> None:
@@ -54,12 +50,6 @@ class CameraClips:
         if self._video is not None:
             self._video.close()
         self._path, self._video = None, None
-
-    def _opened(self, path: Path) -> EncodedVideo:
-        if self._video is None or path != self._path:
-            self.close()
-            self._path, self._video = path, EncodedVideo(path, self._fps)
-        return self._video
 
     def _encoded(self, episode: int) -> Clip:
         """An episode that begins between keyframes, decoded and re-encoded."""
@@ -119,7 +109,7 @@ class EpisodeStats:
             subsampled(picture.transpose(1, 2, 0)).copy()
             for picture in self._pictures[key].pictures(frames)
         ]
-        return number_stats_of_depth(pictures) if feature.is_depth else image_stats(pictures)
+        return image_stats(pictures, feature.is_depth)
 
 
 def _holds(key: str, found: Stats, feature: Feature) -> bool:

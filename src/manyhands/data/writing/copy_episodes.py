@@ -34,14 +34,8 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.data_files import described_table
 from manyhands.lerobot_format.dataset.episode_stats import joined_labels
-from manyhands.lerobot_format.dataset.features import Feature
 
-Progress = Callable[[int, int], None]
-"""Called with the number of episodes copied so far and of all."""
-
-
-def _no_progress(num_done: int, num_episodes: int) -> None:
-    pass
+Progress = Callable[[int, int], None]  # Called with the number of episodes copied so far and of all
 
 
 @dataclass(frozen=True)
@@ -52,12 +46,9 @@ class CopySummary:
     num_episodes: int
     num_frames: int
     num_tasks: int
-    num_clips: int
-    """Videos of one episode and one camera."""
-    num_encoded_clips: int
-    """Those among them that did not begin with a keyframe and were re-encoded."""
-    dropped_columns: list[str]
-    """Columns that no feature declares, which readers of version 3.0 reject."""
+    num_clips: int  # Videos of one episode and one camera
+    num_encoded_clips: int  # Those that did not begin with a keyframe and were re-encoded
+    dropped_columns: list[str]  # Columns of no feature, which readers of version 3.0 reject
     num_bytes: int
     wall_s: float
 
@@ -65,7 +56,7 @@ class CopySummary:
 def copy_episodes(
     choices: Sequence[EpisodeChoice],
     target: Path,
-    on_progress: Progress = _no_progress,
+    on_progress: Progress = lambda done, total: None,
     allow_mixed_robots: bool = False,
     limits: SizeLimits | None = None,
 ) -> CopySummary:
@@ -106,8 +97,12 @@ def _new_folder(
     """A folder that is discarded, with its faults reported, unless it is finished."""
     folder = None
     try:
+        features = dict(sources[0].features)
+        for key, feature in features.items():
+            infos = [source.features[key].info for source in sources]
+            features[key] = replace(feature, info=merged_video_info(infos))
         fps, robot = sources[0].fps, merged_robot(sources)
-        folder = DatasetFolder(target, fps, _merged_features(sources), robot, limits)
+        folder = DatasetFolder(target, fps, features, robot, limits)
         folder.info = replace(folder.info, tools=merged_tools(sources))
         yield folder
     except (OSError, av.FFmpegError, pa.ArrowException) as error:
@@ -118,13 +113,6 @@ def _new_folder(
     finally:
         if folder is not None:
             folder.discard()
-
-
-def _merged_features(sources: Sequence[CopySource]) -> dict[str, Feature]:
-    return {
-        key: replace(feature, info=merged_video_info([each.features[key].info for each in sources]))
-        for key, feature in sources[0].features.items()
-    }
 
 
 def _number_tasks(sources: Sequence[CopySource], folder: DatasetFolder) -> None:
@@ -156,8 +144,6 @@ def _declare_encoded(folder: DatasetFolder, copiers: Sequence["_Copier"]) -> int
 
 
 class _Copier:
-    """Copies the episodes of one dataset into a folder."""
-
     def __init__(self, source: CopySource, folder: DatasetFolder) -> None:
         self._source = source
         self._folder = folder
@@ -169,21 +155,17 @@ class _Copier:
         }
 
     def copy(self, on_episode: Callable[[], None]) -> None:
-        """Copy the selected episodes of the dataset."""
-        for episode in self._source.episodes:
-            self._copy(episode)
-            on_episode()
-        for clips in self.clips.values():
-            clips.close()
-
-    def _copy(self, episode: int) -> None:
-        columns = self.rows.read(episode)
-        tasks = self._renumber(columns, episode)
-        clips = {key: each.clip(episode) for key, each in self.clips.items()}
-        stats = self._stats.of(episode, columns)
         features = self._folder.info.features
-        stored = {key: columns[key] for key in features if key in columns}
-        self._folder.add(described_table(stored, features), clips, tasks, stats)
+        for episode in self._source.episodes:
+            columns = self.rows.read(episode)
+            tasks = self._renumber(columns, episode)
+            clips = {key: each.clip(episode) for key, each in self.clips.items()}
+            stats = self._stats.of(episode, columns)
+            stored = {key: columns[key] for key in features if key in columns}
+            self._folder.add(described_table(stored, features), clips, tasks, stats)
+            on_episode()
+        for each in self.clips.values():
+            each.close()
 
     def _renumber(self, columns: Columns, episode: int) -> list[str]:
         """Number rows by their order in the copy; return the strings of their tasks."""

@@ -12,18 +12,16 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.data_files import image_array, nested_array
 from manyhands.lerobot_format.dataset.features import Feature
-from manyhands.lerobot_format.dataset.tables import read_footer, read_row_groups
+from manyhands.lerobot_format.dataset.tables import is_list, read_footer, read_row_groups
 
-Columns = dict[str, pa.Array]
-"""Arrow columns by feature."""
+Columns = dict[str, pa.Array]  # Arrow columns by feature
 
 
 class EpisodeRows:
     """The rows of one dataset; caches the row groups read last."""
 
     def __init__(self, source: Source, features: dict[str, Feature]) -> None:
-        self.undeclared: set[str] = set()
-        """Columns found so far that belong to no feature."""
+        self.undeclared: set[str] = set()  # Columns found so far that belong to no feature
         self._source = source
         self._features = {
             key: feature for key, feature in features.items() if feature.dtype != names.VIDEO
@@ -52,11 +50,16 @@ class EpisodeRows:
 
     def _stored(self, episode: int) -> pa.Table:
         episodes = self._source.meta.episodes
-        self._open(self._source.root / episodes.data_files.paths[self._file_of(episode)])
+        files = episodes.data_files
+        self._open(self._source.root / files.paths[int(files.of_episode[episode])])
         first, length = int(self._first_rows[episode]), int(episodes.lengths[episode])
         begin = int(np.searchsorted(self._group_ends, first, side="right"))
         end = int(np.searchsorted(self._group_ends, first + length - 1, side="right")) + 1
-        self._hold(range(begin, min(end, len(self._group_ends))))
+        groups = range(begin, min(end, len(self._group_ends)))
+        if groups != self._groups:
+            assert self._path is not None
+            self._held = read_row_groups(self._path, self._footer, groups, list(self._features))
+            self._groups = groups
         start_of_groups = int(self._group_ends[begin - 1]) if begin else 0
         rows = self._held.slice(first - start_of_groups, length)
         expected = np.arange(length) + episodes.from_index[episode]
@@ -66,9 +69,6 @@ class EpisodeRows:
                 f"{expected[-1]} in episode {episode}, according to the metadata"
             )
         return rows
-
-    def _file_of(self, episode: int) -> int:
-        return int(self._source.meta.episodes.data_files.of_episode[episode])
 
     def _open(self, path: Path) -> None:
         if path == self._path:
@@ -80,12 +80,6 @@ class EpisodeRows:
         ]
         self._path, self._groups = path, range(0)
         self._group_ends = np.cumsum(sizes, dtype=np.int64)
-
-    def _hold(self, groups: range) -> None:
-        if groups != self._groups:
-            assert self._path is not None
-            self._held = read_row_groups(self._path, self._footer, groups, list(self._features))
-            self._groups = groups
 
 
 def laid_out(column: pa.Array, feature: Feature) -> pa.Array:
@@ -109,19 +103,14 @@ def _flat(column: pa.Array, shape: tuple[int, ...]) -> pa.Array:
     flat = column
     for size in shape:
         # A scalar may be stored without the list that its shape would make of it.
-        if not _is_list(flat.type):
+        if not is_list(flat.type):
             break
         if pc.any(pc.not_equal(pc.list_value_length(flat), size)).as_py():
             raise ValueError(f"its lists do not match its shape {list(shape)}")
         flat = pc.list_flatten(flat)
-    if _is_list(flat.type) or len(flat) != len(column) * int(np.prod(shape)):
+    if is_list(flat.type) or len(flat) != len(column) * int(np.prod(shape)):
         raise ValueError(f"it is stored as {column.type}, which does not match {list(shape)}")
     return flat
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(check(kind) for check in checks)
 
 
 def _pictures(column: pa.Array) -> pa.Array:

@@ -14,7 +14,6 @@ from manyhands.data.episodes import Source, select_episodes
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.episode_stats import joined_labels, read_episode_labels
-from manyhands.lerobot_format.dataset.episode_table import FileColumn
 from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
@@ -29,12 +28,9 @@ _GROWTH = 1.05
 class EpisodeChoice:
     """Episodes of one dataset."""
 
-    root: Path
-    """Folder of the dataset, of version 2.0, 2.1 or 3.0."""
-    episodes: Sequence[int] | None = None
-    """Their numbers, in the order of the copy; None for all."""
-    exclude: Sequence[int] = ()
-    """Numbers of episodes to exclude."""
+    root: Path  # Folder of the dataset, of version 2.0, 2.1 or 3.0
+    episodes: Sequence[int] | None = None  # Their numbers, in the order of the copy; None for all
+    exclude: Sequence[int] = ()  # Numbers of episodes to exclude
 
 
 @dataclass(frozen=True)
@@ -44,12 +40,9 @@ class CopySource:
     dataset: Source
     episodes: list[int]
     fps: int
-    features: dict[str, Feature]
-    """As the copy will declare them."""
-    labels: pa.Table
-    """Labels of the selected episodes by other tools."""
-    subtasks: bytes | None
-    """The file in which some releases of LeRobot list subtasks."""
+    features: dict[str, Feature]  # As the copy will declare them
+    labels: pa.Table  # Labels of the selected episodes by other tools
+    subtasks: bytes | None  # The file in which some releases of LeRobot list subtasks
 
     @property
     def root(self) -> Path:
@@ -72,12 +65,17 @@ def open_source(choice: EpisodeChoice) -> CopySource:
             f"{choice.root}: episode {empty[0]} has no frames. Exclude it: "
             f"--exclude_episodes={empty}"
         )
+    fps = meta.info.fps
+    if abs(fps - round(fps)) > _FPS_TOLERANCE:
+        raise DatasetError(
+            f"{choice.root / names.INFO_FILE}: fps is {fps}, but version 3.0 supports integers only"
+        )
     dataset = Source(choice.root, meta, select_episodes(meta.episodes, episodes))
     subtasks = choice.root / SUBTASKS_FILE
     return CopySource(
         dataset,
         episodes,
-        fps=_whole_fps(choice.root, meta.info.fps),
+        fps=round(fps),
         features=_declared(choice.root, meta.info.features),
         labels=read_episode_labels(choice.root, meta.info, episodes),
         subtasks=subtasks.read_bytes() if subtasks.is_file() else None,
@@ -118,7 +116,10 @@ def merged_robot(sources: Sequence[CopySource]) -> str | None:
 def merged_video_info(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Facts about a camera's videos: null where they disagree; audio is dropped."""
     keys = dict.fromkeys(key for part in parts for key in part if not key.startswith("audio."))
-    facts = {key: _agreed([part.get(key) for part in parts]) for key in keys}
+    facts: dict[str, Any] = {}
+    for key in keys:
+        values = [part.get(key) for part in parts]
+        facts[key] = values[0] if all(value == values[0] for value in values) else None
     return facts | {"has_audio": False} if "has_audio" in facts else facts
 
 
@@ -156,14 +157,6 @@ def _chosen(choice: EpisodeChoice, num_episodes: int) -> list[int]:
     if not chosen:
         raise DatasetError(f"{choice.root}: no episodes left to copy")
     return chosen
-
-
-def _whole_fps(root: Path, fps: float) -> int:
-    if abs(fps - round(fps)) > _FPS_TOLERANCE:
-        raise DatasetError(
-            f"{root / names.INFO_FILE}: fps is {fps}, but version 3.0 supports integers only"
-        )
-    return round(fps)
 
 
 def _declared(root: Path, features: dict[str, Feature]) -> dict[str, Feature]:
@@ -217,21 +210,12 @@ def _compared(feature: Feature) -> dict[str, Any]:
     return kind | {"depth unit": feature.depth_unit, "depth scale": feature.depth_scale}
 
 
-def _agreed(values: list[Any]) -> Any:
-    return values[0] if all(value == values[0] for value in values) else None
-
-
 def _chosen_bytes(source: CopySource) -> float:
-    """Bytes of the dataset's files that belong to the selected episodes."""
-    table = source.dataset.meta.episodes
-    columns = [table.data_files, *table.video_files.values()]
-    return sum(_chosen_bytes_of(source, files) for files in columns)
-
-
-def _chosen_bytes_of(source: CopySource, files: FileColumn) -> float:
-    lengths = source.dataset.meta.episodes.lengths
-    in_file = np.bincount(files.of_episode, weights=lengths, minlength=len(files.paths))
-    paths = [source.root / path for path in files.paths]
-    sizes = np.array([path.stat().st_size if path.is_file() else 0 for path in paths])
-    of_episode = (sizes / np.maximum(in_file, 1))[files.of_episode] * lengths
-    return float(of_episode[source.episodes].sum())
+    table, total = source.dataset.meta.episodes, 0.0
+    for files in (table.data_files, *table.video_files.values()):
+        in_file = np.bincount(files.of_episode, weights=table.lengths, minlength=len(files.paths))
+        paths = [source.root / path for path in files.paths]
+        sizes = np.array([path.stat().st_size if path.is_file() else 0 for path in paths])
+        of_episode = (sizes / np.maximum(in_file, 1))[files.of_episode] * table.lengths
+        total += float(of_episode[source.episodes].sum())
+    return total

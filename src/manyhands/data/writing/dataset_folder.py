@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from manyhands.atomic import fsync_path
 from manyhands.data.images.packets import Clip
-from manyhands.data.statistics import aggregate_stats
 from manyhands.data.writing.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
@@ -19,6 +18,7 @@ from manyhands.lerobot_format.dataset.episodes import EpisodeRecord, write_episo
 from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.lerobot_format.dataset.info import DatasetInfo, write_info
 from manyhands.lerobot_format.dataset.meta import write_stats
+from manyhands.lerobot_format.dataset.statistics import aggregate_stats
 from manyhands.lerobot_format.dataset.tasks import write_tasks
 from manyhands.types import Stats
 
@@ -38,8 +38,7 @@ class DatasetFolder:
             raise DatasetError(f"{root} already exists. Choose a new folder")
         limits = limits or SizeLimits()
         self.root = root
-        self.info = _empty_info(fps, features, robot_type, limits)
-        """The metadata of the dataset, except its totals."""
+        self.info = _empty_info(fps, features, robot_type, limits)  # Except its totals
         self.is_open = True
         self._scratch = root.with_name(f".{root.name}.partial")
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -86,10 +85,7 @@ class DatasetFolder:
         (self._scratch / path).write_bytes(content)
 
     def finish(self, labels: pa.Table | None = None) -> None:
-        """Close all files, describe what they hold, and put the folder in its place.
-
-        Labels are columns with an entry for every episode.
-        """
+        """Put the folder in its place, described; labels have an entry for every episode."""
         if not self._records:
             raise DatasetError("a dataset needs at least one episode; none was saved")
         self._close_files()
@@ -97,7 +93,14 @@ class DatasetFolder:
         write_tasks(self._scratch, list(self._tasks))
         write_stats(self._scratch, aggregate_stats([record.stats for record in records]))
         write_episodes(self._scratch, records, labels)
-        write_info(self._scratch, self._final_info())
+        info = replace(
+            self.info,
+            total_episodes=self.num_episodes,
+            total_frames=self.num_frames,
+            total_tasks=self.num_tasks,
+            splits={"train": f"0:{self.num_episodes}"},
+        )
+        write_info(self._scratch, info)
         for path in self._scratch.rglob("*"):
             fsync_path(path)
         self._scratch.rename(self.root)
@@ -119,15 +122,6 @@ class DatasetFolder:
         for files in self._clip_files.values():
             files.close()
 
-    def _final_info(self) -> DatasetInfo:
-        return replace(
-            self.info,
-            total_episodes=self.num_episodes,
-            total_frames=self.num_frames,
-            total_tasks=len(self._tasks),
-            splits={"train": f"0:{self.num_episodes}"},
-        )
-
 
 def _empty_info(
     fps: int, features: dict[str, Feature], robot_type: str | None, limits: SizeLimits
@@ -148,13 +142,11 @@ def _empty_info(
 def _with_shared_stats(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
     """Records with the statistics that all of them have: a column needs a value in every row."""
     columns = [{(key, name) for key in each.stats for name in each.stats[key]} for each in records]
-    shared = set.intersection(*columns)
-    return [replace(each, stats=_only(each.stats, shared)) for each in records]
-
-
-def _only(stats: Stats, wanted: set[tuple[str, str]]) -> Stats:
-    kept = {
-        key: {name: value for name, value in each.items() if (key, name) in wanted}
-        for key, each in stats.items()
-    }
-    return {key: each for key, each in kept.items() if each}
+    shared, trimmed = set.intersection(*columns), []
+    for record in records:
+        stats: Stats = {}
+        for key, each in record.stats.items():
+            own = {name: value for name, value in each.items() if (key, name) in shared}
+            stats |= {key: own} if own else {}
+        trimmed.append(replace(record, stats=stats))
+    return trimmed

@@ -14,8 +14,7 @@ from manyhands.lerobot_format.dataset.tables import WRITING
 
 MEGABYTE = 1024**2
 
-FileNumber = tuple[int, int]
-"""Chunk and file."""
+FileNumber = tuple[int, int]  # Chunk and file
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,9 @@ class FrameFiles:
 
     def append(self, episode: pa.Table) -> FileNumber:
         """Add an episode; return its location."""
-        if self._writer is None or self._is_full(episode.num_rows) or self._differs(episode):
+        # The columns of annotations may be of another type.
+        is_alike = self._writer is not None and episode.schema.equals(self._writer.schema)
+        if not is_alike or self._is_full(episode.num_rows):
             self._begin(episode.schema)
         assert self._number is not None and self._writer is not None
         self._writer.write_table(episode, row_group_size=episode.num_rows)
@@ -65,11 +66,6 @@ class FrameFiles:
         size = self._sink.tell()
         expected = size + size / self._num_rows * num_new_rows
         return bool(expected >= self._limits.data_file_bytes)
-
-    def _differs(self, episode: pa.Table) -> bool:
-        """Whether the columns are of other types, as those of annotations may be."""
-        assert self._writer is not None
-        return not episode.schema.equals(self._writer.schema)
 
     def _begin(self, schema: pa.Schema) -> None:
         self.close()

@@ -13,7 +13,8 @@ from manyhands.data.writing.episode_recording import EpisodeRecording
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.data_files import MAX_DIMS, frame_table
+from manyhands.lerobot_format.dataset.data_files import frame_table
+from manyhands.lerobot_format.dataset.features import MAX_DIMS
 from manyhands.lerobot_format.dataset.info import Feature, parse_features
 
 

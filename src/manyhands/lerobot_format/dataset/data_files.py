@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.features import MAX_DIMS as MAX_DIMS
 from manyhands.lerobot_format.dataset.features import Feature
 
 
@@ -77,7 +76,6 @@ def _extension(feature: Feature) -> dict[str, str] | None:
 
 
 def _described(feature: Feature) -> dict[str, Any]:
-    """Describe a feature for the `datasets` library."""
     if feature.dtype == names.IMAGE:
         return {"_type": "Image"}
     value = {"dtype": feature.dtype, "_type": "Value"}

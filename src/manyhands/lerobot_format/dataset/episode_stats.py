@@ -17,11 +17,11 @@ from manyhands.lerobot_format.dataset.info import DatasetInfo
 from manyhands.lerobot_format.dataset.statistics import parse_stats
 from manyhands.lerobot_format.dataset.tables import (
     is_there,
+    json_lines,
     leaf_type,
     naming_file,
     read_columns,
     read_footer,
-    read_json_lines,
     whole_numbers,
 )
 from manyhands.types import Stats
@@ -70,13 +70,18 @@ def _from_tables(
 ) -> dict[int, Stats] | None:
     found: dict[int, Stats] = {}
     for file in episode_files(root):
-        numbers = _numbers(file)
+        table = read_columns(file, [names.EPISODE_INDEX])
+        with naming_file(file):
+            numbers = whole_numbers(table, names.EPISODE_INDEX).tolist()
         places = [
             place for place, number in enumerate(numbers) if wanted is None or number in wanted
         ]
         if not places:
             continue
-        columns = _stats_columns(file)
+        stored = read_footer(file).schema.to_arrow_schema().names
+        columns = [
+            each for each in stored if each.startswith(STATS_PREFIX) and each.count("/") == 2
+        ]
         if not columns:
             return None
         table = read_columns(file, columns).take(pa.array(places, pa.int64()))
@@ -85,18 +90,6 @@ def _from_tables(
             for place, row in zip(places, table.to_pylist(), strict=True):
                 found[numbers[place]] = parse_stats(_document(row), info.features)
     return found
-
-
-def _numbers(file: Path) -> list[int]:
-    table = read_columns(file, [names.EPISODE_INDEX])
-    with naming_file(file):
-        numbers: list[int] = whole_numbers(table, names.EPISODE_INDEX).tolist()
-    return numbers
-
-
-def _stats_columns(file: Path) -> list[str]:
-    columns = read_footer(file).schema.to_arrow_schema().names
-    return [name for name in columns if name.startswith(STATS_PREFIX) and name.count("/") == 2]
 
 
 def _check_types(table: pa.Table) -> None:
@@ -151,7 +144,7 @@ def _from_table(file: Path) -> pa.Table:
 
 
 def _labels_from_lines(path: Path) -> pa.Table:
-    lines = read_json_lines(path)
+    lines = [*json_lines(path)]
     labels = dict.fromkeys(key for line in lines for key in line if _is_label(key))
     columns = {key: _column([line.get(key) for line in lines]) for key in labels}
     numbers = pa.array([line[names.EPISODE_INDEX] for line in lines], pa.int64())

@@ -13,10 +13,8 @@ from manyhands.lerobot_format.dataset.info import DatasetInfo
 class FileColumn:
     """The file of each episode."""
 
-    paths: tuple[str, ...]
-    """Files inside the dataset folder, without repetition."""
-    of_episode: np.ndarray
-    """Position in `paths` by episode."""
+    paths: tuple[str, ...]  # Files inside the dataset folder, without repetition
+    of_episode: np.ndarray  # Position in `paths` by episode
 
     def members(self, episodes: np.ndarray) -> dict[int, np.ndarray]:
         """Group episodes by file, keyed by position in `paths`."""
@@ -32,14 +30,11 @@ class EpisodeTable:
     """All episodes of a dataset, one array entry each."""
 
     from_index: np.ndarray
-    to_index: np.ndarray
-    """Rows [from_index, to_index) of the dataset's frames."""
+    to_index: np.ndarray  # Rows [from_index, to_index) of the dataset's frames
     tasks: list[list[str]]
     data_files: FileColumn
-    video_files: dict[str, FileColumn]
-    """Files by camera."""
-    video_starts_s: dict[str, np.ndarray]
-    """When an episode begins inside its video file, by camera."""
+    video_files: dict[str, FileColumn]  # Files by camera
+    video_starts_s: dict[str, np.ndarray]  # When an episode begins inside its video file, by camera
 
     def __len__(self) -> int:
         return len(self.from_index)

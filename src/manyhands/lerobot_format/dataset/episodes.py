@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.episode_table import EpisodeTable as EpisodeTable
-from manyhands.lerobot_format.dataset.episode_table import FileColumn as FileColumn
 from manyhands.lerobot_format.dataset.episode_table import (
+    EpisodeTable,
+    FileColumn,
     check_episodes,
     checked_tasks,
     file_column,
@@ -56,8 +56,7 @@ class EpisodeRecord:
     tasks: list[str]
     from_index: int
     to_index: int
-    data_file: tuple[int, int]
-    """Chunk and file number of its rows."""
+    data_file: tuple[int, int]  # Chunk and file number of its rows
     stats: Stats
     videos: dict[str, Placement] = field(default_factory=dict)
 
@@ -109,7 +108,6 @@ def _video_column(key: str, name: str) -> str:
 def _read_all(
     files: Sequence[Path], info: DatasetInfo
 ) -> tuple[dict[str, np.ndarray], list[list[str]]]:
-    """Read numeric columns and the tasks, concatenated over all files."""
     kinds = ("data", *(f"videos/{key}" for key in info.video_keys))
     located = [f"{kind}/{part}_index" for kind in kinds for part in ("chunk", "file")]
     whole = [names.EPISODE_INDEX, _LENGTH, _FROM_INDEX, _TO_INDEX, *located]
@@ -121,14 +119,11 @@ def _read_all(
         with naming_file(file):
             part = {name: whole_numbers(table, name) for name in whole}
             parts.append(part | {name: real_numbers(table, name) for name in starts})
-            tasks += _task_lists(table[_TASKS])
+            column = table[_TASKS]
+            if not is_text(leaf_type(column.type)):
+                raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
+            tasks += [checked_tasks(each) for each in column.to_pylist()]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, tasks
-
-
-def _task_lists(column: pa.ChunkedArray) -> list[list[str]]:
-    if not is_text(leaf_type(column.type)):
-        raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
-    return [checked_tasks(tasks) for tasks in column.to_pylist()]
 
 
 def _check_lengths(columns: dict[str, np.ndarray]) -> None:
@@ -183,7 +178,6 @@ def _row(number: int, record: EpisodeRecord) -> dict[str, Any]:
 
 
 def _check_alike(rows: list[dict[str, Any]]) -> None:
-    """Reject episodes whose columns differ."""
     if not rows:
         raise DatasetError("a dataset needs at least one episode")
     forms = [{key: np.ndim(value) for key, value in row.items()} for row in rows]

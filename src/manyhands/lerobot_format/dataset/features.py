@@ -22,8 +22,7 @@ class DepthScale:
     min: float = 0.01
     max: float = 10.0
     shift: float = 3.5
-    use_log: bool = True
-    """Whether equal steps of a pixel are equal ratios of `distance + shift`."""
+    use_log: bool = True  # Whether equal steps of a pixel are equal ratios of `distance + shift`
 
     def meters(self, codes: np.ndarray) -> np.ndarray:
         """Convert 12-bit pixels to distances."""
@@ -70,8 +69,7 @@ def _length(info: Mapping[str, Any], key: str, default: float) -> float:
 
 
 MAX_DIMS = 5
-_MAX_VALUES = 2**31
-"""Values of one feature in one frame, of which a row cannot hold more."""
+_MAX_VALUES = 2**31  # Values of one feature in one frame, of which a row cannot hold more
 _DEPTH_FLAGS = ("is_depth_map", "video.is_depth_map")
 
 
@@ -82,8 +80,7 @@ class Feature:
     dtype: str
     shape: tuple[int, ...]
     names: Any = None
-    info: dict[str, Any] = field(default_factory=dict)
-    """Facts about a camera's video stream."""
+    info: dict[str, Any] = field(default_factory=dict)  # Facts about a camera's video stream
 
     @property
     def is_camera(self) -> bool:

@@ -14,12 +14,8 @@ from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.features import Feature as Feature
 from manyhands.lerobot_format.dataset.features import feature_document
 from manyhands.lerobot_format.dataset.features import parse_features as parse_features
-from manyhands.lerobot_format.dataset.tables import (
-    naming_file,
-    read_json_object,
-    whole_number,
-    write_json_object,
-)
+from manyhands.lerobot_format.dataset.tables import naming_file, whole_number, write_json_object
+from manyhands.lerobot_format.files import read_json
 
 _MAX_CHARACTERS = 500
 _WIDTH = re.compile(r"(0?\d{1,2})?d?")
@@ -35,7 +31,10 @@ def fill_template(template: object, values: Mapping[str, int | str]) -> str:
         path = template.format(**values)
     except ValueError as error:
         raise _unfillable(template, str(error)) from None
-    if _escapes(path):
+    # Both separators and drives count, so that a dataset is safe on any system.
+    parts = re.split(r"[/\\]", path)
+    has_root = not parts[0] or _DRIVE.match(path) is not None
+    if has_root or ".." in parts or not path.isprintable():
         raise ValueError(f"the path {path!r} leads out of the dataset folder")
     return path
 
@@ -50,13 +49,6 @@ def _check_fields(template: str, known: frozenset[str]) -> None:
             raise ValueError(f"{{{name}}} is not one of {', '.join(sorted(known))}")
         if conversion or not _WIDTH.fullmatch(width or ""):
             raise ValueError(f"{{{name}}} has an unsupported format")
-
-
-def _escapes(path: str) -> bool:
-    # Both separators and drives count, so that a dataset is safe on any system.
-    parts = re.split(r"[/\\]", path)
-    has_root = not parts[0] or _DRIVE.match(path) is not None
-    return has_root or ".." in parts or not path.isprintable()
 
 
 def _unfillable(template: object, reason: str) -> ValueError:
@@ -79,16 +71,14 @@ class DatasetInfo:
     total_episodes: int = 0
     total_frames: int = 0
     total_tasks: int = 0
-    chunks_size: int = 1000
-    """Files per chunk folder; in version 2 each holds one episode."""
+    chunks_size: int = 1000  # Files per chunk folder; in version 2 each holds one episode
     data_files_size_in_mb: int = 100
     video_files_size_in_mb: int = 200
     data_path: str = names.DATA_PATH
     video_path: str | None = names.VIDEO_PATH
     robot_type: str | None = None
     splits: dict[str, Any] = field(default_factory=dict)
-    tools: list[Any] | None = None
-    """Functions a policy may call, as its annotations describe them; None where none are told."""
+    tools: list[Any] | None = None  # Functions a policy may call, as annotations describe them
 
     @property
     def major_version(self) -> int:
@@ -124,7 +114,7 @@ class DatasetInfo:
 def read_info(root: Path) -> DatasetInfo:
     """Read the metadata of a dataset of version 2.0, 2.1 or 3."""
     path = root / names.INFO_FILE
-    document = read_json_object(path)
+    document = read_json(path, DatasetError)
     with naming_file(path):
         return _parse_info(document)
 
@@ -145,7 +135,9 @@ def _parse_info(document: dict[str, Any]) -> DatasetInfo:
         raise ValueError(f"key {', '.join(map(repr, absent))} is missing")
     major = _major_version(document["codebase_version"])
     features = parse_features(document["features"])
-    _check_reserved(features)
+    for key in names.RESERVED_FEATURES.keys() & features.keys():
+        if not features[key].is_number or math.prod(features[key].shape) != 1:
+            raise ValueError(f"feature {key} must be a scalar")
     return DatasetInfo(
         codebase_version=document["codebase_version"],
         fps=_positive(document, "fps"),
@@ -162,12 +154,6 @@ def _major_version(version: object) -> int:
     if match is None:
         raise ValueError(f"unknown format version {version!r:.60}; supported: v2.0, v2.1 and v3.x")
     return int(match[1][0])
-
-
-def _check_reserved(features: Mapping[str, Feature]) -> None:
-    for key in names.RESERVED_FEATURES.keys() & features.keys():
-        if not features[key].is_number or math.prod(features[key].shape) != 1:
-            raise ValueError(f"feature {key} must be a scalar")
 
 
 def _counters(document: dict[str, Any]) -> dict[str, Any]:

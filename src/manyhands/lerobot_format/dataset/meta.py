@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset import version2
 from manyhands.lerobot_format.dataset.episode_table import EpisodeTable
@@ -12,13 +13,9 @@ from manyhands.lerobot_format.dataset.episodes import read_episodes
 from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.lerobot_format.dataset.info import DatasetInfo, read_info
 from manyhands.lerobot_format.dataset.statistics import parse_stats
-from manyhands.lerobot_format.dataset.tables import (
-    is_there,
-    naming_file,
-    read_json_object,
-    write_json_object,
-)
+from manyhands.lerobot_format.dataset.tables import is_there, naming_file, write_json_object
 from manyhands.lerobot_format.dataset.tasks import read_tasks
+from manyhands.lerobot_format.files import read_json
 from manyhands.types import Stats
 
 
@@ -26,29 +23,38 @@ from manyhands.types import Stats
 class DatasetMeta:
     """Metadata of a dataset, without its frames."""
 
-    info: DatasetInfo
-    """With its totals as they are counted here."""
+    info: DatasetInfo  # With its totals as they are counted here
     episodes: EpisodeTable
-    tasks: list[str]
-    """Texts by task number."""
+    tasks: list[str]  # Texts by task number
     stats: Stats
 
 
 def read_dataset_meta(root: Path) -> DatasetMeta:
     """Read the metadata of a dataset of version 2.0, 2.1 or 3."""
     info = read_info(root)
-    if info.major_version == 2:
+    is_old = info.major_version == 2
+    if is_old:
         episodes, tasks = version2.read_episodes(root, info), version2.read_tasks(root)
     else:
         episodes, tasks = read_episodes(root, info), read_tasks(root)
-    _check_tasks(root, tasks, info)
+    with naming_file(root / (names.TASK_LINES_FILE if is_old else names.TASKS_FILE)):
+        # More tasks than counted are harmless: not every tool updates the count.
+        if len(tasks) < info.total_tasks:
+            raise ValueError(
+                f"{names.INFO_FILE} declares {info.total_tasks} tasks, but there are {len(tasks)}"
+            )
     counted = replace(
         info,
         total_episodes=len(episodes),
         total_frames=int(episodes.to_index[-1]),
         total_tasks=len(tasks),
     )
-    return DatasetMeta(counted, episodes, tasks, _dataset_stats(root, counted))
+    is_folded = not is_old or is_there(root / names.STATS_FILE)
+    if is_folded or not is_there(root / names.EPISODE_STATS_LINES_FILE):
+        stats = read_stats(root, info.features)
+    else:
+        stats = version2.read_stats(root, counted)
+    return DatasetMeta(counted, episodes, tasks, stats)
 
 
 def read_stats(root: Path, features: Mapping[str, Feature] | None = None) -> Stats:
@@ -56,7 +62,7 @@ def read_stats(root: Path, features: Mapping[str, Feature] | None = None) -> Sta
     path = root / names.STATS_FILE
     if not is_there(path):
         return {}
-    document = read_json_object(path)
+    document = read_json(path, DatasetError)
     with naming_file(path):
         return parse_stats(document, features or {})
 
@@ -68,24 +74,6 @@ def write_stats(root: Path, stats: Stats) -> None:
         for feature, values in stats.items()
     }
     write_json_object(root / names.STATS_FILE, document)
-
-
-def _check_tasks(root: Path, tasks: list[str], info: DatasetInfo) -> None:
-    path = root / (names.TASK_LINES_FILE if info.major_version == 2 else names.TASKS_FILE)
-    with naming_file(path):
-        # More tasks than counted are harmless: not every tool updates the count.
-        if len(tasks) < info.total_tasks:
-            raise ValueError(
-                f"{names.INFO_FILE} declares {info.total_tasks} tasks, but there are {len(tasks)}"
-            )
-
-
-def _dataset_stats(root: Path, info: DatasetInfo) -> Stats:
-    """Read the saved statistics, or aggregate those of a version 2.1 dataset."""
-    is_folded = info.major_version != 2 or is_there(root / names.STATS_FILE)
-    if is_folded or not is_there(root / names.EPISODE_STATS_LINES_FILE):
-        return read_stats(root, info.features)
-    return version2.read_stats(root, info)
 
 
 def policy_features(

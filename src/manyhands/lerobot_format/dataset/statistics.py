@@ -10,8 +10,7 @@ from manyhands.types import Stats
 
 QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 _COUNT = "count"
-_MOMENTS = ("min", "max", "mean", "std", _COUNT)
-"""Statistics without which those of several episodes cannot be folded together."""
+_MOMENTS = ("min", "max", "mean", "std", _COUNT)  # Needed to aggregate episodes
 
 
 def parse_stats(document: Any, features: Mapping[str, Feature]) -> Stats:

@@ -13,24 +13,18 @@ import pyarrow.parquet as pq
 
 from manyhands.config.policies.size_limits import total_memory
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.files import parse_json, read_json
+from manyhands.lerobot_format.files import parse_json
 
 WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 """How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
 
-_LEAST_BYTES = 4
-"""Bytes of a value in memory, at least; truth values, which are smaller, are rare."""
+_LEAST_BYTES = 4  # Bytes of a value in memory, at least; truth values, which are smaller, are rare
 _FAULTS = (pa.ArrowException, OSError, ValueError)
 
 
 def is_there(path: Path) -> bool:
     """Whether an entry exists, including a broken link."""
     return os.path.lexists(path)
-
-
-def read_json_object(path: Path) -> dict[str, Any]:
-    """Read the object of a JSON file of a dataset."""
-    return read_json(path, DatasetError)
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -45,11 +39,6 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
         raise unreadable(path, error) from None
     except UnicodeDecodeError as error:
         raise damaged_file(path, error) from None
-
-
-def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read all objects of a JSON Lines file."""
-    return list(json_lines(path))
 
 
 def _line(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -146,10 +135,15 @@ def _check_complete(table: pa.Table, num_rows: int) -> None:
 
 def leaf_type(kind: pa.DataType) -> pa.DataType:
     """The value type of arbitrarily nested lists."""
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    while any(is_list(kind) for is_list in lists):
+    while is_list(kind):
         kind = kind.value_type
     return kind
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values of this type are lists, in any of Arrow's list types."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(is_kind(kind) for is_kind in lists)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -189,8 +183,7 @@ def damaged_file(path: Path, error: Exception | str) -> DatasetError:
     return DatasetError(f"{path} is damaged: {reason}; copy or download the dataset again")
 
 
-_END = 2**53
-"""The first whole number that a table written with doubles may have rounded."""
+_END = 2**53  # The first whole number that a table written with doubles may have rounded
 
 
 def whole_number(value: object, name: str, least: int = 0) -> int:

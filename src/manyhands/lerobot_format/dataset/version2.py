@@ -21,20 +21,18 @@ from manyhands.lerobot_format.dataset.tables import (
     counted_order,
     json_lines,
     naming_file,
-    read_json_lines,
     whole_number,
 )
 from manyhands.lerobot_format.dataset.tasks import tasks_in_order
 from manyhands.types import Stats
 
-_BLOCK_LINES = 1000
-"""Episodes whose statistics are in memory at once."""
+_BLOCK_LINES = 1000  # Episodes whose statistics are in memory at once
 
 
 def read_tasks(root: Path) -> list[str]:
     """Read task texts in the order of their indices."""
     path = root / names.TASK_LINES_FILE
-    lines = read_json_lines(path)
+    lines = [*json_lines(path)]
     with naming_file(path):
         numbers = [_count(line, names.TASK_INDEX) for line in lines]
         return tasks_in_order(numbers, [line.get(names.TASK) for line in lines])
@@ -43,7 +41,7 @@ def read_tasks(root: Path) -> list[str]:
 def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
     """Read the episodes of a dataset; each has its own files."""
     path = root / names.EPISODE_LINES_FILE
-    lines = read_json_lines(path)
+    lines = [*json_lines(path)]
     with naming_file(path):
         numbers = [_count(line, names.EPISODE_INDEX) for line in lines]
         order = counted_order(numbers, "episodes")
@@ -61,7 +59,8 @@ def stats_lines(root: Path) -> Iterator[tuple[int, dict[str, dict[str, Any]]]]:
         with naming_file(path):
             number = _count(line, names.EPISODE_INDEX)
             stats: Any = line.get("stats")
-            if not _is_object(stats) or not all(map(_is_object, stats.values())):
+            objects = stats.values() if isinstance(stats, dict) else [stats]
+            if not all(isinstance(each, dict) for each in objects):
                 raise ValueError(f"the stats of episode {number} must be an object of objects")
         yield number, stats
 
@@ -98,10 +97,6 @@ def _episodes(lengths: np.ndarray, tasks: list[list[str]], info: DatasetInfo) ->
         },
         video_starts_s={key: np.zeros(len(lengths)) for key in info.video_keys},
     )
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _length(line: dict[str, Any]) -> int:

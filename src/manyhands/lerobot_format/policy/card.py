@@ -24,20 +24,19 @@ def model_card(
     rows: Sequence[Facts] = (),
     is_average: bool = False,
 ) -> str:
-    """Build the model card of a policy from its run's config, `run.json` and rows of metrics.
-
-    Unknown facts are skipped. `is_average` marks EMA weights.
-    """
+    """Build the model card of a policy, whose weights may be an EMA; unknown facts are skipped."""
     assert config.policy is not None
     front = yaml.safe_dump(_front_matter(config, facts), sort_keys=False, allow_unicode=True)
     kind = policy_title(config.policy.type)
     averaged = ["The weights are an exponential moving average (EMA) of the trained weights."]
+    known = _training_rows(config, facts, rows)
+    training = [f"| {name} | {value} |" for name, value in known if value not in (None, "")]
     sections = [
         f"# {repo_id.rpartition('/')[2]}",
         f"A robot policy: {kind}, which maps observations to actions.",
         *(averaged if is_average else []),
         f"## Inputs and outputs\n\n{_feature_table(config)}",
-        f"## Training\n\n{_table(_training_rows(config, facts, rows))}",
+        "\n".join(["## Training\n", "|  |  |", "|---|---|", *training]),
         f"## Use\n\n{_usage(repo_id)}",
     ]
     return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
@@ -86,47 +85,25 @@ def _training_rows(
         facts.get(name, {}) for name in ("dataset", "batch", "policy", "versions")
     )
     names = published_datasets(config.dataset, facts)
-    yield (
-        "dataset",
-        ", ".join(f"[{name}](https://huggingface.co/datasets/{name})" for name in names),
-    )
+    yield "dataset", ", ".join(f"[{name}]({_DATASETS}/{name})" for name in names)
     yield "episodes", _count(data.get("num_episodes"))
     yield "frames", _count(data.get("num_frames"))
-    yield "frames per second", _number(data.get("fps"))
+    yield "frames per second", f"{data['fps']:g}" if data.get("fps") is not None else None
     yield "dataset fingerprint", data.get("fingerprint")
-    yield "pretrained weights", _origin(config)
+    origin = config.policy.pretrained_path
+    yield "pretrained weights", origin and (origin.name if origin.is_absolute() else str(origin))
     yield "parameters", _count(model.get("num_parameters"))
     yield "optimizer steps", _count(config.steps)
     yield "samples per step", _batch_line(batch)
-    yield "optimizer", _optimizer_line(config, batch)
+    if config.optimizer is not None:
+        lr = config.optimizer.lr * batch.get("lr_factor", 1)
+        yield "optimizer", f"{config.optimizer.type}, lr {lr:g}"
     yield "precision", facts.get("precision")
     yield "seed", config.seed
     yield "final loss", _last(rows, "loss")
     yield "final held-out loss", _last(rows, "held_out_loss")
     yield "final held-out loss of the EMA", _last(rows, "held_out_loss_ema")
-    yield (
-        "versions",
-        ", ".join(f"{name} {each}" for name, each in versions.items()),
-    )
-
-
-def _table(rows: Iterator[tuple[str, Any]]) -> str:
-    known = [f"| {name} | {value} |" for name, value in rows if value not in (None, "")]
-    return "\n".join(["|  |  |", "|---|---|", *known])
-
-
-def _origin(config: TrainConfig) -> str | None:
-    assert config.policy is not None
-    path = config.policy.pretrained_path
-    if path is None:
-        return None
-    return path.name if path.is_absolute() else str(path)
-
-
-def _optimizer_line(config: TrainConfig, batch: Facts) -> str | None:
-    if config.optimizer is None:
-        return None
-    return f"{config.optimizer.type}, lr {config.optimizer.lr * batch.get('lr_factor', 1):g}"
+    yield "versions", ", ".join(f"{name} {each}" for name, each in versions.items())
 
 
 def _batch_line(batch: Facts) -> str | None:
@@ -145,10 +122,6 @@ def _last(rows: Sequence[Facts], name: str) -> str | None:
 
 def _count(value: int | None) -> str | None:
     return None if value is None else f"{value:,}"
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:g}"
 
 
 def _usage(repo_id: str) -> str:

@@ -27,17 +27,14 @@ from manyhands.lerobot_format.policy.processors import read_processors as read_p
 # policy except its config.
 ADAPTER_CONFIG_FILE = "adapter_config.json"
 ADAPTER_WEIGHTS_FILE = "adapter_model.safetensors"
-NAME = "default"
-"""What the adapters of a network are called there; files do not say it."""
-BASE, REVISION = "base_model_name_or_path", "revision"
-"""Keys that tell which policy adapters belong to."""
+NAME = "default"  # What the adapters of a network are called there; files do not say it
+BASE, REVISION = "base_model_name_or_path", "revision"  # Keys of the policy of the adapters
 
 _PREFIX = "base_model.model."
 _ADAPTER = re.compile(rf"(.*\.lora_\w+)\.{NAME}(\..+)?")
 _WHOLE_MODULE = re.compile(rf"(.*)\.modules_to_save\.{NAME}(\..+)")
 
-Settings = dict[str, Any]
-"""What `adapter_config.json` says."""
+Settings = dict[str, Any]  # What `adapter_config.json` says
 
 
 def read_settings(folder: Path) -> Settings | None:
@@ -181,8 +178,7 @@ class PolicyFiles:
 
     config: PolicyConfig
     processors: Processors
-    weights: Mapping[str, Tensor]
-    """Those of the adapters if there are any; empty where they are stored elsewhere."""
+    weights: Mapping[str, Tensor]  # Or of the adapters; empty if stored elsewhere
     adapters: Settings | None = None
 
     def write(self, folder: Path) -> None:

@@ -28,8 +28,7 @@ INPUTS, TARGETS, OUTPUTS = "normalize_inputs.", "normalize_targets.", "unnormali
 IDENTITY = NormalizationMode.IDENTITY
 
 Modes = dict[str, NormalizationMode]
-Buffers = dict[str, dict[str, Tensor]]
-"""Statistics by buffer and name."""
+Buffers = dict[str, dict[str, Tensor]]  # Statistics by buffer and name
 
 
 def without_statistics(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

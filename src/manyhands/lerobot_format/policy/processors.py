@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from manyhands.config.policies.features import FeatureType, NormalizationMode, PolicyFeature
 from manyhands.config.schema.decoding import encode
@@ -40,8 +39,7 @@ _CLASSES = {
     "lerobot.processor.device_processor.DeviceProcessorStep": _DEVICE,
     "lerobot.processor.normalize_processor.NormalizerProcessorStep": _NORMALIZER,
     "lerobot.processor.normalize_processor.UnnormalizerProcessorStep": _UNNORMALIZER,
-}
-"""Steps by their class, which stands in a file where a step has no name."""
+}  # Steps by their class, which stands in a file where a step has no name
 
 Step = dict[str, Any]
 
@@ -54,25 +52,21 @@ class NormalizerStep:
     norm_map: dict[str, NormalizationMode]
     stats: Stats
     eps: float = 1e-8
-    observation_keys: list[str] | None = None
-    """Observations to normalize; None: all."""
+    observation_keys: list[str] | None = None  # Observations to normalize; None: all
 
 
 @dataclass(frozen=True)
 class TokenizerStep:
     """One tokenizer step: how tasks become tokens."""
 
-    tokenizer_name: str
-    """A folder, or a name on the Hub."""
+    tokenizer_name: str  # A folder, or a name on the Hub
     max_length: int = 512
     task_key: str = "task"
     padding_side: str = "right"
     padding: str = "max_length"
     truncation: bool = True
-    ends_lines: bool = True
-    """Whether every task is made to end with a new line."""
-    folder: Path | None = None
-    """Where the tokenizer lies, if a policy's folder has it."""
+    ends_lines: bool = True  # Whether every task is made to end with a new line
+    folder: Path | None = None  # Where the tokenizer lies, if a policy's folder has it
 
 
 @dataclass(frozen=True)
@@ -81,10 +75,8 @@ class Processors:
 
     inputs: NormalizerStep
     outputs: NormalizerStep
-    rename_map: dict[str, str] = field(default_factory=dict)
-    """Observation keys as they arrive, and as the policy calls them."""
-    tokenizing: TokenizerStep | None = None
-    """How tasks are read, by policies that do."""
+    rename_map: dict[str, str] = field(default_factory=dict)  # Arriving keys to the policy's
+    tokenizing: TokenizerStep | None = None  # How tasks are read, by policies that do
 
 
 def has_processors(folder: Path) -> bool:
@@ -152,12 +144,11 @@ def _shaped_for_images(scaling: NormalizerStep) -> Stats:
     stats = dict(scaling.stats)
     for name, feature in scaling.features.items():
         if feature.type is FeatureType.VISUAL and name in stats:
-            stats[name] = {key: _on_channel_axis(value) for key, value in stats[name].items()}
+            stats[name] = {
+                key: value.reshape(-1, 1, 1) if value.ndim == 1 else value
+                for key, value in stats[name].items()
+            }
     return stats
-
-
-def _on_channel_axis(value: np.ndarray) -> np.ndarray:
-    return value.reshape(-1, 1, 1) if value.ndim == 1 else value
 
 
 def _write_steps(folder: Path, name: str, steps: list[Step], stats: Stats) -> None:
@@ -192,7 +183,11 @@ def _read_steps(path: Path, known: tuple[str, ...]) -> dict[str, Step]:
         if name in by_name:
             raise CheckpointError(f"{path}: step {name} appears twice. Remove one")
         by_name[name] = step
-    _reject_casts(by_name.get(_DEVICE, {}), path)
+    dtype = by_name.get(_DEVICE, {}).get("config", {}).get("float_dtype")
+    if dtype not in (None, "float32", "float"):
+        raise CheckpointError(
+            f"{path}: {_DEVICE} casts inputs to {dtype}; only float32 is supported"
+        )
     return by_name
 
 
@@ -207,14 +202,6 @@ def _is_step(step: Any) -> bool:
 def _name_of(step: Step) -> str:
     name = str(step.get("registry_name", step.get("class")))
     return _OLD_STEPS.get(name, _CLASSES.get(name, name))
-
-
-def _reject_casts(step: Step, path: Path) -> None:
-    dtype = step.get("config", {}).get("float_dtype")
-    if dtype not in (None, "float32", "float"):
-        raise CheckpointError(
-            f"{path}: {_DEVICE} casts inputs to {dtype}; only float32 is supported"
-        )
 
 
 def _read_scaling(path: Path, steps: dict[str, Step], name: str) -> NormalizerStep:
@@ -279,12 +266,8 @@ def _read_stats(path: Path, state_file: str | None, features: Iterable[str]) -> 
     stats: Stats = {}
     for name, tensor in read_tensors(path.parent / state_file).items():
         feature, _, key = name.rpartition(".")
-        stats.setdefault(feature, {})[key] = _as_array(tensor)
+        # The copy is independent of the file, which may be replaced meanwhile.
+        stats.setdefault(feature, {})[key] = tensor.to(torch.float32, copy=True).numpy()
     # LeRobot's migration of older policies wrote every _ of a name as a dot.
     migrated = {name: name.replace("_", ".") for name in features if name not in stats}
     return stats | {name: stats[old] for name, old in migrated.items() if old in stats}
-
-
-def _as_array(tensor: Tensor) -> np.ndarray:
-    # The copy is independent of the file, which may be replaced meanwhile.
-    return tensor.to(torch.float32, copy=True).numpy()

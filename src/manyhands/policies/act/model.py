@@ -26,15 +26,13 @@ def row_code(num_positions: int, dim: int) -> Tensor:
 
 def map_code(height: int, width: int, dim: int) -> Tensor:
     """Codes (height * width, dim) of a map's cells: half for the row, half for the column."""
-    rows, columns = (_waves(_angles(size), dim // 2) for size in (height, width))
+    # One turn over the complete axis, counted from 1, whatever the size of the map.
+    counts = (torch.arange(1, size + 1, dtype=torch.float64) for size in (height, width))
+    angles = (2 * math.pi * count / (len(count) + 1e-6) for count in counts)
+    rows, columns = (_waves(angle, dim // 2) for angle in angles)
     rows = rows[:, None].expand(height, width, -1)
     columns = columns[None].expand(height, width, -1)
     return torch.cat([rows, columns], dim=-1).flatten(0, 1).float()
-
-
-def _angles(size: int) -> Tensor:
-    """One turn over the complete axis, counted from 1, whatever the size of the map."""
-    return 2 * math.pi * torch.arange(1, size + 1, dtype=torch.float64) / (size + 1e-6)
 
 
 def _waves(positions: Tensor, dim: int) -> Tensor:

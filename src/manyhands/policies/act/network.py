@@ -19,11 +19,9 @@ from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 class ActNetwork(nn.Module):
     """ACT's loss and prediction on normalized values."""
 
+    # Layers that FSDP gathers one at a time, and submodules to compile.
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (EncoderLayer, DecoderLayer)
-    """FSDP units: layers that are gathered one at a time."""
-
     compile_units: ClassVar[tuple[type[nn.Module], ...]] = (ResNet, Encoder, Decoder)
-    """Submodules to compile."""
 
     def __init__(self, config: ActConfig) -> None:
         super().__init__()
@@ -75,7 +73,6 @@ class ActNetwork(nn.Module):
 
 
 def _distance(actions: Tensor, batch: Batch) -> Tensor:
-    """The absolute error summed over the steps that are not padding."""
     is_pad, target = batch["action_is_pad"], batch["action"]
     error = torch.abs(actions.to(target.dtype) - target)
     return error.masked_fill(is_pad[..., None], 0).sum()

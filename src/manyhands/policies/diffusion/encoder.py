@@ -34,10 +34,8 @@ class ImageEncoder(nn.Module):
         self.out = nn.Linear(self.num_features, self.num_features)
 
     def prepare(self, images: Tensor, corners: Tensor | None) -> Tensor:
-        """Images (images, 3, height, width) as the backbone sees them: resized and cropped.
-
-        `corners` (images, 2) are the top left ones of the crops; without them it is the center.
-        """
+        """Images (images, 3, height, width) as the backbone sees them: resized and cropped."""
+        # `corners` (images, 2) are the top left ones of the crops; without them it is the center.
         if self._resized is not None:
             images = F.interpolate(images, self._resized, mode="bilinear", antialias=True)
         if images.shape[2:] == self._cropped:
@@ -96,10 +94,8 @@ def center_crop(images: Tensor, size: tuple[int, ...]) -> Tensor:
 
 
 def crop(images: Tensor, size: tuple[int, ...], corners: Tensor) -> Tensor:
-    """A window of each of the images (images, 3, height, width), by its top left corner.
-
-    The corners are read on the device, and the result has its channels last in memory.
-    """
+    """A window of each of the images (images, 3, height, width), by its top left corner."""
+    # The corners are read on the device, and the result has its channels last in memory.
     height, width = (torch.arange(length, device=images.device) for length in size)
     rows = corners[:, 0, None, None] + height[:, None]
     columns = corners[:, 1, None, None] + width

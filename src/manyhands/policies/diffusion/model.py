@@ -45,10 +45,8 @@ class DiffusionModel(nn.Module):
     def forward(
         self, noisy: Tensor, timesteps: Tensor, observation: Batch, corners: Tensor | None
     ) -> Tensor:
-        """The U-Net's output (samples, steps, action) for noisy actions and an observation.
-
-        `corners` (samples, encoders, 2) are the top left ones of the crops, else in the center.
-        """
+        """The U-Net's output (samples, steps, action) for noisy actions and an observation."""
+        # `corners` (samples, encoders, 2) are the top left ones of the crops, else in the center.
         output: Tensor = self.unet(noisy, timesteps, self._observed(observation, corners))
         return output
 

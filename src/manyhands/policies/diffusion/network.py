@@ -21,11 +21,9 @@ from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 class DiffusionNetwork(nn.Module):
     """Diffusion Policy's loss and prediction on normalized values."""
 
+    # Layers that FSDP gathers one at a time, and submodules to compile.
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (ResidualBlock, ImageEncoder)
-    """FSDP units: layers that are gathered one at a time."""
-
     compile_units: ClassVar[tuple[type[nn.Module], ...]] = (UNet, ImageEncoder)
-    """Submodules to compile."""
 
     signal_amounts: Tensor
     noise_amounts: Tensor
@@ -70,17 +68,18 @@ class DiffusionNetwork(nn.Module):
         """Crops, shared by all samples of an encoder, then noise, then timesteps."""
         draws = {}
         if self._crops_at_random:
-            draws["crop"] = self._draw_corners(source.common).expand(source.num_samples, -1, -1)
+            common = source.common
+            rooms = ([common.integers(most + 1) for most in room] for room in self._crop_rooms)
+            corners = torch.stack([torch.cat(room) for room in rooms])
+            draws["crop"] = corners.expand(source.num_samples, -1, -1)
         draws["noise"] = source.normal(*self._action_shape)
         draws["timesteps"] = source.integers(self._config.num_train_timesteps)
         return draws
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
-        """The chunk (samples, steps, action) that follows the latest of the observations.
-
-        What the draws lack of `sampling_noise` (samples, horizon, action) and, for DDPM,
-        `step_noise` (samples, denoising steps - 1, horizon, action) is drawn here.
-        """
+        """The chunk (samples, steps, action) that follows the latest of the observations."""
+        # What the draws lack of `sampling_noise` (samples, horizon, action) and, for DDPM,
+        # `step_noise` (samples, denoising steps - 1, horizon, action) is drawn here.
         denoise = self.diffusion.denoiser(self.denoising_timesteps, observation)
         start = draws.get("sampling_noise")
         if start is None:
@@ -111,13 +110,6 @@ class DiffusionNetwork(nn.Module):
     @property
     def _action_shape(self) -> tuple[int, ...]:
         return (self._config.horizon, *self._config.output_features["action"].shape)
-
-    def _draw_corners(self, source: DrawSource) -> Tensor:
-        """The top left of every encoder's crop (encoders, 2), from a source of one row."""
-        corners = [
-            torch.cat([source.integers(most + 1) for most in room]) for room in self._crop_rooms
-        ]
-        return torch.stack(corners)
 
 
 def _crop_rooms(config: DiffusionConfig) -> list[tuple[int, int]]:

@@ -76,8 +76,7 @@ class DenoisingStep(NamedTuple):
     """Weights of the noisy actions and of the output in the clean actions."""
     following: tuple[float, float, float]
     """Weights of these two and of the clean actions in the less noisy ones."""
-    fresh_noise: float
-    """Scale of the fresh noise."""
+    fresh_noise: float  # Scale of the fresh noise.
 
 
 class Sampler:
@@ -88,10 +87,8 @@ class Sampler:
         self._limit = config.clip_sample_range if config.clip_sample else None
 
     def sample(self, denoise: Denoise, noise: Tensor, step_noise: Tensor | None = None) -> Tensor:
-        """Actions out of noise of their shape.
-
-        Fresh noise is `step_noise` (samples, steps, ...), or is drawn when its step has come.
-        """
+        """Actions out of noise of their shape."""
+        # Fresh noise is `step_noise` (samples, steps, ...), or is drawn when its step has come.
         actions = noise
         for number, step in enumerate(self.steps):
             output = denoise(actions, number)

@@ -123,7 +123,9 @@ class UNet(nn.Module):
         )
         for module in self.modules():
             if isinstance(module, nn.Conv1d | nn.ConvTranspose1d):
-                lay_out(module)
+                # Held as inputs are, so that no transpose is needed.
+                weight = module.weight.data.transpose(1, 2)
+                module.weight.data = weight.contiguous().transpose(1, 2)
 
     def forward(self, noisy: Tensor, timesteps: Tensor, observed: Tensor) -> Tensor:
         """The output (samples, steps, action) for noisy actions and their observation."""
@@ -140,11 +142,9 @@ class UNet(nn.Module):
         return self._traverse(noisy, run)
 
     def denoiser(self, timesteps: Tensor, observed: Tensor) -> Denoise:
-        """The same network for one observation and known timesteps, as a function of the actions.
-
-        A modulation is a linear map of the step's code beside the observation: both halves are
-        computed here, once for all steps, and only added up at each.
-        """
+        """The network for one observation and known timesteps, as a function of the actions."""
+        # A modulation is a linear map of the step's code beside the observation: both halves are
+        # computed here, once for all steps, and only added up at each.
         code, observed = F.mish(self._step_code(timesteps)), F.mish(observed)
         films = [block.film for block in self.modules() if isinstance(block, ResidualBlock)]
         halves = [_halves(film, code, observed) for film in films]
@@ -167,7 +167,6 @@ class UNet(nn.Module):
         return code
 
     def _traverse(self, noisy: Tensor, run: Callable[[nn.Module, Tensor], Tensor]) -> Tensor:
-        """Run the residual blocks, in the order of their places, and all that is between them."""
         hidden, skipped = noisy, []
         for first, second, halve in map(nn.Module.children, self.down_modules):
             hidden = run(second, run(first, hidden))
@@ -192,13 +191,9 @@ def convolve(hidden: Tensor, conv: nn.Module) -> Tensor:
     # As an image one pixel high: torch transposes the values of a 1D convolution.
     image, weight = hidden.transpose(1, 2).unsqueeze(2), conv.weight.unsqueeze(2)
     kind = F.conv2d if isinstance(conv, nn.Conv1d) else F.conv_transpose2d
-    output = kind(image, weight, conv.bias, (1, *conv.stride), (0, *_padding_of(conv)))
-    return output.squeeze(2).transpose(1, 2)
-
-
-def _padding_of(conv: nn.Conv1d | nn.ConvTranspose1d) -> tuple[int, ...]:
     assert not isinstance(conv.padding, str)
-    return conv.padding
+    output = kind(image, weight, conv.bias, (1, *conv.stride), (0, *conv.padding))
+    return output.squeeze(2).transpose(1, 2)
 
 
 def group_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
@@ -210,12 +205,6 @@ def group_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
     var, mean = torch.var_mean(grouped, dim=(1, 3), correction=0, keepdim=True)
     scale = weight * torch.rsqrt(var + norm.eps)
     return torch.addcmul(bias, grouped - mean, scale).flatten(-2)
-
-
-def lay_out(conv: nn.Conv1d | nn.ConvTranspose1d) -> None:
-    """Hold a convolution's weights as its inputs are held, so that no transpose is needed."""
-    weight = conv.weight.data
-    conv.weight.data = weight.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def wave_codes(num_steps: int, dim: int) -> Tensor:

@@ -6,14 +6,10 @@ from torch import Tensor
 _TURNED = (1, 2, 8, 9)
 _GRIPPERS = (6, 13)
 
-_CLOSED_M, _OPEN_M = 0.01844, 0.058
-"""Range of a gripper's opening, in meters."""
-_ARM_M, _HORN_M = 0.036, 0.022
-"""The levers between a gripper's motor and its fingers."""
-_FIRST_RAD, _SPAN_RAD = 0.4, 1.1
-"""Start and range of pi's gripper angles; they end at 1.5."""
-_MOTOR_CLOSED_RAD, _MOTOR_SPAN_RAD = -0.6213, 2.1123
-"""Motor range of ALOHA's commands from 0 to 1."""
+_CLOSED_M, _OPEN_M = 0.01844, 0.058  # Range of a gripper's opening, in meters.
+_ARM_M, _HORN_M = 0.036, 0.022  # The levers between a gripper's motor and its fingers.
+_FIRST_RAD, _SPAN_RAD = 0.4, 1.1  # Start and range of pi's gripper angles; they end at 1.5.
+_MOTOR_CLOSED_RAD, _MOTOR_SPAN_RAD = -0.6213, 2.1123  # Motor range of ALOHA's commands from 0 to 1.
 
 
 def adapted_state(state: Tensor) -> Tensor:
@@ -36,7 +32,6 @@ def restored_action(action: Tensor) -> Tensor:
 
 
 def _replaced(joints: Tensor, grippers: Tensor) -> Tensor:
-    """The joints, some negated, with converted gripper values."""
     columns = list(joints.unbind(dim=-1))
     for place in _TURNED:
         columns[place] = -columns[place]

@@ -4,7 +4,7 @@ Heads are (samples, heads, tokens, values). What may be seen is (samples, querie
 row of queries stands for all if they see the same.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -13,8 +13,7 @@ from torch import Tensor, nn
 _MAX_PERIOD = 10_000.0
 _UNSEEN = -30_000.0
 """Added to masked logits: a weight of zero, and no infinity that could become NaN."""
-_ALIGNMENT = 8
-"""Fused kernels read rows of masks that begin at multiples of so many entries."""
+_ALIGNMENT = 8  # Fused kernels read rows of masks that begin at multiples of so many entries.
 
 
 class Heads(NamedTuple):
@@ -116,19 +115,13 @@ def join_heads(heads: Tensor) -> Tensor:
     return heads.transpose(1, 2).flatten(2)
 
 
-class RmsNorm(Protocol):
-    """Interface of an RMS norm of transformers."""
-
-    weight: Tensor
-    variance_epsilon: float
-
-
-def rms_norm(hidden: Tensor, norm: RmsNorm) -> Tensor:
-    """Apply such a norm to tokens; its root mean square is in float32 or better."""
+def rms_norm(hidden: Tensor, norm: Any) -> Tensor:
+    """Apply an RMS norm of transformers; its root mean square is in float32 or better."""
     precise = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     mean_square = precise.square().mean(dim=-1, keepdim=True)
     scaled = precise * torch.rsqrt(mean_square + norm.variance_epsilon)
-    return norm.weight * scaled.to(hidden.dtype)
+    output: Tensor = norm.weight * scaled.to(hidden.dtype)
+    return output
 
 
 def weight_dtype(weight: Tensor) -> torch.dtype:

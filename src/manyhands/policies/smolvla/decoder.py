@@ -40,19 +40,15 @@ class Prefix(NamedTuple):
 
     tokens: Tensor
     """(samples, tokens, width), of images and words, which do not attend to the state."""
-    state: Tensor
-    """(samples, 1, width), which attends to all."""
-    is_valid: Tensor
-    """(samples, tokens and state), False for padding."""
+    state: Tensor  # (samples, 1, width), which attends to all.
+    is_valid: Tensor  # (samples, tokens and state), False for padding.
 
 
 class PrefixCache(NamedTuple):
     """Keys and values of a prefix for the expert."""
 
-    seen: list[Heads]
-    """By layer of the expert."""
-    is_valid: Tensor
-    """(samples, tokens), False for padding."""
+    seen: list[Heads]  # By layer of the expert.
+    is_valid: Tensor  # (samples, tokens), False for padding.
 
 
 class VlmWithExpert(nn.Module):
@@ -78,7 +74,9 @@ class VlmWithExpert(nn.Module):
         self._take_layers()
         self._freeze()
         if not config.exact:
-            keep_trained_in_float32(self)
+            # Rounding must not lose small updates.
+            for weight in (each for each in self.parameters() if each.requires_grad):
+                weight.data = weight.data.float()
         places = patch_places(self._vision, config.resize_imgs_with_padding[0])
         self.register_buffer("patch_places", places, persistent=False)
 
@@ -97,7 +95,6 @@ class VlmWithExpert(nn.Module):
         )
 
     def _freeze(self) -> None:
-        """Freeze the configured modules, and those that the loss does not depend on."""
         idle = [self.vlm.lm_head, self._text.norm, *self._text.layers[self._readers[-1] :]]
         asked = [self.vlm] if self._config.train_expert_only else []
         if self._config.freeze_vision_encoder:
@@ -189,7 +186,6 @@ class VlmWithExpert(nn.Module):
         return rms_norm(tokens, self.lm_expert.norm)
 
     def _run(self, layer: nn.Module, *inputs: Any) -> Any:
-        """Run a layer, with activation checkpointing if configured."""
         is_recomputed = self._config.gradient_checkpointing and torch.is_grad_enabled()
         return checkpointed(layer, *inputs) if is_recomputed else layer(*inputs)
 
@@ -200,27 +196,18 @@ class VlmWithExpert(nn.Module):
         return AttentionContext(rotary_embedding(positions, self._head_dim), mask)
 
 
-def keep_trained_in_float32(network: nn.Module) -> None:
-    """Keep trained weights in float32: rounding must not lose small updates."""
-    for weight in network.parameters():
-        if weight.requires_grad:
-            weight.data = weight.data.float()
-
-
 def vlm_layers(config: SmolVLAConfig, num_layers: int) -> list[int]:
     """The layers of the vision-language model that the expert's layers attend to."""
     num_experts = config.num_expert_layers if config.num_expert_layers > 0 else num_layers
     flag = f"--policy.num_expert_layers={num_experts}"
     if num_layers % num_experts > 0:
-        raise ConfigError([f"{flag} must divide the {num_layers} VLM layers"])
+        raise ConfigError(f"{flag} must divide the {num_layers} VLM layers")
     readers = [*range(0, num_layers, num_layers // num_experts)]
     kinds = [is_self_attention(layer, config) for layer in readers]
     if kinds != [is_self_attention(layer, config) for layer in range(num_experts)]:
         raise ConfigError(
-            [
-                f"{flag} with {num_layers} VLM layers moves self-attention off "
-                f"--policy.self_attn_every_n_layers={config.self_attn_every_n_layers}. "
-                "Set --policy.num_expert_layers=-1, or --policy.attention_mode=self_attn"
-            ]
+            f"{flag} with {num_layers} VLM layers moves self-attention off "
+            f"--policy.self_attn_every_n_layers={config.self_attn_every_n_layers}. "
+            "Set --policy.num_expert_layers=-1, or --policy.attention_mode=self_attn"
         )
     return readers

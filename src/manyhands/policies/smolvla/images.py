@@ -19,10 +19,8 @@ PADDING_MASK = "_padding_mask"
 class CameraImages(NamedTuple):
     """Images of all cameras."""
 
-    pixels: Tensor
-    """(cameras, samples, 3, height, width), from -1 to 1."""
-    are_there: Tensor
-    """(cameras, samples), whether there is an image."""
+    pixels: Tensor  # (cameras, samples, 3, height, width), from -1 to 1.
+    are_there: Tensor  # (cameras, samples), whether there is an image.
 
 
 def camera_images(observation: Batch, config: SmolVLAConfig) -> CameraImages:
@@ -101,7 +99,6 @@ def encoded(vision: Any, pixels: Tensor, places: Tensor) -> Tensor:
 
 
 def _patches(embeddings: Any, pixels: Tensor, places: Tensor) -> Tensor:
-    """Each patch as a vector with its position embedding."""
     size, projection = embeddings.patch_size, embeddings.patch_embedding
     patches = pixels.unfold(2, size, size).unfold(3, size, size).permute(0, 2, 3, 1, 4, 5)
     patches = patches.flatten(3).flatten(1, 2)

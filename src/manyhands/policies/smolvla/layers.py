@@ -26,8 +26,7 @@ class AttentionContext(NamedTuple):
     """Positions and attention mask of tokens."""
 
     rotation: Rotation
-    mask: Tensor
-    """In the form that the attention implementation needs."""
+    mask: Tensor  # In the form that the attention implementation needs.
 
 
 class VisionLayer(nn.Module):
@@ -135,7 +134,6 @@ def _joined(first: Heads, second: Heads) -> Heads:
 
 
 def _finished(layer: Any, hidden: Tensor, mixed: Tensor) -> Tensor:
-    """A layer's output from its input and its attention output."""
     added = applied(layer.self_attn.o_proj, mixed)
     # In the dtype of the layer's products from here on, whatever the input was.
     hidden = (added + hidden).to(added.dtype)

@@ -15,20 +15,16 @@ from manyhands.policies.smolvla.layers import ExpertLayer, TextLayer, VisionLaye
 from manyhands.policies.smolvla.model import SmolVLAModel, pad_vector
 from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 
-_TIME_SHAPE = 1.5
-"""First parameter of the Beta distribution of times; the second is 1."""
-_MIN_TIME = 0.001
-"""Times are between this and 1, which is pure noise."""
+_TIME_SHAPE = 1.5  # First parameter of the Beta distribution of times; the second is 1.
+_MIN_TIME = 0.001  # Times are between this and 1, which is pure noise.
 
 
 class SmolVLANetwork(nn.Module):
     """SmolVLA's loss and prediction on normalized values."""
 
+    # Layers that FSDP gathers one at a time, and submodules to compile.
     shard_units: ClassVar[tuple[type[nn.Module], ...]] = (VisionLayer, TextLayer, ExpertLayer)
-    """FSDP units: layers that are gathered one at a time."""
-
     compile_units: ClassVar[tuple[type[nn.Module], ...]] = (VisionLayer, TextLayer, ExpertLayer)
-    """Submodules to compile."""
 
     def __init__(self, config: SmolVLAConfig) -> None:
         super().__init__()
@@ -59,10 +55,8 @@ class SmolVLANetwork(nn.Module):
         return {"noise": noise, "time": source.beta(_TIME_SHAPE) * (1 - _MIN_TIME) + _MIN_TIME}
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
-        """The chunk (samples, steps, action) that follows an observation.
-
-        What the draws lack of `sampling_noise` (samples, steps, largest action) is drawn here.
-        """
+        """The chunk (samples, steps, action) that follows an observation."""
+        # What the draws lack of `sampling_noise` (samples, steps, largest action) is drawn here.
         actions = draws.get("sampling_noise")
         if actions is None:
             state = observation[STATE]

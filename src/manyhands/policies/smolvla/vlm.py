@@ -77,19 +77,15 @@ def read_vlm_config(config: SmolVLAConfig) -> Any:
     document = _document_of(config)
     if document.get("model_type") != KIND:
         raise ConfigError(
-            [
-                f"{FLAG}={config.vlm_model_name} has model type {document.get('model_type')}; "
-                f"SmolVLA needs {KIND}, such as {SmolVLAConfig.vlm_model_name}"
-            ]
+            f"{FLAG}={config.vlm_model_name} has model type {document.get('model_type')}; "
+            f"SmolVLA needs {KIND}, such as {SmolVLAConfig.vlm_model_name}"
         )
     found = transformers.SmolVLMConfig.from_dict(document)
     text = found.text_config
     if config.num_vlm_layers > text.num_hidden_layers:
         raise ConfigError(
-            [
-                f"--policy.num_vlm_layers={config.num_vlm_layers} exceeds the "
-                f"{text.num_hidden_layers} layers of {config.vlm_model_name}"
-            ]
+            f"--policy.num_vlm_layers={config.num_vlm_layers} exceeds the "
+            f"{text.num_hidden_layers} layers of {config.vlm_model_name}"
         )
     if config.num_vlm_layers > 0:
         text.num_hidden_layers = config.num_vlm_layers
@@ -183,6 +179,20 @@ def read_vlm_weights(wanted: Iterable[str], config: SmolVLAConfig) -> dict[str, 
         )
     weights = {name: value for file in files for name, value in read_tensors(folder / file).items()}
     return {name: weights[name] for name in wanted if name in weights}
+
+
+def init_vlm(vlm: nn.Module, config: SmolVLAConfig) -> None:
+    """Load its pretrained weights if configured, unless a complete policy is loaded next."""
+    if config.random_vlm or config.pretrained_path is not None:
+        return
+    if config.load_vlm_weights:
+        load_vlm(vlm, config)
+    elif config.train_expert_only or config.freeze_vision_encoder:
+        raise ConfigError(
+            "the vision-language model would stay frozen with random weights. Set "
+            "--policy.load_vlm_weights=true, or --policy.path=lerobot/smolvla_base, or "
+            "--policy.random_vlm=true to accept that"
+        )
 
 
 def load_vlm(vlm: nn.Module, config: SmolVLAConfig) -> None:

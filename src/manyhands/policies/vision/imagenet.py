@@ -51,14 +51,15 @@ def load_imagenet(backbones: Sequence[ResNet], name: str, weights: str) -> None:
 
 
 def load_backbone_file(backbones: Sequence[ResNet], file: Path) -> None:
-    """Load a weights file with torchvision's names into backbones.
-
-    Safetensors, or what `torch.save` made of plain tensors; code in such a file is never run.
-    """
+    """Load a weights file with torchvision's names into backbones."""
+    # Safetensors, or what `torch.save` made of plain tensors; code in such a file is never run.
     path, flag = file.expanduser(), f"--policy.backbone_weights={file}"
     if not path.is_file():
         raise UserError(f"{flag} is not a file")
-    weights = _read_safetensors(path) if path.suffix == ".safetensors" else _read(path)
+    try:
+        weights = read_tensors(path) if path.suffix == ".safetensors" else _read(path)
+    except CheckpointError as error:
+        raise UserError(str(error)) from None
     for backbone in backbones:
         _fill(backbone, weights, flag)
 
@@ -87,7 +88,6 @@ def _renamed(key: str, names: Mapping[str, str]) -> str:
 
 
 def _cached(file_name: str) -> Path:
-    """A published file in PyTorch's cache, downloaded if it is not there."""
     path = Path(torch.hub.get_dir(), "checkpoints", file_name)
     digest = path.stem.rpartition("-")[2]
     if not path.is_file():
@@ -134,10 +134,3 @@ def _read(path: Path) -> Weights:
             f"{path} contains no named tensors. Save the plain state_dict of the network"
         )
     return state
-
-
-def _read_safetensors(path: Path) -> Weights:
-    try:
-        return read_tensors(path)
-    except CheckpointError as error:
-        raise UserError(str(error)) from None

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from manyhands.parallel.collectives import num_ranks
 from manyhands.policies.vision.global_norm import EPS, MOMENTUM, global_batch_norm
 
-NormMaker = Callable[[int], nn.Module]
-"""Makes the norm of so many channels."""
+NormMaker = Callable[[int], nn.Module]  # Makes the norm of so many channels.
 
 _CHANNELS_PER_GROUP = 16
 

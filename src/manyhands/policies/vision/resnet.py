@@ -192,7 +192,6 @@ def _conv(
 
 
 def _prepared(conv: nn.Conv2d) -> nn.Conv2d:
-    """A convolution with initial weights, in the memory layout of its inputs."""
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
     # A 1x1 kernel passes for either layout; gradients come in this one, and DDP compares strides.
     laid_out = torch.empty_like(conv.weight.data, memory_format=torch.channels_last)

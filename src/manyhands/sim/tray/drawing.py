@@ -1,6 +1,6 @@
 """Images of the table from above, at any square size: a tray, a block and a robot arm."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -22,8 +22,7 @@ class RoundedBox:
     half_length: Scalar
     half_width: Scalar
     corner: Scalar
-    axis: np.ndarray
-    """Unit vectors along its length."""
+    axis: np.ndarray  # Unit vectors along its length
 
     def distance(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """How far points (worlds, rows, columns) lie outside; negative inside."""
@@ -98,16 +97,11 @@ def _spread(values: Scalar) -> np.ndarray:
     return np.reshape(values, (-1, 1, 1)).astype(np.float32)
 
 
-BLOCK_HALF = 0.085
-"""Half the side of the block."""
-TRAY_RADIUS = 0.27
-"""Radius of the tray."""
-BLOCK_OPENING = 0.5
-"""Opening of the gripper at which its fingers touch the sides of a block between them."""
-SHOULDER = np.array([0.0, -1.6])
-"""Where the arm is mounted, outside the image."""
-LIGHT = np.array([0.5, -0.7])
-"""Direction in which shadows fall."""
+BLOCK_HALF = 0.085  # Half the side of the block
+TRAY_RADIUS = 0.27  # Radius of the tray
+BLOCK_OPENING = 0.5  # Opening at which the fingers touch the sides of a block between them
+SHOULDER = np.array([0.0, -1.6])  # Where the arm is mounted, outside the image
+LIGHT = np.array([0.5, -0.7])  # Direction in which shadows fall
 
 SHADOW: Color = (0.16, 0.10, 0.07)
 WOOD: Color = (0.90, 0.80, 0.66)
@@ -128,8 +122,7 @@ class Scene:
     opening: np.ndarray
     block: np.ndarray
     tray: np.ndarray
-    height: np.ndarray
-    """Of the block: 0 on the table, 1 carried."""
+    height: np.ndarray  # Of the block: 0 on the table, 1 carried
 
 
 def draw_scene(scene: Scene, size: int) -> np.ndarray:
@@ -170,9 +163,7 @@ def _draw_block(canvas: Canvas, scene: Scene) -> None:
 def _shade_arm(canvas: Canvas, scene: Scene) -> None:
     """The soft shadow of the arm, which hangs above the table."""
     for bar in _arm(scene):
-        fallen = RoundedBox(
-            bar.center + 0.16 * LIGHT, bar.half_length, bar.half_width, bar.corner, bar.axis
-        )
+        fallen = replace(bar, center=bar.center + 0.16 * LIGHT)
         canvas.paint(fallen, SHADOW, 0.28, blur=0.14)
 
 
@@ -193,7 +184,6 @@ def _draw_arm(canvas: Canvas, scene: Scene) -> None:
 
 
 def _arm(scene: Scene) -> tuple[RoundedBox, RoundedBox, RoundedBox]:
-    """Rod, sleeve and palm."""
     axis = _axis(scene.gripper)
     wrist = scene.gripper - 0.18 * axis
     length = np.sqrt(np.square(wrist - SHOULDER).sum(axis=1))
@@ -222,7 +212,6 @@ def _block_shape(scene: Scene, offset: np.ndarray, half: Scalar) -> RoundedBox:
 
 
 def _axis(place: np.ndarray) -> np.ndarray:
-    """Direction of the arm when its gripper is at a place."""
     way = place - SHOULDER
     direction: np.ndarray = way / np.sqrt(np.square(way).sum(axis=1, keepdims=True))
     return direction
@@ -233,7 +222,7 @@ def _narrowed(bar: RoundedBox, share: float) -> RoundedBox:
     half_width = share * bar.half_width
     half_length = bar.half_length - np.minimum(bar.half_width - half_width, 0.6 * bar.half_length)
     corner = np.minimum(half_length, np.minimum(half_width, bar.corner))
-    return RoundedBox(bar.center, half_length, half_width, corner, bar.axis)
+    return replace(bar, half_length=half_length, half_width=half_width, corner=corner)
 
 
 @lru_cache(maxsize=8)
@@ -256,6 +245,5 @@ def _table(size: int) -> np.ndarray:
 
 
 def _mix(color: Color, other: Color, share: float) -> Color:
-    """A color blended with a fraction of another."""
     red, green, blue = (a + share * (b - a) for a, b in zip(color, other, strict=True))
     return red, green, blue

@@ -10,19 +10,13 @@ from manyhands.sim import task
 from manyhands.sim.tray.drawing import BLOCK_OPENING
 from manyhands.sim.tray.task import TrayTask, distance
 
-ON_BLOCK = 0.025
-"""The fingers close when the gripper is this near to the block."""
-OVER_TRAY = 0.05
-"""They open when it is this near to its spot in the tray."""
-CARRIED = 0.7
-"""Height at which a block is carried away; waiting for it makes a late grasp harmless."""
-MISPLACEMENT = 0.04
-"""How far an operator's spot lies from the middle of the tray, along each axis."""
-EPISODES_AT_ONCE = 32
-"""Drawing many worlds together is several times faster than one by one."""
+ON_BLOCK = 0.025  # The fingers close when the gripper is this near to the block
+OVER_TRAY = 0.05  # They open when it is this near to its spot in the tray
+CARRIED = 0.7  # Height at which a block is carried away; waiting for it makes a late grasp harmless
+MISPLACEMENT = 0.04  # How far an operator's spot lies from the middle of the tray, along each axis
+EPISODES_AT_ONCE = 32  # Drawing many worlds together is several times faster than one by one
 
-Frame = dict[str, Any]
-"""One row of a dataset: numpy values by LeRobot key, and the task as a string."""
+Frame = dict[str, Any]  # One row of a dataset: numpy values by LeRobot key, and the task
 
 
 class Expert:

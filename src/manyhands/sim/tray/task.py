@@ -23,22 +23,14 @@ ENVIRONMENT_STATE = "observation.environment_state"
 CAMERA = "observation.images.top"
 ACTION = "action"
 
-REACH = 0.9
-"""The gripper stays within this distance of the center, along each axis."""
-RESPONSE = 0.6
-"""Fraction of the distance to its target that the gripper covers in one step."""
-MAX_TRAVEL = 0.09
-"""Longest move of the gripper in one step."""
-MAX_OPENING_CHANGE = 0.2
-"""Largest change of the opening, from 0 (shut) to 1 (wide), in one step."""
-GRASP_RADIUS = BLOCK_HALF
-"""Fingers that close with their center this near to the block's hold it."""
-RELEASE_OPENING = 0.6
-"""A held block falls when the opening exceeds this."""
-OPEN = 0.9
-"""The gripper has let go for good when the opening reaches this."""
-INSIDE_RADIUS = TRAY_RADIUS - 2**0.5 * BLOCK_HALF
-"""The complete block is inside the tray when its center is this near to the tray's."""
+REACH = 0.9  # The gripper stays within this distance of the center, along each axis
+RESPONSE = 0.6  # Fraction of the distance to its target that the gripper covers in one step
+MAX_TRAVEL = 0.09  # Longest move of the gripper in one step
+MAX_OPENING_CHANGE = 0.2  # Largest change of the opening, from 0 (shut) to 1 (wide), in one step
+GRASP_RADIUS = BLOCK_HALF  # Fingers that close with their center this near to the block's hold it
+RELEASE_OPENING = 0.6  # A held block falls when the opening exceeds this
+OPEN = 0.9  # The gripper has let go for good when the opening reaches this
+INSIDE_RADIUS = TRAY_RADIUS - 2**0.5 * BLOCK_HALF  # The block is inside when this near
 
 
 class TrayTask:
@@ -113,8 +105,7 @@ class _Worlds:
     block: np.ndarray
     tray: np.ndarray
     held: np.ndarray
-    height: np.ndarray
-    """The hand rises by itself with a held block: 0 low, 1 high."""
+    height: np.ndarray  # The hand rises by itself with a held block: 0 low, 1 high
 
     @classmethod
     def from_seeds(cls, seeds: Sequence[int]) -> "_Worlds":
@@ -130,7 +121,6 @@ class _Worlds:
         )
 
     def move(self, target: np.ndarray) -> None:
-        """Bring the grippers, and what they hold, nearer to their targets."""
         way = RESPONSE * (np.clip(target, -REACH, REACH) - self.gripper)
         length = np.maximum(distance(way, np.zeros(2)), 1e-12)
         self.gripper = self.gripper + way * np.minimum(1.0, MAX_TRAVEL / length)[:, None]
@@ -149,13 +139,11 @@ class _Worlds:
         self.block = np.where(self.held[:, None], self.gripper, self.block)
 
     def done(self) -> np.ndarray:
-        """Whether the block rests inside the tray and the gripper is open."""
         inside = distance(self.block, self.tray) <= INSIDE_RADIUS
         done: np.ndarray = inside & ~self.held & (self.opening >= OPEN)
         return done
 
     def scene(self, chosen: list[int]) -> Scene:
-        """The camera images of the chosen worlds."""
         return Scene(
             gripper=self.gripper[chosen],
             opening=self.opening[chosen],

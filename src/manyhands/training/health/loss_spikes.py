@@ -8,12 +8,10 @@ from statistics import median
 from manyhands.observe.console import Metrics
 from manyhands.observe.run_log import NullRunLog, RunLog
 
-WINDOW = 50
-"""Recent losses that a new one is compared with."""
+WINDOW = 50  # Recent losses that a new one is compared with.
 MIN_HISTORY = 10
 MAX_DEVIATIONS = 6.0
-MIN_FACTOR = 2.0
-"""A loss below this multiple of the median is no spike, however steady losses are."""
+MIN_FACTOR = 2.0  # A loss below this multiple of the median is no spike, however steady losses are.
 TO_DEVIATION = 1.4826
 """Factor from the median absolute deviation to the standard deviation of a normal."""
 
@@ -42,10 +40,8 @@ class LossSpikes:
 
 
 def is_spike(loss: float, recent: Iterable[float]) -> bool:
-    """Whether a loss is far above recent ones, relative to their deviation.
-
-    Compares logarithms; skips values without one and non-finite values.
-    """
+    """Whether a loss is far above recent ones, relative to their deviation."""
+    # Compares logarithms; skips values without one and non-finite values.
     logs = [math.log(each) for each in recent if 0 < each < math.inf]
     if len(logs) < MIN_HISTORY or not 0 < loss < math.inf:
         return False

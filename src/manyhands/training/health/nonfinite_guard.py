@@ -6,7 +6,7 @@ are checked together, so that the host does not synchronize at every step.
 
 import math
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -14,14 +14,12 @@ from manyhands.checkpoint.snapshot import Position
 from manyhands.errors import Diverged
 from manyhands.observe.run_log import NONFINITE_FILE, NullRunLog, RunLog
 from manyhands.parallel.world import World
-from manyhands.training.health.nonfinite_samples import SampleInspector, StepSamples, describe
+from manyhands.training.health.nonfinite_samples import SampleInspector, describe
 from manyhands.training.step.learner import Learner
 from manyhands.training.step.train_step import StepMetrics
 
-MAX_IN_A_ROW = 100
-"""Consecutive non-finite steps that --on_nonfinite=skip tolerates."""
-MAX_RETURNS = 3
-"""How often --on_nonfinite=rollback returns to the same checkpoint."""
+MAX_IN_A_ROW = 100  # Consecutive non-finite steps that --on_nonfinite=skip tolerates.
+MAX_RETURNS = 3  # How often --on_nonfinite=rollback returns to the same checkpoint.
 ADVICE = (
     f"The last checkpoint is intact; {NONFINITE_FILE} in the run directory lists the samples. Fix "
     "their "
@@ -61,10 +59,8 @@ class NonFiniteGuard:
         self._noted.append(PendingStep(before, result))
 
     def must_roll_back(self, learner: Learner, saving: bool) -> bool:
-        """Collective. Check the steps so far, and the weights before they are saved.
-
-        Returns whether to roll back to the last checkpoint; raises Diverged if training must end.
-        """
+        """Collective. Check the steps so far, and the weights before they are saved."""
+        # Returns whether to roll back to the last checkpoint; raises Diverged if training must end.
         told = [self._explained(each) for each in self._bad_ones()]
         is_hopeless = self._num_in_a_row >= MAX_IN_A_ROW
         if saving and not told and not self._is_finite(learner):
@@ -111,7 +107,11 @@ class NonFiniteGuard:
         norm = bad.result.grad_norm.item()
         evidence = self._investigation.of_update(bad.before.samples)
         step = bad.before.step + 1
-        facts = {"loss": _number(loss), "grad_norm": _number(norm), **_facts_of(evidence)}
+        culprits = [each._asdict().items() for each in evidence.culprits]
+        samples = [{name: value for name, value in each if value is not None} for each in culprits]
+        # Where every sample is finite, all rows are of interest.
+        rows = {} if samples else {"rows": evidence.rows}
+        facts = {"loss": _number(loss), "grad_norm": _number(norm), "samples": samples, **rows}
         self._run_log.record_incident(step, facts | {"position": bad.before.samples})
         told = (
             f"step {step}: NaN or Inf (loss {loss:.4g}, gradient norm {norm:.4g}), weights "
@@ -119,15 +119,6 @@ class NonFiniteGuard:
         )
         self._run_log.log_line(f"WARNING: {told}")
         return told
-
-
-def _facts_of(evidence: StepSamples) -> dict[str, Any]:
-    """The non-finite samples, or all rows where every sample is finite."""
-    samples = [
-        {name: value for name, value in each._asdict().items() if value is not None}
-        for each in evidence.culprits
-    ]
-    return {"samples": samples} if samples else {"samples": [], "rows": evidence.rows}
 
 
 def _number(value: float) -> float | None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from manyhands.data.batches import read_batch
 from manyhands.data.loading.stream import SampleStream
@@ -25,14 +24,11 @@ Windows = Mapping[str, Sequence[int]]
 class NonFiniteValue(NamedTuple):
     """A non-finite value."""
 
-    row: int
-    """Row of the sample in the dataset."""
+    row: int  # Row of the sample in the dataset.
     episode: int
-    frame: int
-    """Position of the value in the episode."""
+    frame: int  # Position of the value in the episode.
     feature: str
-    dataset: int | None = None
-    """Index of the dataset, where there are several."""
+    dataset: int | None = None  # Index of the dataset, where there are several.
 
     def __str__(self) -> str:
         where = "" if self.dataset is None else f" of dataset {self.dataset}"
@@ -45,8 +41,7 @@ class NonFiniteValue(NamedTuple):
 class StepSamples(NamedTuple):
     """The samples of a step and their non-finite values."""
 
-    rows: list[int]
-    """Dataset rows of the global batch."""
+    rows: list[int]  # Dataset rows of the global batch.
     culprits: list[NonFiniteValue]
 
 
@@ -76,17 +71,14 @@ def nonfinite_values(batch: Batch, windows: Windows) -> list[NonFiniteValue]:
         values = batch.get(feature)
         # A batch may have vision tokens instead of the images of a camera.
         if values is not None and values.is_floating_point():
-            seen = ~is_finite(values, len(offsets))
+            # In the precision of training, by sample and frame.
+            finite = values.float().isfinite().reshape(len(values), len(offsets), -1)
+            seen = ~finite.all(dim=-1)
             seen &= ~batch.get(feature + names.PAD_SUFFIX, torch.zeros_like(seen))
             found += [
                 (sample, feature, offsets[place]) for sample, place in seen.nonzero().tolist()
             ]
     return [_culprit(batch, *each) for each in sorted(found)]
-
-
-def is_finite(values: Tensor, num_frames: int) -> Tensor:
-    """Whether all numbers are finite, by sample and frame, in the precision of training."""
-    return values.float().isfinite().reshape(len(values), num_frames, -1).all(dim=-1)
 
 
 def _culprit(batch: Batch, sample: int, feature: str, offset: int) -> NonFiniteValue:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from manyhands.checkpoint.snapshot import Position
-from manyhands.checkpoint.store import CheckpointStore, resumed_position
+from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.policies.base import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit, SampleStream
@@ -28,26 +27,24 @@ from manyhands.training.health.loss_spikes import LossSpikes
 from manyhands.training.health.nonfinite_guard import NonFiniteGuard
 from manyhands.training.health.nonfinite_samples import SampleInspector
 from manyhands.training.health.out_of_memory import explaining_oom
-from manyhands.training.loop import ensure_checkpoint
 from manyhands.training.metrics import MetricsWindow
 from manyhands.training.periods import Periods, StopPoll
 from manyhands.training.run import Run
-from manyhands.training.setup.banner import batch_norm_notes, format_banner, run_facts
-from manyhands.training.setup.batch import resolve_steps, split_batch
+from manyhands.training.setup.banner import batch_norm_notes
 from manyhands.training.setup.batch_size_search import find_batch_size
 from manyhands.training.setup.data import (
     TrainingData,
-    data_ram_limit,
     loader_options,
     open_training_data,
     scaling_stats,
     windows_of,
 )
+from manyhands.training.setup.resolved_run import ResolvedRun, resolve_run
 from manyhands.training.setup.vision_tokens import with_vision_tokens
 from manyhands.training.step.ema import LIVE
 from manyhands.training.step.learner import Learner, seed_host_rng
 from manyhands.training.step.train_step import TrainStep
-from manyhands.training.validation import CHUNK, HeldOut, NoValidator, Validator, held_out_rows
+from manyhands.training.validation import CHUNK, HeldOut, Validator, held_out_rows
 from manyhands.types import Stats
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -58,59 +55,68 @@ JUDGE_EVERY = {"cpu": 1, "cuda": 10}
 def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
     """Collective. Build everything a run needs, restored to its position."""
     data, config = open_training_data(config, world.on_main)
-    split = split_batch(config, world.rank, world.size)
-    position, num_samples = resumed_position(config), data.order.num_samples
-    config = resolve_steps(config, position, num_samples, split.samples_per_step)
+    resolved = resolve_run(config, data.order.num_samples, world.rank, world.size)
+    return build_run(resolved, data, run_dir, world)
+
+
+def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: World) -> Run:
+    """Collective. Build the parts of a run, in the order of their dependencies."""
+    config, start, resume = resolved.config, resolved.start, resolved.resume
     loading = loader_options(config, world.num_local_ranks, world.device.type == "cuda")
-    stream = SampleStream(data.source, data.order, split, loading, world.device)
-    learner, notes = build_fitting_learner(config, data.stats, world, stream)
+    stream = SampleStream(data.source, data.order, resolved.split, loading, world.device)
+    learner, notes = build_fitting_learner(resolved, data.stats, world, stream)
     learner.policy.check_language()
     checkpoints = CheckpointStore(run_dir, config, world)
-    start, resuming = checkpoints.restore(learner)
+    resuming = [] if resume is None else checkpoints.restore(learner, resume)
     data = with_vision_tokens(data, learner.policy, config, world)
     stream = replace(stream, source=data.source)
     clock = Clock(world.watch.begin)
     periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
     held_out = build_held_out(config, data, learner.policy, world)
-    run_log = build_run_log(config, run_dir, start, world)
-    run = Run(
+    weights = learner.ema.weights if config.ema.use_for_eval else LIVE
+    run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
+    audit = Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
+    return Run(
         config=config,
         run_dir=run_dir,
         start=start,
+        resume=resume,
         world=world,
         learner=learner,
         stream=stream,
-        frames=data.kept,
-        validator=build_validator(held_out, learner, periods, clock),
+        data=data,
+        notes=notes + data.notes + resuming,
+        validator=Validator(held_out, weights, periods, clock),
         checkpoints=checkpoints,
         run_log=run_log,
-        audit=build_audit(config, run_dir, start, world),
+        audit=audit,
         clock=clock,
-        metrics_window=MetricsWindow(world, clock, split.samples_per_step, periods, start.step),
+        metrics_window=build_metrics_window(resolved, world, clock, periods),
         guard=build_guard(config, stream, world, run_log),
         loss_spikes=LossSpikes(run_log),
         periods=periods,
         stop_poll=StopPoll(world),
     )
-    begin(run, data, notes + data.notes + resuming)
-    return run
 
 
-def begin(run: Run, data: TrainingData, notes: list[str]) -> None:
-    """Collective. Read cached frames ahead, log the banner, save what a rollback needs."""
-    max_ram = data_ram_limit(run.config)
-    run.world.on_each_machine(lambda: data.kept.read_ahead_in_background(max_ram))
-    run.run_log.log_start(run_facts(run, data), format_banner(run, data) + notes)
-    ensure_checkpoint(run)
+def build_metrics_window(
+    resolved: ResolvedRun, world: World, clock: Clock, periods: Periods
+) -> MetricsWindow:
+    """The metrics since the last row; those of an interrupted row are resumed."""
+    samples, resume = resolved.split.samples_per_step, resolved.resume
+    window = MetricsWindow(world, clock, samples, periods, resolved.start.step)
+    if resume is not None and resume.pending_metrics is not None:
+        window.resume(resume.pending_metrics)
+    return window
 
 
 def build_fitting_learner(
-    config: TrainConfig, stats: Stats, world: World, stream: SampleStream
+    resolved: ResolvedRun, stats: Stats, world: World, stream: SampleStream
 ) -> tuple[Learner, list[str]]:
     """Collective. Build a learner for the batches of a stream; return it with notes to log."""
-    split, tried = stream.split, list[str]()
+    config, split, tried = resolved.config, stream.split, list[str]()
     if config.find_batch_size:
-        batches = stream.starting_at(resumed_position(config).samples)
+        batches = stream.starting_at(resolved.start.samples)
         make = partial(build_learner, config, stats, world)
         split, tried = find_batch_size(split, lambda smaller: make(smaller)[0], batches, world)
     learner, notes = build_learner(config, stats, world, split)
@@ -145,20 +151,6 @@ def build_guard(
     )
 
 
-def build_run_log(
-    config: TrainConfig, run_dir: Path, start: Position, world: World
-) -> RunLog | NullRunLog:
-    """A journal on the main rank, a no-op journal on all others."""
-    return RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
-
-
-def build_audit(
-    config: TrainConfig, run_dir: Path, start: Position, world: World
-) -> Audit | NoAudit:
-    """A record of every sample, if enabled."""
-    return Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
-
-
 def build_held_out(
     config: TrainConfig, data: TrainingData, policy: Policy, world: World
 ) -> HeldOut | None:
@@ -170,14 +162,6 @@ def build_held_out(
     stream = SampleStream(data.held_out, data.order, split, loading, world.device)
     rows = held_out_rows(data.held_out, config.max_eval_samples)
     return HeldOut(stream, rows, policy, world, config.seed)
-
-
-def build_validator(
-    held_out: HeldOut | None, learner: Learner, periods: Periods, clock: Clock
-) -> Validator | NoValidator:
-    """Build the validator, for live weights and EMA weights as configured."""
-    weights = learner.ema.weights if learner.config.ema.use_for_eval else LIVE
-    return NoValidator() if held_out is None else Validator(held_out, weights, periods, clock)
 
 
 def build_initial_policy(

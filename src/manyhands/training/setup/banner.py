@@ -1,6 +1,5 @@
 """The banner of a run: devices, strategy, precision and batch arithmetic."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,7 +7,6 @@ from torch import nn
 
 from manyhands import units
 from manyhands.config.resolve import choose_job_name
-from manyhands.config.resume_changes import changes_since
 from manyhands.config.schema.decoding import encode
 from manyhands.config.schema.suggestions import hub_note, longer_warmup
 from manyhands.config.train import BUDGETS, TrainConfig
@@ -20,8 +18,7 @@ from manyhands.training.run import Run
 from manyhands.training.setup.batch import lr_factor
 from manyhands.training.setup.data import TrainingData, datasets_of
 
-SMALL_BATCH = 256
-"""Effective batch below which learning rates often need no scaling."""
+SMALL_BATCH = 256  # Effective batch below which learning rates often need no scaling.
 
 STEP_MODES = {
     "eager": "eager",
@@ -32,9 +29,9 @@ STEP_MODES = {
 """How steps run, in words."""
 
 
-def format_banner(run: Run, data: TrainingData) -> list[str]:
+def format_banner(run: Run) -> list[str]:
     """The first lines of the log."""
-    split, world, config = run.learner.split, run.world, run.config
+    split, world, config, data = run.learner.split, run.world, run.config, run.data
     total, trained = num_parameters(run)
     resumed = [f"Resuming from step {run.start.step}"] if run.start.step else []
     return [
@@ -60,14 +57,14 @@ def format_banner(run: Run, data: TrainingData) -> list[str]:
     ]
 
 
-def run_facts(run: Run, data: TrainingData) -> dict[str, Any]:
+def run_facts(run: Run) -> dict[str, Any]:
     """The facts about a run in `run.json`."""
-    split, world, config = run.learner.split, run.world, run.config
+    split, world, config, data = run.learner.split, run.world, run.config, run.data
     total, trained = num_parameters(run)
     return {
         "job_name": choose_job_name(config),
         "resumed_at": run.start.step,
-        "changes": changes_since(Path(str(config.resume)), config) if config.resumes else {},
+        "changes": run.resume.changes if run.resume is not None else {},
         "versions": software_versions(),
         "hardware": hardware(),
         "dataset": {

@@ -15,8 +15,7 @@ from manyhands.training.health.out_of_memory import is_out_of_memory, oom_messag
 from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
 
-NUM_TRIED = 2
-"""Steps of a trial: optimizer state is allocated from the second one on."""
+NUM_TRIED = 2  # Steps of a trial: optimizer state is allocated from the second one on.
 
 MakeLearner = Callable[[BatchSplit], Learner]
 

@@ -21,10 +21,8 @@ from manyhands.errors import DatasetError
 from manyhands.observe.console import progress_bar
 from manyhands.training.setup.dataset_selection import TrainDataset
 
-PIXELS_PER_S = 15e6
-"""Approximate decoding speed of a core, to estimate the time of a full check."""
-AFFORDABLE_S = 30.0
-"""Time limit of a full check that runs by default."""
+PIXELS_PER_S = 15e6  # Approximate decoding speed of a core, to estimate the time of a full check.
+AFFORDABLE_S = 30.0  # Time limit of a full check that runs by default.
 MAX_WARNINGS = 3
 
 
@@ -33,8 +31,7 @@ class Checked:
     """A dataset of a run, without its unusable episodes."""
 
     part: TrainDataset
-    result: CheckResult | None
-    """None if checks are off."""
+    result: CheckResult | None  # None if checks are off.
 
     def bad_rows(self, dataset: Dataset) -> np.ndarray | None:
         """Rows of the opened dataset that no sample may start at."""

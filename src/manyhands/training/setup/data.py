@@ -23,9 +23,10 @@ from manyhands.data.loading.stream import PREFETCH_RAM_FRACTION, LoaderOptions
 from manyhands.data.mixture import Mixture
 from manyhands.data.order import MixedOrder, SampleOrder
 from manyhands.data.read_options import ReadOptions
-from manyhands.data.statistics import aggregate_stats, complete_stats
+from manyhands.data.statistics import complete_stats
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset.statistics import aggregate_stats
 from manyhands.observe.console import progress_bar
 from manyhands.rng import derive_seed
 from manyhands.training.setup.checks import (
@@ -40,8 +41,7 @@ from manyhands.training.setup.features import unread_cameras, with_features
 from manyhands.types import Stats
 from manyhands.units import parse_bytes
 
-DEFAULT_RAM_SHARE = 0.5
-"""Default fraction of the available memory that data may use."""
+DEFAULT_RAM_SHARE = 0.5  # Default fraction of the available memory that data may use.
 
 
 def loader_options(
@@ -92,12 +92,9 @@ class TrainingData:
     held_out: Dataset | Mixture | None
     stats: Stats
     caches: FrameCaches
-    left_out: list[str]
-    """Faults whose samples are excluded."""
-    notes: list[str]
-    """Notes to log."""
-    tokens: TokenCaches | None = None
-    """Caches that replace images; None if images are read."""
+    left_out: list[str]  # Faults whose samples are excluded.
+    notes: list[str]  # Notes to log.
+    tokens: TokenCaches | None = None  # Caches that replace images; None if images are read.
 
     @property
     def kept(self) -> CacheStores:

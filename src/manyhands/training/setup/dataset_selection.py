@@ -19,10 +19,8 @@ class TrainDataset:
     root: Path
     meta: DatasetMeta
     weight: float
-    training: np.ndarray
-    """Episodes to train on."""
-    held_out: np.ndarray
-    """Episodes for the held-out loss."""
+    training: np.ndarray  # Episodes to train on.
+    held_out: np.ndarray  # Episodes for the held-out loss.
 
     @property
     def source(self) -> Source:

@@ -30,8 +30,7 @@ from manyhands.training.setup.data import (
 from manyhands.training.validation import held_out_rows
 from manyhands.types import VISION_TOKENS
 
-NUM_ENCODED = 32
-"""Frames encoded at a time."""
+NUM_ENCODED = 32  # Frames encoded at a time.
 
 
 @dataclass(frozen=True)
