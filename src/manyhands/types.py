@@ -136,17 +136,3 @@ class Engine(Protocol):
         """State of the loss scaler; empty where there is none."""
 
     def load_scaler_state(self, state: dict[str, float]) -> None: ...
-
-
-class Environment(Protocol):
-    """A batch of simulated worlds stepped together."""
-
-    fps: int
-    num_worlds: int
-    instruction: str
-    """What the robot is asked to do, for policies that read it."""
-
-    def reset(self, seeds: list[int]) -> dict[str, np.ndarray]: ...
-
-    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-        """Observation, reward and success of every world after one action each."""

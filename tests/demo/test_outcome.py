@@ -11,7 +11,7 @@ from rich.console import Console
 from manyhands.config.commands import DemoConfig
 from manyhands.demo.outcome import Outcome, filmstrips, next_commands, show_results, write_results
 from manyhands.demo.recipe import choose_recipe
-from manyhands.sim.rollout import EpisodeResult
+from manyhands.evaluation.rollout import EpisodeResult
 
 
 def episode(seed: int, success: bool, num_frames: int = 0) -> EpisodeResult:

@@ -30,7 +30,7 @@ def eval_command(arguments: Sequence[str]) -> int:
     num_processes = config.launch.num_processes or default_processes(config)
     if num_processes > 1 and not launcher.started_ranks:
         command = [sys.executable, "-m", "manyhands", "eval", *arguments]
-        return run_workers(num_processes, command).exit_code
+        return run_workers(num_processes, command).code
     from manyhands.evaluation.eval_info import as_json
     from manyhands.evaluation.run import run_evaluation
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -10,19 +11,22 @@ from rich.console import Console
 from rich.progress import track
 
 from manyhands.config.commands import DemoConfig
+from manyhands.config.eval import EvalConfig
+from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.demo.outcome import Outcome, show_results, write_results
 from manyhands.demo.recipe import Recipe, choose_recipe, train_config_of
 from manyhands.errors import UserError
+from manyhands.evaluation.evaluate import Evaluator
+from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.launch.outcome import Ending
 from manyhands.parallel.world import num_visible_gpus
 from manyhands.policies.load import load_policy
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.sim.tray.expert import record_episodes
-from manyhands.sim.rollout import EpisodeResult, Film, roll_out
-from manyhands.sim.tray.task import FPS, MAX_STEPS, TrayTask, features
+from manyhands.sim.tray.task import FPS, features
 from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.data import alone, open_training_data
 from manyhands.training.spawn import train
@@ -40,8 +44,8 @@ def record_dataset(root: Path, seeds: Sequence[int], frame_size: int) -> None:
             writer.save_episode()
 
 
-SCORED_SEEDS = range(50)
-FILMED_SEEDS = (0, 1)
+NUM_SCORED = 50
+FILMED = (0, 1)
 FIRST_RECORDED_SEED = 10**6  # Recorded episodes are never among the scored ones
 
 
@@ -53,15 +57,15 @@ def run_demo(config: DemoConfig) -> int:
     run_config = train_config_of(recipe, config.seed, folder / "dataset", folder / "run")
     console.print(f"[bold]1/4[/] recording {recipe.num_episodes} expert episodes with camera video")
     record_dataset(folder / "dataset", recorded_seeds(config.seed, recipe), recipe.frame_size)
-    console.print(f"[bold]2/4[/] evaluating the untrained policy on {len(SCORED_SEEDS)} episodes")
-    before = roll_out_scored(untrained_policy(run_config), recipe)
+    console.print(f"[bold]2/4[/] evaluating the untrained policy on {NUM_SCORED} episodes")
+    before = roll_out_scored(untrained_policy(run_config))
     console.print(f"[bold]3/4[/] training ACT with {recipe.num_processes} processes")
     console.print(f"    inputs: {recipe.in_words}")
     ending = train(run_config)
     if ending is not Ending.FINISHED:
         return ending.exit_code
     console.print("[bold]4/4[/] evaluating the trained policy on the same episodes")
-    after = roll_out_scored(load_policy(folder / "run" / "checkpoints" / "last"), recipe)
+    after = roll_out_scored(load_policy(folder / "run" / "checkpoints" / "last"))
     outcome = Outcome(before, after, time.monotonic() - start)
     show_results(outcome, recipe, folder, console)
     if config.json is not None:
@@ -93,9 +97,11 @@ def untrained_policy(config: TrainConfig) -> Policy:
     return policy
 
 
-def roll_out_scored(policy: Policy, recipe: Recipe) -> list[EpisodeResult]:
+def roll_out_scored(policy: Policy) -> list[EpisodeResult]:
     """The scored episodes, two of them filmed."""
-    frame_size = recipe.frame_size if recipe.reads_camera else None
-    environment = TrayTask(len(SCORED_SEEDS), frame_size)
-    film = Film(seeds=FILMED_SEEDS, frame_size=192)
-    return roll_out(policy, environment, SCORED_SEEDS, MAX_STEPS, film)
+    config = EvalConfig(n_episodes=NUM_SCORED, use_async_envs=False)
+    evaluator = Evaluator(policy, TrayEnvConfig(), config, seed=0)
+    tasks = [
+        replace(task, is_filmed=task.index in FILMED) for task in evaluator.tasks(0, num_ranks=1)
+    ]
+    return evaluator.results(tasks)

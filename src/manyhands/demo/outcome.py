@@ -12,8 +12,9 @@ from rich.table import Table
 from manyhands import units
 from manyhands.atomic import atomic_file
 from manyhands.demo.recipe import Recipe
+from manyhands.evaluation.rollout import EpisodeResult
+from manyhands.evaluation.score import Score, score
 from manyhands.report.page import ReportExtras, Result, report_available, write_report
-from manyhands.sim.rollout import EpisodeResult, Score, score
 
 NUM_FILMED = 8
 
@@ -80,7 +81,7 @@ def filmstrips(outcome: Outcome) -> list[tuple[str, list[np.ndarray]]]:
     strips = []
     for name, results in (("untrained", outcome.before), ("trained", outcome.after)):
         for result in results:
-            if result.frames is not None:
+            if result.frames:
                 last = len(result.frames) - 1
                 moments = [round(last * part / (NUM_FILMED - 1)) for part in range(NUM_FILMED)]
                 ending = "success" if result.success else "no success"

@@ -70,9 +70,7 @@ class _Running:
 class Rollout:
     """Episodes of a policy in as many environments as there are slots."""
 
-    def __init__(
-        self, policy: Policy, actor: Actor, slots: Sequence[Slot], max_steps: int
-    ) -> None:
+    def __init__(self, policy: Policy, actor: Actor, slots: Sequence[Slot], max_steps: int) -> None:
         self._policy = policy
         self._actor = actor
         self._free = list(slots)

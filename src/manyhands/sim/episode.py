@@ -74,7 +74,8 @@ class Episode:
         return Segment(self._stacked(), frames=self._frames())
 
     def _act(self, actions: np.ndarray) -> Segment:
-        rewards, frames = [], []
+        rewards: list[float] = []
+        frames: list[np.ndarray] = []
         first_read = len(actions) - (self._history.maxlen or 1)
         for number, action in enumerate(actions):
             outcome = self._environment.step(action)

@@ -47,7 +47,9 @@ class GymEnvironment:
         """An image (height, width, 3) for people."""
         image = self._env.render()
         if image is None:
-            raise UserError(f"{self._env} renders no images. Set --env.gym_kwargs={{render_mode: rgb_array}}")
+            raise UserError(
+                f"{self._env} renders no images. Set --env.gym_kwargs={{render_mode: rgb_array}}"
+            )
         return np.asarray(image)
 
     def _as_taken(self, action: np.ndarray) -> Any:
@@ -80,7 +82,9 @@ def imported(package: str) -> Any:
         name = str(error.name).replace("_", "-")
         raise EnvironmentFault(f"package {name} is missing. {INSTALL}") from None
     except (ImportError, OSError, AttributeError) as error:
-        raise EnvironmentFault(f"package {package} cannot be imported: {error}. {INSTALL}") from None
+        raise EnvironmentFault(
+            f"package {package} cannot be imported: {error}. {INSTALL}"
+        ) from None
 
 
 def flattened(values: Any, prefix: str = "") -> Iterator[tuple[str, np.ndarray]]:

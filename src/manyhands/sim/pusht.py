@@ -6,7 +6,7 @@ import numpy as np
 
 from manyhands.config.sections.env import PushtEnvConfig
 from manyhands.sim.environment import Observation, Shapes, StepOutcome, check_inputs
-from manyhands.sim.gym import as_input, make
+from manyhands.sim.gym import as_input, imported, make
 
 STATE, ENVIRONMENT_STATE, CAMERA = (
     "observation.state",
@@ -34,6 +34,7 @@ class PushtEnvironment:
         # Its step would render an image for every action.
         self._env = make(name, "gym_pusht", obs_type=WITHOUT_IMAGES, **sizes).unwrapped
         self._env._get_coverage = self._coverage
+        self._to_polygon = imported("gym_pusht.envs.pusht").pymunk_to_shapely
         self._values: dict[str, np.ndarray] = {}
 
     def reset(self, seed: int) -> None:
@@ -59,12 +60,10 @@ class PushtEnvironment:
 
     def _coverage(self) -> float:
         """Share of the target that the block covers."""
-        from gym_pusht.envs.pusht import pymunk_to_shapely
-
         # The block's shapes are a set, whose order changes the last digit of the area.
         shapes = sorted(self._env.block.shapes, key=lambda shape: shape.get_vertices())
-        goal = pymunk_to_shapely(self._env.get_goal_pose_body(self._env.goal_pose), shapes)
-        covered = goal.intersection(pymunk_to_shapely(self._env.block, shapes)).area
+        goal = self._to_polygon(self._env.get_goal_pose_body(self._env.goal_pose), shapes)
+        covered = goal.intersection(self._to_polygon(self._env.block, shapes)).area
         return float(covered / goal.area)
 
     def render(self) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manyhands.sim import task
+from manyhands.sim.tray import task
 from manyhands.sim.tray.expert import Expert, record_episodes
 from manyhands.sim.tray.task import TrayTask
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyhands.sim import task
+from manyhands.sim.tray import task
 from manyhands.sim.tray.drawing import BLOCK_OPENING
 from manyhands.sim.tray.expert import Expert
 from manyhands.sim.tray.task import TrayTask

@@ -104,6 +104,5 @@ def _unknown_task(task: str, tasks: tuple[str, ...]) -> list[str]:
 
 
 ENV_TYPES: dict[str, type[EnvConfig]] = {
-    config.type: config
-    for config in (TrayEnvConfig, PushtEnvConfig, AlohaEnvConfig, GymEnvConfig)
+    config.type: config for config in (TrayEnvConfig, PushtEnvConfig, AlohaEnvConfig, GymEnvConfig)
 }

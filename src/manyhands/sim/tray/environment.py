@@ -30,14 +30,18 @@ class TrayEnvironment:
 
     def observe(self) -> Observation:
         """What the policy reads of the current state."""
-        return {name: self._image() if name == CAMERA else self._values[name][0]
-                for name in self._inputs}
+        return {
+            name: self._image() if name == CAMERA else self._values[name][0]
+            for name in self._inputs
+        }
 
     def render(self) -> np.ndarray:
         """An image (height, width, 3) for people."""
-        return self._task.render(FILM_SIZE)[0]
+        image: np.ndarray = self._task.render(FILM_SIZE)[0]
+        return image
 
     def _image(self) -> np.ndarray:
         _, height, width = self._inputs[CAMERA]
         assert height == width
-        return self._task.render(height)[0]
+        image: np.ndarray = self._task.render(height)[0]
+        return image

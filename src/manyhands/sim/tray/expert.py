@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from manyhands.rng import derive_seed
-from manyhands.sim import task
+from manyhands.sim.tray import task
 from manyhands.sim.tray.drawing import BLOCK_OPENING
 from manyhands.sim.tray.task import TrayTask, distance
 
