@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -98,13 +97,11 @@ def test_help_and_print_config_answer_without_torch():
         "sys.exit(code or 'torch' in sys.modules)"
     )
     for argv in (["--help"], ["--print_config", "--policy=act", "--dataset.root=x"]):
-        start = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-c", program, *argv], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         assert "batch_size" in done.stdout
-        assert time.monotonic() - start < 10
 
 
 @pytest.mark.gpu

@@ -12,11 +12,15 @@ def test_a_cpu_multiplies_some_billions_of_numbers_a_second(precision, dtype, mo
     assert 1e8 < peak_flops_per_s(torch.device("cpu"), precision, dtype) < 1e14
 
 
-def test_double_numbers_are_no_faster(monkeypatch):
-    monkeypatch.setitem(peak.SIZES, "cpu", 384)
-    rates = [peak_flops_per_s(torch.device("cpu"), "no", kind) for kind in ("float32", "float64")]
-    # Other programs may have kept the cores busy during one of the two.
-    assert rates[1] < 1.2 * rates[0]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_of_the_run_are_multiplied_and_their_operations_counted(dtype, monkeypatch):
+    dtypes = []
+    monkeypatch.setitem(peak.SIZES, "cpu", 32)
+    monkeypatch.setattr(torch, "mm", lambda left, right, out: dtypes.append(left.dtype))
+    monkeypatch.setattr(peak, "step_times", lambda work, steps, device: [work(0), 3.0, 2.0][1:])
+    name = str(dtype).removeprefix("torch.")
+    assert peak_flops_per_s(torch.device("cpu"), "no", name) == 2 * 32**3 / 2.0
+    assert {*dtypes} == {dtype}
 
 
 def test_a_cpu_copies_some_billions_of_bytes_a_second(monkeypatch):

@@ -5,7 +5,8 @@ import time
 
 import psutil
 
-DEADLINE_S = 5.0
+DEADLINE_S = 60.0
+"""A busy machine may take seconds to end a process; one that waits for ever is a fault."""
 
 
 def loader_processes() -> list[psutil.Process]:
@@ -22,9 +23,9 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def are_gone(processes: list[psutil.Process], within_s: float = DEADLINE_S) -> bool:
+def are_gone(processes: list[psutil.Process]) -> bool:
     """Whether all end in time."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + DEADLINE_S
     while any(map(is_alive, processes)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not any(map(is_alive, processes))

@@ -64,7 +64,7 @@ class Trouble(Numbers):
             case "leave":
                 os._exit(3)
             case "stuck":
-                time.sleep(60)
+                time.sleep(600)
         return super().fill(rows, arrays)
 
 

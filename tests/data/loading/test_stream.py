@@ -101,7 +101,7 @@ def test_batches_are_the_same_for_any_number_of_workers_and_no_process_stays(con
         assert len(workers) == num_workers
         assert all_equal(list(islice(batches, 12)), expected)
         batches.close()
-        assert are_gone(workers, within_s=0.5)
+        assert are_gone(workers)
 
 
 @pytest.mark.process
@@ -164,7 +164,7 @@ def test_processes_end_with_an_iterator_that_nobody_holds():
         read_away(batches, num_read)
         del batches
         gc.collect()
-        assert are_gone(workers, within_s=0.5)
+        assert are_gone(workers)
 
 
 @pytest.mark.process
@@ -174,7 +174,7 @@ def test_processes_end_when_the_reader_is_interrupted():
     workers = loader_processes()
     with pytest.raises(KeyboardInterrupt):
         batches.throw(KeyboardInterrupt)
-    assert are_gone(workers, within_s=0.5)
+    assert are_gone(workers)
     assert next(batches, None) is None
 
 
@@ -188,7 +188,7 @@ def test_a_killed_worker_ends_the_stream_at_once_and_says_so():
     with pytest.raises(EnvironmentFault, match=r"process 1 of 2.*Killed.*out of memory"):
         list(islice(batches, 20))
     assert time.monotonic() - began < DEADLINE_S
-    assert are_gone(workers, within_s=0.5)
+    assert are_gone(workers)
 
 
 @pytest.mark.process
@@ -201,7 +201,7 @@ def test_a_users_mistake_arrives_whole_and_ends_the_processes(num_workers):
     with pytest.raises(DatasetError) as caught:
         list(islice(batches, 5))
     assert str(caught.value) == "row 4 is damaged; see\n  its file"
-    assert are_gone(workers, within_s=0.5)
+    assert are_gone(workers)
 
 
 def resident_bytes(processes: list[psutil.Process]) -> int:

@@ -132,7 +132,7 @@ def test_processes_end_when_closed_even_twice(context):
     assert len(processes) == 3
     workers.close()
     workers.close()
-    assert are_gone(processes, within_s=0.5)
+    assert are_gone(processes)
 
 
 def test_processes_end_when_nobody_holds_them():
@@ -140,7 +140,7 @@ def test_processes_end_when_nobody_holds_them():
     processes = loader_processes()
     del workers
     gc.collect()
-    assert are_gone(processes, within_s=0.5)
+    assert are_gone(processes)
 
 
 def test_a_process_that_is_stuck_is_not_waited_for_long():
