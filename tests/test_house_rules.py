@@ -209,7 +209,13 @@ def vague_modules(source: Source) -> Iterator[str]:
         yield f"{source.path}: {', '.join(vague)} says nothing; name what is in it"
 
 
+MAY_CATCH_ALL = ("sim/slot.py",)
+"""An environment is other people's code, and may raise anything."""
+
+
 def broad_handlers(source: Source) -> Iterator[str]:
+    if source.path in MAY_CATCH_ALL:
+        return
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ExceptHandler) and catches_everything(node):
             yield source.at(node, "catches everything; name the errors that can happen")

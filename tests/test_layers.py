@@ -15,7 +15,7 @@ LAYERS = [
     "config types stop draws",
     "lerobot_format parallel observe launch",
     "data policies sim",
-    "checkpoint",
+    "checkpoint evaluation",
     "training report",
     "demo doctor plan",
     "cli",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from manyhands.config.commands import DemoConfig
-from manyhands.demo.demo import SCORED_SEEDS, fresh_folder, recorded_seeds, run_demo
+from manyhands.demo.demo import NUM_SCORED, fresh_folder, recorded_seeds, run_demo
 from manyhands.demo.recipe import choose_recipe
 from manyhands.errors import UserError
 
@@ -34,7 +34,7 @@ def test_recorded_episodes_differ_by_seed_and_are_never_scored():
     one, other = recorded_seeds(0, recipe), recorded_seeds(1, recipe)
     assert len(one) == recipe.num_episodes
     assert not set(one) & set(other)
-    assert not set(one) & set(SCORED_SEEDS)
+    assert not set(one) & set(range(NUM_SCORED))
 
 
 def test_an_old_demo_is_not_overwritten(tmp_path):

@@ -15,8 +15,9 @@ from manyhands.evaluation.rollout import EpisodeResult
 
 
 def episode(seed: int, success: bool, num_frames: int = 0) -> EpisodeResult:
-    frames = np.zeros((num_frames, 16, 16, 3), np.uint8) if num_frames else None
-    return EpisodeResult(seed, success, float(success), float(success), 9, frames)
+    frames = (np.zeros((16, 16, 3), np.uint8),) * num_frames
+    rewards = (float(success), float(success))
+    return EpisodeResult(seed, seed, success, *rewards, 9, frames=frames)
 
 
 OUTCOME = Outcome(

@@ -8,6 +8,7 @@ from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeTask
+from manyhands.sim.build import build_environment
 
 ENV = TrayEnvConfig(episode_length=14)
 
@@ -36,8 +37,6 @@ def test_results_are_the_same_in_processes(act_policy):
 
 def test_an_episode_acts_as_the_policy_does_alone_tick_by_tick(policy):
     """The queue of actions, the history and temporal ensembling are those of select_action."""
-    from manyhands.sim.environment import build_environment
-
     if policy.config.type == "diffusion":
         pytest.skip("its noise is drawn otherwise")
     inputs = {name: item.shape for name, item in policy.config.input_features.items()}
@@ -68,7 +67,7 @@ def test_a_policy_that_the_environment_cannot_feed_is_refused_before_anything_ru
         "observation.state"
     ]
     try:
-        with pytest.raises(UserError, match="does not give observation.images.wrist"):
+        with pytest.raises(UserError, match=r"does not give observation\.images\.wrist"):
             evaluated(act_policy)
     finally:
         del act_policy.config.input_features["observation.images.wrist"]

@@ -8,7 +8,7 @@ from manyhands.config.sections.env import EnvConfig
 from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, Rollout, refuse_broken
 from manyhands.policies.policy import Policy
-from manyhands.sim.environment import build_environment
+from manyhands.sim.build import build_environment
 from manyhands.sim.episode import EpisodeSetup
 from manyhands.sim.slot import LocalSlot, ProcessSlot, Slot
 

@@ -63,7 +63,7 @@ class AlohaEnvironment:
         physics = self._env.unwrapped._env.physics
         try:
             image: np.ndarray = physics.render(height=height, width=width, camera_id=camera)
-        except Exception as error:
+        except (ImportError, AttributeError, OSError, RuntimeError) as error:
             raise EnvironmentFault(
                 f"MuJoCo cannot render images: {error}. Install EGL (apt-get install libegl1), or "
                 "OSMesa (apt-get install libosmesa6) and set MUJOCO_GL=osmesa"

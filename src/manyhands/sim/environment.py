@@ -5,13 +5,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from manyhands.config.sections.env import (
-    AlohaEnvConfig,
-    EnvConfig,
-    GymEnvConfig,
-    PushtEnvConfig,
-    TrayEnvConfig,
-)
 from manyhands.errors import UserError
 
 Observation = dict[str, np.ndarray]
@@ -46,28 +39,6 @@ class Environment(Protocol):
 
     def render(self) -> np.ndarray:
         """An image (height, width, 3) for people."""
-
-
-def build_environment(config: EnvConfig, inputs: Shapes) -> Environment:
-    """The environment of a config, for a policy with these inputs."""
-    match config:
-        case TrayEnvConfig():
-            from manyhands.sim.tray.environment import TrayEnvironment
-
-            return TrayEnvironment(inputs)
-        case PushtEnvConfig():
-            from manyhands.sim.pusht import PushtEnvironment
-
-            return PushtEnvironment(config, inputs)
-        case AlohaEnvConfig():
-            from manyhands.sim.aloha import AlohaEnvironment
-
-            return AlohaEnvironment(config, inputs)
-        case GymEnvConfig():
-            from manyhands.sim.gym import GymEnvironment
-
-            return GymEnvironment(config, inputs)
-    raise AssertionError(f"no environment for {config}")
 
 
 def check_inputs(kind: str, offered: Mapping[str, Any], inputs: Shapes) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from manyhands.config.sections.env import EnvConfig
-from manyhands.sim.environment import Environment, Observation, Shapes, build_environment
+from manyhands.sim.build import build_environment
+from manyhands.sim.environment import Environment, Observation, Shapes
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ class GymEnvironment:
         image = self._env.render()
         if image is None:
             raise UserError(
-                f"{self._env} renders no images. Set --env.gym_kwargs={{render_mode: rgb_array}}"
+                f"--env.task={self._env.spec.id} renders no images. Set "
+                "--env.gym_kwargs={render_mode: rgb_array}, or --max_videos=0"
             )
         return np.asarray(image)
 

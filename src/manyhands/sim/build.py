@@ -1,0 +1,32 @@
+"""Builds the environment of a config; simulators are imported where they are used."""
+
+from manyhands.config.sections.env import (
+    AlohaEnvConfig,
+    EnvConfig,
+    GymEnvConfig,
+    PushtEnvConfig,
+    TrayEnvConfig,
+)
+from manyhands.sim.environment import Environment, Shapes
+
+
+def build_environment(config: EnvConfig, inputs: Shapes) -> Environment:
+    """The environment of a config, for a policy with these inputs."""
+    match config:
+        case TrayEnvConfig():
+            from manyhands.sim.tray.environment import TrayEnvironment
+
+            return TrayEnvironment(inputs)
+        case PushtEnvConfig():
+            from manyhands.sim.pusht import PushtEnvironment
+
+            return PushtEnvironment(config, inputs)
+        case AlohaEnvConfig():
+            from manyhands.sim.aloha import AlohaEnvironment
+
+            return AlohaEnvironment(config, inputs)
+        case GymEnvConfig():
+            from manyhands.sim.gym import GymEnvironment
+
+            return GymEnvironment(config, inputs)
+    raise AssertionError(f"no environment for {config}")
