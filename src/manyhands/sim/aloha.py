@@ -1,5 +1,7 @@
 """ALOHA: two arms hand over a cube, or insert a peg into a socket."""
 
+from typing import Any
+
 import numpy as np
 
 from manyhands.config.sections.env import AlohaEnvConfig
@@ -13,6 +15,8 @@ INSTRUCTIONS = {
     "AlohaInsertion-v0": "Insert the peg into the socket.",
     "AlohaTransferCube-v0": "Pick up the cube with the right arm and transfer it to the left arm.",
 }
+OBJECTS = {"AlohaInsertion-v0": ("peg", "socket"), "AlohaTransferCube-v0": ("cube",)}
+"""In the order of their poses in the simulation."""
 MAX_REWARD = 4
 FILM_SIZE = (240, 320)
 
@@ -24,6 +28,7 @@ class AlohaEnvironment:
         offered = {STATE: (14,)} | {f"{CAMERA_PREFIX}{camera}": None for camera in CAMERAS}
         check_inputs("aloha", offered, inputs)
         self.instruction = INSTRUCTIONS[config.task]
+        self._task = config.task
         self._inputs = inputs
         self._env = make(f"gym_aloha/{config.task}", "gym_aloha", obs_type="pixels_agent_pos")
         task = self._env.unwrapped._env.task
@@ -55,14 +60,25 @@ class AlohaEnvironment:
             for name, shape in self._inputs.items()
         }
 
+    @property
+    def physics(self) -> Any:
+        """The simulation, for a scripted expert."""
+        return self._env.unwrapped._env.physics
+
+    @property
+    def object_places(self) -> dict[str, np.ndarray]:
+        """Where the centers of the task's objects are."""
+        names = OBJECTS[self._task]
+        poses = self.physics.data.qpos[-7 * len(names) :].reshape(-1, 7)
+        return {name: pose[:3].copy() for name, pose in zip(names, poses, strict=True)}
+
     def render(self) -> np.ndarray:
         """An image (height, width, 3) for people."""
         return self._image("top", *FILM_SIZE)
 
     def _image(self, camera: str, height: int, width: int) -> np.ndarray:
-        physics = self._env.unwrapped._env.physics
         try:
-            image: np.ndarray = physics.render(height=height, width=width, camera_id=camera)
+            image: np.ndarray = self.physics.render(height=height, width=width, camera_id=camera)
         except (ImportError, AttributeError, OSError, RuntimeError) as error:
             raise EnvironmentFault(
                 f"MuJoCo cannot render images: {error}. Install EGL (apt-get install libegl1), or "
