@@ -1,6 +1,7 @@
 """Environments of gymnasium."""
 
 import importlib
+import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from manyhands.launch.environment import render_without_display
 from manyhands.sim.environment import Observation, Shapes, StepOutcome
 
 INSTALL = "Install: pip install 'manyhands[sim]'"
+OWN_PACKAGES = ("gym_pusht", "gym_aloha")
+"""What the extra `sim` installs."""
 
 
 class GymEnvironment:
@@ -65,6 +68,11 @@ def make(task: str, package: str | None, **arguments: Any) -> Any:
     render_without_display()
     gymnasium = imported("gymnasium")
     if package is not None:
+        if package not in OWN_PACKAGES and not importlib.util.find_spec(package.split(".")[0]):
+            raise UserError(
+                f"--env.package={package} is not installed. Install it, or add its folder to "
+                "PYTHONPATH"
+            )
         imported(package)
     try:
         return gymnasium.make(task, disable_env_checker=True, **arguments)
