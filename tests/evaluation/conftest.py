@@ -52,7 +52,7 @@ def policy(request):
     return build_policy(CONFIGS[request.param], stats={}).eval()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def act_policy():
     """An ACT with random weights."""
     torch.manual_seed(0)

@@ -8,7 +8,6 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
 VECTOR = Box(-np.inf, np.inf, (4,), np.float64)
-NEAR = 0.2
 
 
 class Point(gymnasium.Env):
@@ -21,11 +20,13 @@ class Point(gymnasium.Env):
         world=Dict(goal=VECTOR, top=Box(0, 255, (8, 6, 3), np.uint8)),
     )
 
-    def __init__(self, render_mode=None, faults=None, on_build=None, on_reset=None):
-        fail(on_build)
+    def __init__(self, render_mode=None, near=0.2, faults=None, **on):
+        assert on.keys() <= {"on_build", "on_reset"}, on
+        fail(on.get("on_build"))
         self.render_mode = render_mode
+        self._near = near
         self._faults = faults or {}
-        self._on_reset = on_reset
+        self._on_reset = on.get("on_reset")
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -38,7 +39,7 @@ class Point(gymnasium.Env):
         fail(self._fault)
         self._position[:3] += 0.1 * action
         distance = float(np.abs(self._position - self._goal).max())
-        info = {"is_success": distance < NEAR, "arrived": distance < 1.0}
+        info = {"is_success": distance < self._near, "arrived": distance < 1.0}
         return self._observation(), -distance, False, False, info
 
     def render(self):

@@ -84,7 +84,7 @@ def test_what_fits_nowhere_is_reported_with_the_shapes_that_there_are():
     [
         ({"task": "toys/None-v0"}, "--env.task=toys/None-v0"),
         ({"task": "elsewhere/None-v0", "package": None}, "Set --env.package="),
-        ({"gym_kwargs": {"speed": 3}}, "Check --env.gym_kwargs"),
+        ({"task": "toys/Buttons-v0", "gym_kwargs": {"speed": 3}}, "Check --env.gym_kwargs"),
         ({"package": "no_such_worlds"}, "--env.package=no_such_worlds is not installed"),
     ],
 )

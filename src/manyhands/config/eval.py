@@ -32,7 +32,7 @@ class EvalConfig:
             for name, least in rules.items()
             if getattr(self, name) < least
         ]
-        if self.timeout_s <= 0:
+        if not self.timeout_s > 0:
             faults.append(f"--eval.timeout_s={self.timeout_s} must be greater than 0")
         return faults
 
@@ -87,17 +87,23 @@ class EvalCommandConfig:
 
     def _unwritable(self) -> list[str]:
         """Faults of files to write, found before episodes are run for nothing."""
-        faults: list[str | None] = []
-        if self.json is not None and not self.json.absolute().parent.is_dir():
-            faults.append(f"--json={self.json}: the folder does not exist")
-        elif self.json is not None and self.json.is_dir():
-            faults.append(f"--json={self.json} is a folder. Name a file")
-        elif self.json is not None:
-            faults.append(unwritable_folder("--json", self.json.absolute().parent))
-        if self.output_dir is not None and (self.output_dir / EVAL_INFO).exists():
-            faults.append(
-                f"--output_dir={self.output_dir} already contains an evaluation. Choose another"
-            )
-        elif self.output_dir is not None:
-            faults.append(unwritable_folder("--output_dir", self.output_dir))
-        return [fault for fault in faults if fault]
+        return [fault for fault in (self._json_fault(), self._output_dir_fault()) if fault]
+
+    def _json_fault(self) -> str | None:
+        if self.json is None:
+            return None
+        folder = self.json.absolute().parent
+        fault = unwritable_folder("--json", folder)
+        if fault is None and not folder.is_dir():
+            return f"--json={self.json}: the folder does not exist"
+        if fault is None and self.json.is_dir():
+            return f"--json={self.json} is a folder. Name a file"
+        return fault
+
+    def _output_dir_fault(self) -> str | None:
+        if self.output_dir is None:
+            return None
+        fault = unwritable_folder("--output_dir", self.output_dir)
+        if fault is None and (self.output_dir / EVAL_INFO).exists():
+            return f"--output_dir={self.output_dir} already contains an evaluation. Choose another"
+        return fault
