@@ -99,7 +99,7 @@ def test_a_folder_without_a_policy_is_refused(tmp_path):
 def test_a_device_must_be_here():
     assert chosen_device(None) is None
     assert chosen_device("cpu") == "cpu"
-    with pytest.raises(UserError, match="--policy.device=cuda:99: .* not available"):
+    with pytest.raises(UserError, match=r"--policy\.device=cuda:99: .* not available"):
         chosen_device("cuda:99")
 
 

@@ -74,6 +74,15 @@ def test_a_mapping_is_proposed_for_an_input_that_is_not_found():
     assert "The environment gives agent_pos (4,), world/goal (4,), world/top (8, 6, 3)" in told
 
 
+def test_one_mapping_is_proposed_for_all_inputs_and_no_key_twice():
+    with pytest.raises(UserError) as caught:
+        point(INPUTS, observation_keys={STATE: "agent_pos"})
+    mapping = "observation.state: agent_pos, observation.environment_state: world/goal"
+    expected = f"--env.observation_keys={{{mapping}, observation.images.top: world/top}}"
+    assert expected in str(caught.value)
+    assert str(caught.value).count("--env.observation_keys") == 1
+
+
 def test_what_fits_nowhere_is_reported_with_the_shapes_that_there_are():
     with pytest.raises(UserError, match=r"observation_keys=\{observation\.state: <key>\}"):
         point({STATE: (9,)})
@@ -95,7 +104,9 @@ def test_mistakes_name_the_flag_to_change(settings, told):
 
 
 def test_a_missing_package_names_the_command_that_installs_it():
-    with pytest.raises(EnvironmentFault, match=r"gym-none is missing.*pip install 'manyhands\[sim\]"):
+    with pytest.raises(
+        EnvironmentFault, match=r"gym-none is missing.*pip install 'manyhands\[sim\]"
+    ):
         imported("gym_none")
 
 
