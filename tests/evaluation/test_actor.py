@@ -66,8 +66,23 @@ def test_noise_is_that_of_seed_episode_and_step_alone(policy, monkeypatch):
     assert len(alike) == len(values) == 12
 
 
-def test_a_row_is_that_of_its_episode_for_any_number_of_episodes(actor):
-    assert [actor.row_of(each) for each in range(20)] == [each % ROWS_ON_CPU for each in range(20)]
+@pytest.mark.parametrize("episodes", [(3,), (9, 4, 2), (0, 1, 2, 3, 4, 5, 6, 15)])
+def test_an_episode_has_the_same_row_of_a_batch_of_the_same_size(
+    actor, policy, episodes, monkeypatch
+):
+    """Kernels differ by the size of a batch, and may by the row."""
+    seen = []
+    predict = policy.predict_action_chunk
+    monkeypatch.setattr(
+        policy, "predict_action_chunk", lambda *read: seen.append(read[0]) or predict(*read)
+    )
+    actor.chunks(requests(*episodes), MAX_STEPS)
+    rows = {episode % ROWS_ON_CPU: observed(episode)[STATE] for episode in episodes}
+    for row in range(ROWS_ON_CPU):
+        states = seen[0][STATE][row].numpy()
+        expected = rows.get(row, np.zeros((2, 4), np.float32))
+        assert (states == (expected if states.ndim == 2 else expected[-1])).all()
+    assert len(seen[0][STATE]) == len(seen[0]["task"]) == ROWS_ON_CPU
 
 
 def test_chunks_come_in_the_order_of_requests_and_one_for_each(actor, policy):

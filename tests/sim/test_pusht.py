@@ -123,3 +123,18 @@ def test_rewards_have_the_same_bits_again_and_in_several_processes():
         found.append(segment.rewards)
         slot.close()
     assert {*expected, *found} == {expected[0]}
+
+
+def test_coverage_does_not_depend_on_the_order_of_the_shapes_of_the_block(monkeypatch):
+    environment = begun()
+    block, goal = environment._env.block, environment._env.goal_pose
+    shapes = sorted(block.shapes, key=id)
+    found = []
+    for turn, *shift in np.random.default_rng(0).normal(size=(50, 3)):
+        block.angle, block.position = goal[2] + turn / 2, tuple(goal[:2] + 30 * np.array(shift))
+        for order in (shapes, shapes[::-1]):
+            with monkeypatch.context() as patch:
+                patch.setattr(type(block), "shapes", property(lambda _, order=order: order))
+                found.append(environment._coverage())
+    assert found[::2] == found[1::2]
+    assert len(set(found)) > 40
