@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from manyhands.config.sections.env import PushtEnvConfig
+from manyhands.errors import EnvironmentFault
 from manyhands.sim.episode import Act, Begin, Episode, EpisodeSetup
 from manyhands.sim.pusht import CAMERA, ENVIRONMENT_STATE, STATE, PushtEnvironment
 from manyhands.sim.slot import ProcessSlot, answer, wait_for_any
@@ -123,6 +124,14 @@ def test_rewards_have_the_same_bits_again_and_in_several_processes():
         found.append(segment.rewards)
         slot.close()
     assert {*expected, *found} == {expected[0]}
+
+
+def test_a_pymunk_that_lacks_what_is_called_is_named(monkeypatch):
+    pymunk = pytest.importorskip("pymunk")
+    environment = begun()
+    monkeypatch.delattr(pymunk.Space, "add_collision_handler")
+    with pytest.raises(EnvironmentFault, match=f"pymunk {pymunk.version}: .*'pymunk<7'"):
+        environment.reset(SEED)
 
 
 def test_coverage_does_not_depend_on_the_order_of_the_shapes_of_the_block(monkeypatch):
