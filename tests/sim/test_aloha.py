@@ -50,6 +50,20 @@ def test_an_episode_is_that_of_a_plain_loop(task):
         assert (seen == values["agent_pos"].astype(np.float32)).all()
 
 
+@pytest.mark.parametrize("task", ALOHA_TASKS)
+def test_an_episode_does_not_depend_on_the_one_before_it(task):
+    first, second = begun({STATE: (14,)}, task), begun({STATE: (14,)}, task)
+    rest = first.observe()[STATE]
+    for _ in range(5):
+        second.step(rest + 0.3)
+    second.reset(SEED)
+    for shift in np.linspace(0, 0.3, 8, dtype=np.float32):
+        assert (first.observe()[STATE] == second.observe()[STATE]).all()
+        assert first.step(rest + shift) == second.step(rest + shift)
+        poses = [each._env.unwrapped._env.physics.data.qpos for each in (first, second)]
+        assert (poses[0] == poses[1]).all()
+
+
 def test_success_is_a_reward_of_four(monkeypatch):
     environment = begun({STATE: (14,)})
     task = environment._env.unwrapped._env.task

@@ -104,6 +104,18 @@ def test_films_have_the_size_of_the_flags():
     assert environment.render().shape == (48, 64, 3)
 
 
+def test_an_episode_does_not_depend_on_the_one_before_it():
+    first, second = begun({CAMERA: (3, 96, 96)}), begun({CAMERA: (3, 96, 96)})
+    actions = pushes(first)
+    for action in actions[:9]:
+        second.step(action)
+    second.reset(SEED)
+    for action in actions:
+        assert (first.render() == second.render()).all()
+        assert (first.observe()[CAMERA] == second.observe()[CAMERA]).all()
+        assert first.step(action) == second.step(action)
+
+
 def test_rewards_have_the_same_bits_again_and_in_several_processes():
     actions = pushes(begun())
     setup = EpisodeSetup(PushtEnvConfig(), VECTORS)

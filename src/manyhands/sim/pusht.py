@@ -40,6 +40,8 @@ class PushtEnvironment:
 
     def reset(self, seed: int) -> None:
         """Begin the episode of a seed."""
+        # It would be drawn into the first frame.
+        self._env._last_action = None
         try:
             self._values, _ = self._env.reset(seed=seed)
         except AttributeError as error:
