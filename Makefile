@@ -14,7 +14,7 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test suite gpu-test multi-gpu-test gpu-memcheck gpu-soak kernel-test exactness launch-test
-.PHONY: soak interop slurm-test lint style types docs clean
+.PHONY: soak interop sim-test slurm-test lint style types docs clean
 
 RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
@@ -113,6 +113,16 @@ $(LEROBOT_READY): interop/requirements.txt
 
 interop: $(READY) $(LEROBOT_READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/interop -m interop --timeout=900
+
+# MuJoCo renders without a display by EGL or OSMesa, which come from the distribution's packages.
+SIM_READY := $(VENV)/.sim-ready
+$(SIM_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim]'
+	@touch $(SIM_READY)
+
+# Evaluation with every simulator there is; those of ALOHA are large.
+sim-test: $(SIM_READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/sim tests/evaluation tests/cli/test_eval.py
 
 # SLURM comes from the distribution's packages; its daemons live in a temporary folder, as long as the
 # tests. Where it cannot be had there is nothing to test.

@@ -239,6 +239,29 @@ def command(tiny_dataset: Path) -> Command:
     return Command(tiny_dataset)
 
 
+@pytest.fixture(scope="session")
+def tray_run(tmp_path_factory: pytest.TempPathFactory, tiny_act: Sequence[str]) -> Path:
+    """A run of two updates on states of the built-in task, with averaged weights."""
+    from manyhands.config.resolve import read_train_config
+    from manyhands.training.start import run_training
+
+    folder = tmp_path_factory.mktemp("tray")
+    sizes = {"observation.state": 4, "observation.environment_state": 4, "action": 3}
+    features = {
+        name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in sizes.items()
+    }
+    draws = np.random.default_rng(0)
+    with DatasetWriter.create(folder / "data", 10, features) as writer:
+        for _ in range(20):
+            frame = {name: draws.normal(size=size).astype("f4") for name, size in sizes.items()}
+            writer.add_frame({**frame, "task": "Put the block into the tray."})
+        writer.save_episode()
+    flags = [*tiny_act, "--steps=2", "--batch_size=4", "--ema.enable=true", "--ema.decay=0.5"]
+    flags += [f"--dataset.root={folder / 'data'}", f"--output_dir={folder / 'run'}"]
+    run_training(read_train_config(flags))
+    return folder / "run"
+
+
 def metrics_of(run_dir: Path) -> dict[int, dict[str, Any]]:
     """The rows of a run's metrics.jsonl by step."""
     rows = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())

@@ -1,4 +1,4 @@
-"""Tiny policies for the built-in task."""
+"""Tiny policies, and an environment that rewards every step otherwise; see toy_worlds.py."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ import torch
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.sections.env import GymEnvConfig
 from manyhands.policies.build import build_policy
 
 FEATURES = {
@@ -44,15 +45,32 @@ CONFIGS = {
 }
 
 
-@pytest.fixture(params=list(CONFIGS))
+@pytest.fixture(scope="module", params=list(CONFIGS))
 def policy(request):
     """A policy of every way to act, with random weights."""
     torch.manual_seed(0)
     return build_policy(CONFIGS[request.param], stats={}).eval()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def act_policy():
     """An ACT with random weights."""
     torch.manual_seed(0)
     return build_policy(ACT, stats={}).eval()
+
+
+@pytest.fixture(scope="session")
+def point_env():
+    """Makes configs of an environment in which every action counts."""
+    pytest.importorskip("gymnasium", reason="pip install 'manyhands[sim]'")
+
+    def make(episode_length=14, **arguments):
+        return GymEnvConfig(
+            task="toys/Point-v0",
+            package="toy_worlds",
+            episode_length=episode_length,
+            observation_keys={"observation.environment_state": "world/goal"},
+            gym_kwargs=arguments,
+        )
+
+    return make

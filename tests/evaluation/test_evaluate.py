@@ -4,70 +4,128 @@ import pytest
 import torch
 
 from manyhands.config.eval import EvalConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeTask
 from manyhands.sim.build import build_environment
 
-ENV = TrayEnvConfig(episode_length=14)
+NUM_EPISODES = 11
 
 
-def evaluated(policy, num_ranks=1, num_episodes=11, seed=1000, **config):
-    evaluator = Evaluator(policy, ENV, EvalConfig(n_episodes=num_episodes, **config), seed)
-    parts = [evaluator.results(evaluator.tasks(rank, num_ranks)) for rank in range(num_ranks)]
-    return [result for part in parts for result in part]
+@pytest.fixture(scope="module")
+def evaluated(point_env):
+    """Evaluates a policy as several ranks would, one after the other."""
+
+    def evaluate(policy, num_ranks=1, **config):
+        settings = EvalConfig(n_episodes=NUM_EPISODES, **config)
+        evaluator = Evaluator(policy, point_env(), settings, 1000)
+        parts = [evaluator.results(evaluator.tasks(rank, num_ranks)) for rank in range(num_ranks)]
+        return [result for part in parts for result in part]
+
+    return evaluate
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 3])
-@pytest.mark.parametrize("batch_size", [1, 4, 10])
-def test_results_are_the_same_on_any_number_of_ranks_and_environments(
-    policy, num_ranks, batch_size
-):
-    expected = evaluated(policy, use_async_envs=False)
+@pytest.fixture(scope="module")
+def expected(policy, evaluated):
+    """What each episode of a policy leads to, in one environment after the other."""
+    return evaluated(policy, batch_size=1, use_async_envs=False)
+
+
+def test_every_episode_runs_once_with_its_own_seed(expected):
     assert [result.seed for result in expected] == list(range(1000, 1011))
+    assert [result.index for result in expected] == list(range(11))
+    assert len({result.sum_reward for result in expected}) == 11
+
+
+@pytest.mark.parametrize(("num_ranks", "batch_size"), [(1, 10), (2, 4), (3, 1), (3, 10)])
+def test_results_are_the_same_on_any_number_of_ranks_and_environments(
+    policy, evaluated, expected, num_ranks, batch_size
+):
     found = evaluated(policy, num_ranks, batch_size=batch_size, use_async_envs=False)
     assert found == expected
 
 
-def test_results_are_the_same_in_processes(act_policy):
+def test_results_are_the_same_in_processes(act_policy, evaluated):
     expected = evaluated(act_policy, use_async_envs=False)
     assert evaluated(act_policy, 2, batch_size=3) == expected
 
 
-def test_an_episode_acts_as_the_policy_does_alone_tick_by_tick(policy):
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 7, 20])
+def test_ranks_share_all_episodes(act_policy, num_ranks):
+    settings = EvalConfig(n_episodes=NUM_EPISODES, use_async_envs=False)
+    evaluator = Evaluator(act_policy, TrayEnvConfig(), settings, 5)
+    parts = [evaluator.tasks(rank, num_ranks) for rank in range(num_ranks)]
+    assert [(each.index, each.seed) for part in parts for each in part] == [
+        (index, 5 + index) for index in range(NUM_EPISODES)
+    ]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_an_episode_acts_as_the_policy_does_alone_step_by_step(policy, expected, point_env):
     """The queue of actions, the history and temporal ensembling are those of select_action."""
     if policy.config.type == "diffusion":
         pytest.skip("its noise is drawn otherwise")
     inputs = {name: item.shape for name, item in policy.config.input_features.items()}
-    environment = build_environment(ENV, inputs)
+    environment = build_environment(point_env(), inputs)
     environment.reset(1003)
     policy.reset()
     rewards = []
-    for _ in range(ENV.episode_length):
+    for _ in range(point_env().episode_length):
         observation = {
             name: torch.from_numpy(value)[None] for name, value in environment.observe().items()
         }
         action = policy.select_action(observation)[0].numpy()
         rewards.append(environment.step(action).reward)
-    found = evaluated(policy, use_async_envs=False)[3]
+    found = expected[3]
     assert (found.sum_reward, found.length) == (pytest.approx(sum(rewards)), len(rewards))
+    assert found.max_reward == pytest.approx(max(rewards))
 
 
-def test_a_filmed_episode_goes_the_same_way(act_policy):
-    evaluator = Evaluator(act_policy, ENV, EvalConfig(n_episodes=4, use_async_envs=False), 7)
+def test_a_filmed_episode_goes_the_same_way(act_policy, point_env):
+    settings = EvalConfig(n_episodes=4, use_async_envs=False)
+    evaluator = Evaluator(act_policy, point_env(), settings, 7)
     plain = evaluator.results(evaluator.tasks(0, 1))
     filmed = evaluator.results([EpisodeTask(2, 9, is_filmed=True)])
     assert filmed == [plain[2]]
     assert len(filmed[0].frames) == filmed[0].length + 1
 
 
-def test_a_policy_that_the_environment_cannot_feed_is_refused_before_anything_runs(act_policy):
-    act_policy.config.input_features["observation.images.wrist"] = act_policy.config.input_features[
-        "observation.state"
-    ]
+def test_each_result_is_reported_when_its_episode_ends(act_policy, point_env):
+    settings = EvalConfig(n_episodes=5, use_async_envs=False)
+    evaluator = Evaluator(act_policy, point_env(), settings, 7)
+    seen = []
+    results = evaluator.results(evaluator.tasks(0, 1), seen.append)
+    assert sorted(seen, key=lambda result: result.index) == results
+    assert evaluator.results([]) == []
+
+
+@pytest.mark.parametrize("use_async_envs", [False, True])
+def test_a_policy_that_the_environment_cannot_feed_is_refused_before_anything_runs(
+    act_policy, use_async_envs
+):
+    act_policy.config.input_features["observation.images.wrist"] = PolicyFeature(
+        FeatureType.VISUAL, (3, 8, 8)
+    )
+    settings = EvalConfig(use_async_envs=use_async_envs)
     try:
         with pytest.raises(UserError, match=r"does not give observation\.images\.wrist"):
-            evaluated(act_policy)
+            Evaluator(act_policy, TrayEnvConfig(), settings, 0)
     finally:
         del act_policy.config.input_features["observation.images.wrist"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "timeout_s", "told"),
+    [
+        ("raise", 60, "raised ValueError: the toy is broken"),
+        ("die", 60, "process died with exit code -9"),
+        ("hang", 1, "did not answer within 1 s"),
+    ],
+)
+def test_an_environment_that_cannot_be_built_is_refused(
+    act_policy, point_env, fault, timeout_s, told
+):
+    with pytest.raises(UserError, match=f"no episode could be run: .*{told}"):
+        Evaluator(act_policy, point_env(on_build=fault), EvalConfig(timeout_s=timeout_s), 0)

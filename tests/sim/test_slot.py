@@ -8,20 +8,29 @@ import pytest
 
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import UserError
-from manyhands.sim.episode import Act, Begin, EpisodeSetup
-from manyhands.sim.slot import Failure, LocalSlot, ProcessSlot, wait_for_any
-from manyhands.sim.tray.task import STATE
+from manyhands.sim.episode import Act, Begin, EpisodeSetup, Open
+from manyhands.sim.slot import Failure, LocalSlot, ProcessSlot, answer, wait_for_any
+from manyhands.sim.tray.task import INSTRUCTION, STATE
 
 SETUP = EpisodeSetup(TrayEnvConfig(), {STATE: (4,)})
 ACTIONS = np.zeros((3, 3), np.float32)
 DEADLINE_S = 60.0
 
 
-@pytest.fixture(params=[LocalSlot, ProcessSlot])
+def in_process():
+    return ProcessSlot(SETUP, DEADLINE_S)
+
+
+@pytest.fixture(params=[lambda: LocalSlot(SETUP), in_process], ids=["local", "process"])
 def slot(request):
-    made = request.param(SETUP)
+    made = request.param()
     yield made
     made.close()
+
+
+def found(slot, command):
+    slot.send(command)
+    return result_of(slot)
 
 
 def result_of(slot):
@@ -34,60 +43,67 @@ def result_of(slot):
     raise AssertionError("no result")
 
 
-def answer(slot, command):
-    slot.send(command)
-    return result_of(slot)
-
-
 def test_a_process_gives_what_this_process_gives(slot):
-    begun = answer(slot, Begin(7))
-    acted = answer(slot, Act(ACTIONS))
+    begun = found(slot, Begin(7))
+    acted = found(slot, Act(ACTIONS))
     expected = LocalSlot(SETUP)
-    for command, found in ((Begin(7), begun), (Act(ACTIONS), acted)):
-        wanted = answer(expected, command)
-        assert found.rewards == wanted.rewards
-        assert (found.observation[STATE] == wanted.observation[STATE]).all()
+    for command, seen in ((Begin(7), begun), (Act(ACTIONS), acted)):
+        wanted = found(expected, command)
+        assert seen.rewards == wanted.rewards
+        assert (seen.observation[STATE] == wanted.observation[STATE]).all()
 
 
 def test_an_environment_that_raises_is_reported_and_the_next_episode_runs(slot):
-    answer(slot, Begin(7))
-    failure = answer(slot, Act(np.full((1, 3), np.nan, np.float32)))
+    found(slot, Begin(7))
+    failure = found(slot, Act(np.full((1, 3), np.nan, np.float32)))
     assert isinstance(failure, Failure)
     assert "raised AssertionError: an action is NaN or Inf" in failure.reason
-    assert answer(slot, Begin(7)).observation[STATE].shape == (1, 4)
+    assert found(slot, Begin(7)).observation[STATE].shape == (1, 4)
 
 
 def test_a_policy_that_does_not_fit_is_a_usage_error(slot):
     slot._setup = EpisodeSetup(TrayEnvConfig(), {"observation.images.wrist": (3, 8, 8)})
-    failure = answer(slot, Begin(7))
+    failure = found(slot, Begin(7))
     assert isinstance(failure.fault, UserError)
     assert "does not give observation.images.wrist" in failure.reason
 
 
 def test_a_process_that_dies_is_replaced():
-    slot = ProcessSlot(SETUP)
-    answer(slot, Begin(7))
+    slot = in_process()
+    found(slot, Begin(7))
     os.kill(slot._process.pid, 9)
-    failure = answer(slot, Act(ACTIONS))
+    failure = found(slot, Act(ACTIONS))
     assert failure.reason == "the environment's process died with exit code -9"
-    assert answer(slot, Begin(7)).observation[STATE].shape == (1, 4)
+    assert found(slot, Begin(7)).observation[STATE].shape == (1, 4)
     slot.close()
 
 
 def test_a_process_that_hangs_is_killed():
-    slot = ProcessSlot(SETUP, deadline_s=DEADLINE_S)
-    answer(slot, Begin(7))
+    slot = in_process()
+    found(slot, Begin(7))
     process = slot._process
     os.kill(process.pid, 19)  # SIGSTOP: it answers nothing any more.
-    slot._deadline_s = 0.5
-    failure = answer(slot, Act(ACTIONS))
-    assert "did not answer within" in failure.reason
+    slot._timeout_s = 0.5
+    failure = found(slot, Act(ACTIONS))
+    assert failure.reason == "the environment did not answer within 0.5 s (--eval.timeout_s)"
     assert not process.is_alive()
 
 
 def test_a_process_ends_with_its_slot():
-    slot = ProcessSlot(SETUP)
-    answer(slot, Begin(7))
+    slot = in_process()
+    found(slot, Begin(7))
     process = slot._process
     slot.close()
     assert not process.is_alive()
+
+
+def test_an_environment_is_built_without_an_episode(slot):
+    assert answer(slot, Open()).instruction == INSTRUCTION
+    with pytest.raises(UserError, match="no episode could be run: the environment raised"):
+        answer(slot, Act(ACTIONS))
+
+
+def test_the_answer_of_an_unfit_environment_is_its_usage_error(slot):
+    slot._setup = EpisodeSetup(TrayEnvConfig(), {STATE: (5,)})
+    with pytest.raises(UserError, match=r"gives observation\.state with shape \(4,\)"):
+        answer(slot, Open())

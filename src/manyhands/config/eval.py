@@ -3,8 +3,12 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from manyhands.config.run_dir import unwritable_folder
 from manyhands.config.sections.env import EnvConfig
 from manyhands.config.train import ProcessesConfig
+
+EVAL_INFO = "eval_info.json"
+"""File of results, as LeRobot calls it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,15 +21,20 @@ class EvalConfig:
     """Environments per process; 0: as many as the policy predicts for at once."""
     use_async_envs: bool = True
     """Run each environment in a process of its own."""
+    timeout_s: float = 120.0
+    """Seconds that an environment in a process may take to start, reset or act."""
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
         rules = {"n_episodes": 1, "batch_size": 0}
-        return [
+        faults = [
             f"--eval.{name}={getattr(self, name)} must be at least {least}"
             for name, least in rules.items()
             if getattr(self, name) < least
         ]
+        if not self.timeout_s > 0:
+            faults.append(f"--eval.timeout_s={self.timeout_s} must be greater than 0")
+        return faults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +80,30 @@ class EvalCommandConfig:
                 processes is not None and processes < 1,
                 f"--launch.num_processes={processes} must be at least 1",
             ),
-            (
-                self.json is not None and not self.json.absolute().parent.is_dir(),
-                f"--json={self.json}: the folder does not exist",
-            ),
         ]
         own = [sentence for is_wrong, sentence in rules if is_wrong]
-        return [*own, *(self.env.faults() if self.env else ()), *self.eval.faults()]
+        within = [*(self.env.faults() if self.env else ()), *self.eval.faults()]
+        return [*own, *within, *self._unwritable()]
+
+    def _unwritable(self) -> list[str]:
+        """Faults of files to write, found before episodes are run for nothing."""
+        return [fault for fault in (self._json_fault(), self._output_dir_fault()) if fault]
+
+    def _json_fault(self) -> str | None:
+        if self.json is None:
+            return None
+        folder = self.json.absolute().parent
+        fault = unwritable_folder("--json", folder)
+        if fault is None and not folder.is_dir():
+            return f"--json={self.json}: the folder does not exist"
+        if fault is None and self.json.is_dir():
+            return f"--json={self.json} is a folder. Name a file"
+        return fault
+
+    def _output_dir_fault(self) -> str | None:
+        if self.output_dir is None:
+            return None
+        fault = unwritable_folder("--output_dir", self.output_dir)
+        if fault is None and (self.output_dir / EVAL_INFO).exists():
+            return f"--output_dir={self.output_dir} already contains an evaluation. Choose another"
+        return fault

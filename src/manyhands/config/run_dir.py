@@ -1,5 +1,6 @@
 """Files of a run directory: names, checkpoints, and which checkpoints are intact."""
 
+import os
 from pathlib import Path
 
 from manyhands.errors import CheckpointError, EnvironmentFault
@@ -28,6 +29,20 @@ def unwritable_run_dir(run_dir: Path, error: OSError) -> EnvironmentFault:
         f"cannot write to --output_dir={run_dir}: {error.strerror}. Free disk space or choose "
         "another folder"
     )
+
+
+def unwritable_folder(flag: str, folder: Path) -> str | None:
+    """Why a folder of a flag, which need not exist yet, cannot be written; None if it can."""
+    try:
+        nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    except OSError as error:
+        return (
+            f"cannot write to {flag}={folder}: {error.strerror}. Free disk space or choose another "
+            "folder"
+        )
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        return f"{flag}={folder} is not writable because of {nearest}. Choose another"
+    return None
 
 
 def missing_run_dir(run_dir: Path) -> str | None:

@@ -26,10 +26,9 @@ def eval_info(
         "sum_rewards": [result.sum_reward for result in results],
         "max_rewards": [result.max_reward for result in results],
         "successes": [result.success for result in results],
-        "video_paths": paths,
     }
     return {
-        "per_task": [{"task_group": group, "task_id": 0, "metrics": metrics}],
+        "per_task": [{"task_group": group, "task_id": 0, "metrics": metrics | films}],
         "per_group": {group: aggregated | films},
         "overall": aggregated | times | films,
         "per_episode": [episode_row(result) for result in results],

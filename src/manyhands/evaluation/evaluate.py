@@ -1,16 +1,15 @@
 """Evaluates a policy in simulation: the same numbers on any number of ranks and environments."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from manyhands.config.eval import EvalConfig
 from manyhands.config.sections.env import EnvConfig
 from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, Rollout, refuse_broken
 from manyhands.policies.policy import Policy
-from manyhands.sim.build import build_environment
-from manyhands.sim.episode import EpisodeSetup
-from manyhands.sim.slot import LocalSlot, ProcessSlot, Slot
+from manyhands.sim.episode import EpisodeSetup, Open
+from manyhands.sim.slot import LocalSlot, ProcessSlot, Slot, answer
 
 OnResult = Callable[[EpisodeResult], None]
 
@@ -26,8 +25,9 @@ class Evaluator:
         inputs = {name: item.shape for name, item in policy.config.input_features.items()}
         offsets = policy.config.observation_offsets
         self._setup = EpisodeSetup(env, inputs, 1 if offsets is None else len(offsets))
-        # What cannot work is reported before any process is started.
-        self._actor = Actor(policy, seed, build_environment(env, inputs).instruction)
+        # What cannot work is reported before any episode.
+        with closing(self._slot()) as slot:
+            self._actor = Actor(policy, seed, answer(slot, Open()).instruction)
 
     def tasks(self, rank: int, num_ranks: int) -> list[EpisodeTask]:
         """The episodes of a rank: a contiguous slice of all."""
@@ -50,13 +50,16 @@ class Evaluator:
                 on_result(result)
         return sorted(found, key=lambda result: result.index)
 
+    def _slot(self) -> Slot:
+        if self._config.use_async_envs:
+            return ProcessSlot(self._setup, self._config.timeout_s)
+        return LocalSlot(self._setup)
+
     @contextmanager
     def _slots(self, num_tasks: int) -> Iterator[list[Slot]]:
         asked = self._config.batch_size or self._actor.num_rows
-        kind = ProcessSlot if self._config.use_async_envs else LocalSlot
-        slots: list[Slot] = [
-            kind(self._setup) for _ in range(min(asked, self._actor.num_rows, num_tasks))
-        ]
+        number = min(asked, self._actor.num_rows, num_tasks)
+        slots = [self._slot() for _ in range(number)]
         try:
             yield slots
         finally:

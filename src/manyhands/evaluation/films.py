@@ -38,8 +38,6 @@ def film_strip(result: EpisodeResult) -> np.ndarray:
     return np.concatenate([result.frames[place] for place in places], axis=1)
 
 
-def write_film_strips(path: Path, results: Sequence[EpisodeResult]) -> None:
+def write_film_strips(path: Path, strips: Sequence[np.ndarray]) -> None:
     """One row of frames per episode."""
-    strips = [film_strip(result) for result in results]
-    if strips:
-        path.write_bytes(encode_png(np.concatenate(strips)))
+    path.write_bytes(encode_png(np.concatenate(strips)))

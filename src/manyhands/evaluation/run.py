@@ -7,20 +7,25 @@ from datetime import datetime
 from pathlib import Path
 
 from manyhands.atomic import atomic_file
-from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.evaluate import Evaluator
-from manyhands.evaluation.films import filmed_first, write_film_strips, write_video
+from manyhands.evaluation.films import (
+    film_strip,
+    filmed_first,
+    write_film_strips,
+    write_video,
+)
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
 from manyhands.observe.console import progress_bar
 from manyhands.parallel.world import World, joined_world
-from manyhands.policies.load import find_policy, load_policy
+from manyhands.policies.load import choose_device, find_policy, load_policy
 from manyhands.policies.policy import Policy
 
-INFO_FILE, VIDEOS, FILM_STRIPS = "eval_info.json", "videos", "film_strips.png"
+VIDEOS, FILM_STRIPS = "videos", "film_strips.png"
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,19 @@ class Evaluation:
 def run_evaluation(config: EvalCommandConfig) -> Evaluation | None:
     """Evaluate as one of the ranks; the main one returns the results of all."""
     folder = evaluated_folder(config.policy)
-    policy = load_policy(folder, config.policy.device)
+    policy = load_policy(folder, chosen_device(config.policy.device))
     placed = TrainConfig(policy=replace(policy.config, device=policy.device.type))
     with joined_world(placed) as world:
         policy.to(world.device)
         return _evaluate(config, folder, policy, world)
+
+
+def chosen_device(device: str | None) -> str | None:
+    """The device of the flag, which must be here; None to choose one for the policy."""
+    try:
+        return device and str(choose_device(device, None))
+    except UserError as error:
+        raise UserError(f"--policy.device={device}: {error}. Use cpu or cuda") from None
 
 
 def evaluated_folder(config: EvaluatedPolicyConfig) -> Path:
@@ -73,7 +86,8 @@ def _evaluate(
             if world.is_main:
                 on_progress(num_done, len(tasks))
 
-        own = evaluator.results(tasks, count)
+        own: list[EpisodeResult] = []
+        world.on_every_rank(lambda: own.extend(evaluator.results(tasks, count)))
     results = [result for part in world.gather(own) for result in part]
     seconds = time.monotonic() - start
     videos = film(evaluator, results, config, output_dir, world)
@@ -81,7 +95,7 @@ def _evaluate(
         return None
     info = eval_info(results, config.env.type, seconds, videos)
     output_dir.mkdir(parents=True, exist_ok=True)
-    with atomic_file(output_dir / INFO_FILE) as scratch:
+    with atomic_file(output_dir / EVAL_INFO) as scratch:
         scratch.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
     return Evaluation(folder, output_dir, results, seconds)
 
@@ -97,12 +111,15 @@ def film(
     assert config.env is not None
     chosen = filmed_first(results, config.max_videos)
     tasks = [EpisodeTask(result.index, result.seed, is_filmed=True) for result in chosen]
-    filmed = evaluator.results(tasks[world.rank :: world.size])
-    folder = output_dir / VIDEOS
-    paths = {each.index: str(write_video(folder, each, config.env.fps)) for each in filmed}
-    if world.is_main:
-        write_film_strips(output_dir / FILM_STRIPS, filmed)
-    return {index: path for part in world.gather(paths) for index, path in part.items()}
+    own: list[EpisodeResult] = []
+    world.on_every_rank(lambda: own.extend(evaluator.results(tasks[world.rank :: world.size])))
+    folder, fps = output_dir / VIDEOS, config.env.fps
+    films = {each.index: (str(write_video(folder, each, fps)), film_strip(each)) for each in own}
+    films = {index: film for part in world.gather(films) for index, film in part.items()}
+    if world.is_main and films:
+        strips = [films[result.index][1] for result in chosen]
+        write_film_strips(output_dir / FILM_STRIPS, strips)
+    return {index: path for index, (path, _) in films.items()}
 
 
 def default_folder(config: EvalCommandConfig, policy: Policy) -> Path:

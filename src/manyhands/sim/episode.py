@@ -21,6 +21,11 @@ class EpisodeSetup:
 
 
 @dataclass(frozen=True)
+class Open:
+    """Build the environment, without beginning an episode."""
+
+
+@dataclass(frozen=True)
 class Begin:
     """Begin the episode of a seed; a filmed one renders every step."""
 
@@ -35,7 +40,7 @@ class Act:
     actions: np.ndarray
 
 
-Command = Begin | Act
+Command = Open | Begin | Act
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Segment:
     success: bool = False
     ended: bool = False
     frames: tuple[np.ndarray, ...] = field(default=(), repr=False)
+    instruction: str = ""
+    """Task text for policies that read language, once the environment is built."""
 
 
 class Episode:
@@ -62,9 +69,13 @@ class Episode:
 
     def run(self, command: Command) -> Segment:
         """Execute a command."""
-        if isinstance(command, Begin):
-            return self._begin(command)
-        return self._act(command.actions)
+        match command:
+            case Open():
+                return Segment({}, instruction=self._environment.instruction)
+            case Begin():
+                return self._begin(command)
+            case Act():
+                return self._act(command.actions)
 
     def _begin(self, command: Begin) -> Segment:
         self._environment.reset(command.seed)

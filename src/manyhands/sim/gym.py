@@ -1,6 +1,7 @@
 """Environments of gymnasium."""
 
 import importlib
+import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from manyhands.launch.environment import render_without_display
 from manyhands.sim.environment import Observation, Shapes, StepOutcome
 
 INSTALL = "Install: pip install 'manyhands[sim]'"
+OWN_PACKAGES = ("gym_pusht", "gym_aloha")
+"""What the extra `sim` installs."""
 
 
 class GymEnvironment:
@@ -65,6 +68,11 @@ def make(task: str, package: str | None, **arguments: Any) -> Any:
     render_without_display()
     gymnasium = imported("gymnasium")
     if package is not None:
+        if package not in OWN_PACKAGES and not importlib.util.find_spec(package.split(".")[0]):
+            raise UserError(
+                f"--env.package={package} is not installed. Install it, or add its folder to "
+                "PYTHONPATH"
+            )
         imported(package)
     try:
         return gymnasium.make(task, disable_env_checker=True, **arguments)
@@ -102,25 +110,28 @@ def choose_keys(
 ) -> dict[str, str]:
     """The environment's key for every input; rejects inputs that no observation can be."""
     keys = {name: declared.get(name) or usual_key(name, offered) for name in inputs}
+    shapes = {key: as_input(value).shape for key, value in offered.items()}
+    wrong = [name for name, key in keys.items() if shapes.get(key) != stored_shape(inputs[name])]
+    if not wrong:
+        return keys
     faults = []
-    for name, key in keys.items():
-        if key in offered and as_input(offered[key]).shape == stored_shape(inputs[name]):
-            continue
-        fits = [
-            each
-            for each, value in offered.items()
-            if as_input(value).shape == stored_shape(inputs[name])
-        ]
-        proposal = fits[0] if fits else "<key>"
-        shape = "is missing" if key not in offered else f"has shape {offered[key].shape}"
+    for name in wrong:
+        key = keys.pop(name)
+        seen = f"has shape {shapes[key]}" if key in shapes else "is missing"
         faults.append(
-            f"the policy reads {name} {tuple(inputs[name])}, but {key} of the environment {shape}. "
-            f"Set --env.observation_keys={{{name}: {proposal}}}"
+            f"the policy reads {name} {tuple(inputs[name])}, but {key} of the environment {seen}"
         )
-    if faults:
-        shapes = ", ".join(f"{key} {value.shape}" for key, value in offered.items())
-        raise UserError("\n".join([*faults, f"The environment gives {shapes}"]))
-    return keys
+    for name in wrong:
+        fits = [key for key, shape in shapes.items() if shape == stored_shape(inputs[name])]
+        unused = [key for key in fits if key not in keys.values()]
+        keys[name] = next(iter(unused or fits), "<key>")
+    proposed = {name: keys[name] for name in inputs if name in declared or name in wrong}
+    mapping = ", ".join(f"{name}: {key}" for name, key in proposed.items())
+    raise UserError(
+        "\n".join(faults)
+        + f"\nThe environment gives {', '.join(f'{key} {shapes[key]}' for key in shapes)}. Set "
+        f"--env.observation_keys={{{mapping}}}"
+    )
 
 
 def usual_key(name: str, offered: Mapping[str, np.ndarray]) -> str:

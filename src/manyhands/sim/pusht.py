@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from manyhands.config.sections.env import PushtEnvConfig
+from manyhands.errors import EnvironmentFault
 from manyhands.sim.environment import Observation, Shapes, StepOutcome, check_inputs
 from manyhands.sim.gym import as_input, imported, make
 
@@ -39,7 +40,16 @@ class PushtEnvironment:
 
     def reset(self, seed: int) -> None:
         """Begin the episode of a seed."""
-        self._values, _ = self._env.reset(seed=seed)
+        # It would be drawn into the first frame.
+        self._env._last_action = None
+        try:
+            self._values, _ = self._env.reset(seed=seed)
+        except AttributeError as error:
+            found = imported("pymunk").version
+            raise EnvironmentFault(
+                f"gym-pusht does not work with pymunk {found}: {error}. Install: pip install "
+                "'pymunk<7'"
+            ) from error
 
     def step(self, action: np.ndarray) -> StepOutcome:
         """Execute one action."""

@@ -13,8 +13,6 @@ from manyhands.errors import UserError
 from manyhands.sim.episode import Command, Episode, EpisodeSetup, Segment
 
 POLL_S = 0.5
-DEADLINE_S = 120.0
-"""How long an environment may take for one command, its start included."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,9 @@ class LocalSlot:
 class ProcessSlot:
     """Runs episodes in a process; a new one replaces a process that crashed or hangs."""
 
-    def __init__(self, setup: EpisodeSetup, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(self, setup: EpisodeSetup, timeout_s: float) -> None:
         self._setup = setup
-        self._deadline_s = deadline_s
+        self._timeout_s = timeout_s
         self._process: Any = None
         self._connection: Connection | None = None
         self._deadline = 0.0
@@ -82,7 +80,7 @@ class ProcessSlot:
 
     def send(self, command: Command) -> None:
         """Start executing a command."""
-        self._deadline = time.monotonic() + self._deadline_s
+        self._deadline = time.monotonic() + self._timeout_s
         if self._connection is None:
             self._start()
         assert self._connection is not None
@@ -104,7 +102,9 @@ class ProcessSlot:
             return Failure(f"the environment's process died with exit code {code}")
         if time.monotonic() > self._deadline:
             self.close()
-            return Failure(f"the environment did not answer within {self._deadline_s:.0f} s")
+            return Failure(
+                f"the environment did not answer within {self._timeout_s:g} s (--eval.timeout_s)"
+            )
         return None
 
     def close(self) -> None:
@@ -140,6 +140,16 @@ def failure_of(error: Exception) -> Failure:
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{last.filename}, line {last.lineno}"
     return Failure(f"the environment raised {type(error).__name__}: {error} ({where})")
+
+
+def answer(slot: Slot, command: Command) -> Segment:
+    """What a command leads to; a usage error if its environment fails."""
+    slot.send(command)
+    while (found := slot.result()) is None:
+        wait_for_any([slot])
+    if isinstance(found, Failure):
+        raise found.fault or UserError(f"no episode could be run: {found.reason}")
+    return found
 
 
 def wait_for_any(slots: Sequence[Slot]) -> None:

@@ -1,7 +1,6 @@
 """A complete run, from joining the other ranks to leaving them."""
 
 import json
-import os
 import shlex
 from collections.abc import Sequence
 from contextlib import closing
@@ -16,7 +15,7 @@ from manyhands.config.run_dir import (
     PRETRAINED,
     PRETRAINED_EMA,
     find_checkpoint,
-    unwritable_run_dir,
+    unwritable_folder,
 )
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
@@ -112,15 +111,12 @@ def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
 
 def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
     """Why a run cannot use a directory, which need not exist yet; None if it can."""
-    try:
-        nearest = next(path for path in (run_dir, *run_dir.absolute().parents) if path.exists())
-    except OSError as error:
-        return str(unwritable_run_dir(run_dir, error))
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        return f"--output_dir={run_dir} is not writable because of {nearest}. Choose another"
+    fault = unwritable_folder("--output_dir", run_dir)
+    if fault is not None:
+        return fault
     # A run that was killed at its start leaves only folders and its lock.
     files = {path for path in run_dir.rglob("*") if path.is_file()} - {run_dir / LOCK}
-    if nearest != run_dir or not files or _belongs_to_run(run_dir, config):
+    if not files or _belongs_to_run(run_dir, config):
         return None
     return (
         f"--output_dir={run_dir} already contains a run or other files. Choose another, or resume "

@@ -82,6 +82,7 @@ def test_the_hub_learns_library_task_license_data_and_tags():
         "| final held-out loss of the EMA | 0.2 (step 15000) |",
         "| versions | manyhands 0.1.0, torch 2.13.0 |",
         'manyhands.load_policy("me/mine")',
+        "manyhands eval --policy.path=me/mine",
         "lerobot-eval --policy.path=me/mine",
         "lerobot-record --policy.path=me/mine",
     ],

@@ -135,6 +135,12 @@ policy.reset()  # when an episode begins
 action = policy.select_action(observation)  # the features above, each with a leading sample axis
 ```
 
+Its success rate in simulation:
+
+```bash
+manyhands eval --policy.path={repo_id} --env.type=...
+```
+
 With LeRobot, in simulation or on a robot:
 
 ```bash

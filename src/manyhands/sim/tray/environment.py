@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from manyhands.errors import UserError
 from manyhands.sim.environment import Observation, Shapes, StepOutcome, check_inputs
 from manyhands.sim.tray.task import CAMERA, ENVIRONMENT_STATE, INSTRUCTION, STATE, TrayTask
 
@@ -15,6 +16,12 @@ class TrayEnvironment:
 
     def __init__(self, inputs: Shapes) -> None:
         check_inputs("tray", {STATE: (4,), ENVIRONMENT_STATE: (4,), CAMERA: None}, inputs)
+        _, height, width = inputs.get(CAMERA, (3, 1, 1))
+        if height != width:
+            raise UserError(
+                f"--env.type=tray renders square images, but the policy reads {CAMERA} of "
+                f"{height}x{width}. Evaluate a policy that reads square ones"
+            )
         self._inputs = inputs
         self._task = TrayTask()
         self._values: Observation = {}
@@ -41,7 +48,5 @@ class TrayEnvironment:
         return image
 
     def _image(self) -> np.ndarray:
-        _, height, width = self._inputs[CAMERA]
-        assert height == width
-        image: np.ndarray = self._task.render(height)[0]
+        image: np.ndarray = self._task.render(self._inputs[CAMERA][-1])[0]
         return image

@@ -1,0 +1,113 @@
+"""From flags to files: results, videos, and which weights are evaluated."""
+
+import json
+from pathlib import Path
+
+import av
+import pytest
+
+from manyhands.config.eval import EvalCommandConfig, EvalConfig, EvaluatedPolicyConfig
+from manyhands.config.sections.env import TrayEnvConfig
+from manyhands.errors import CheckpointError, UserError
+from manyhands.evaluation.run import chosen_device, evaluated_folder, run_evaluation
+
+LENGTH = 6
+
+
+def config_of(run, output_dir, env=None, **settings):
+    return EvalCommandConfig(
+        policy=EvaluatedPolicyConfig(path=str(run), device="cpu"),
+        env=env or TrayEnvConfig(episode_length=LENGTH),
+        eval=EvalConfig(n_episodes=5, use_async_envs=False),
+        output_dir=output_dir,
+        **settings,
+    )
+
+
+@pytest.fixture(scope="module")
+def evaluation(tray_run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluation") / "results" / "first"
+    return run_evaluation(config_of(tray_run, folder, seed=20, max_videos=3))
+
+
+def test_every_episode_has_its_row(evaluation):
+    info = json.loads((evaluation.output_dir / "eval_info.json").read_text())
+    assert [row["seed"] for row in info["per_episode"]] == [20, 21, 22, 23, 24]
+    assert info["overall"]["n_episodes"] == len(evaluation.results) == 5
+    assert info["per_group"].keys() == {"tray"}
+
+
+def test_videos_that_are_named_exist_and_show_every_step(evaluation):
+    info = json.loads((evaluation.output_dir / "eval_info.json").read_text())
+    paths = [Path(path) for path in info["overall"]["video_paths"]]
+    assert [path.name for path in paths] == [f"eval_episode_{index}.mp4" for index in range(3)]
+    for path in paths:
+        assert path.parent == evaluation.output_dir / "videos"
+        with av.open(str(path)) as container:
+            assert sum(1 for _ in container.decode(video=0)) == LENGTH + 1
+    assert (evaluation.output_dir / "film_strips.png").stat().st_size > 0
+
+
+def test_nothing_is_filmed_on_request(tray_run, tmp_path):
+    found = run_evaluation(config_of(tray_run, tmp_path / "out", max_videos=0))
+    assert [path.name for path in found.output_dir.iterdir()] == ["eval_info.json"]
+
+
+def test_results_lie_in_a_folder_of_their_own_by_default(tray_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = run_evaluation(config_of(tray_run, None, max_videos=0))
+    assert found.output_dir.parts[:2] == ("outputs", "eval")
+    assert found.output_dir.name.endswith("_tray_act")
+    assert (tmp_path / found.output_dir / "eval_info.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("below", "use_ema", "name"),
+    [
+        ("", None, "pretrained_model_ema"),
+        ("", True, "pretrained_model_ema"),
+        ("", False, "pretrained_model"),
+        ("checkpoints/last", None, "pretrained_model_ema"),
+        ("checkpoints/000002", False, "pretrained_model"),
+        ("checkpoints/last/pretrained_model", None, "pretrained_model"),
+        ("checkpoints/last/pretrained_model", True, "pretrained_model_ema"),
+        ("checkpoints/last/pretrained_model_ema", None, "pretrained_model_ema"),
+    ],
+)
+def test_averaged_weights_are_evaluated_where_a_run_has_them(tray_run, below, use_ema, name):
+    config = EvaluatedPolicyConfig(path=str(tray_run / below), use_ema=use_ema)
+    assert evaluated_folder(config).name == name
+
+
+def test_the_evaluated_folder_is_reported(evaluation):
+    assert evaluation.policy_folder.name == "pretrained_model_ema"
+
+
+def test_averaged_weights_that_do_not_exist_cannot_be_asked_for(tray_run, tmp_path):
+    plain = tmp_path / "policy"
+    plain.symlink_to(tray_run / "checkpoints/last/pretrained_model")
+    assert evaluated_folder(EvaluatedPolicyConfig(path=str(plain))) == plain
+    with pytest.raises(UserError, match="has no averaged weights"):
+        evaluated_folder(EvaluatedPolicyConfig(path=str(plain), use_ema=True))
+
+
+def test_a_folder_without_a_policy_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="contains no policy"):
+        evaluated_folder(EvaluatedPolicyConfig(path=str(tmp_path)))
+
+
+def test_a_device_must_be_here():
+    assert chosen_device(None) is None
+    assert chosen_device("cpu") == "cpu"
+    with pytest.raises(UserError, match=r"--policy\.device=cuda:99: .* not available"):
+        chosen_device("cuda:99")
+
+
+def test_failures_are_filmed_first(tray_run, tmp_path, point_env):
+    """Seeds of the toy differ in how near its point begins to the goal."""
+    env = point_env(episode_length=3, near=0.8)
+    found = run_evaluation(config_of(tray_run, tmp_path / "out", env, seed=4, max_videos=2))
+    failures = [result.index for result in found.results if not result.success]
+    assert 2 <= len(failures) < 5 and failures[:2] != [0, 1]
+    films = {path.name for path in (tmp_path / "out" / "videos").iterdir()}
+    assert films == {f"eval_episode_{index}.mp4" for index in failures[:2]}

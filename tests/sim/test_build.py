@@ -1,0 +1,40 @@
+"""Every type of environment can be built from its config."""
+
+import pytest
+
+from manyhands.config.sections.env import (
+    ENV_TYPES,
+    AlohaEnvConfig,
+    GymEnvConfig,
+    PushtEnvConfig,
+    TrayEnvConfig,
+)
+from manyhands.sim.build import build_environment
+
+STATE = "observation.state"
+CASES = {
+    "tray": (TrayEnvConfig(), "manyhands", 4, "Put the block into the tray."),
+    "pusht": (
+        PushtEnvConfig(),
+        "gym_pusht",
+        2,
+        "Push the T-shaped block onto the T-shaped target.",
+    ),
+    "aloha": (AlohaEnvConfig(), "gym_aloha", 14, "Insert the peg into the socket."),
+    "gym": (
+        GymEnvConfig(task="toys/Point-v0", package="toy_worlds", instruction="Go."),
+        "gymnasium",
+        4,
+        "Go.",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ENV_TYPES)
+def test_a_config_leads_to_its_environment(kind):
+    config, package, size, instruction = CASES[kind]
+    pytest.importorskip(package, reason="pip install 'manyhands[sim]'")
+    environment = build_environment(config, {STATE: (size,)})
+    environment.reset(1000)
+    assert environment.instruction == instruction
+    assert environment.observe()[STATE].shape == (size,)

@@ -1,0 +1,34 @@
+"""An environment is given to policies that read what it gives."""
+
+import pytest
+
+from manyhands.errors import UserError
+from manyhands.sim.environment import check_inputs
+
+OFFERED = {"observation.state": (2,), "observation.image": None}
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"observation.state": (2,)},
+        {"observation.state": [2], "observation.image": (3, 96, 96)},
+        {"observation.image": (3, 12, 20)},
+    ],
+)
+def test_a_policy_may_read_some_inputs_and_images_of_any_size(inputs):
+    check_inputs("pusht", OFFERED, inputs)
+
+
+def test_an_input_that_is_not_given_is_named_beside_those_that_are():
+    inputs = {"observation.state": (2,), "observation.images.wrist": (3, 8, 8)}
+    with pytest.raises(UserError) as caught:
+        check_inputs("pusht", OFFERED, inputs)
+    told = str(caught.value)
+    assert "--env.type=pusht does not give observation.images.wrist" in told
+    assert "gives observation.state, observation.image" in told
+
+
+def test_another_size_is_named():
+    with pytest.raises(UserError, match=r"shape \(2,\), but the policy reads \(14,\)"):
+        check_inputs("pusht", OFFERED, {"observation.state": (14,)})

@@ -1,0 +1,120 @@
+"""Registered environments: what a policy reads is found in their observations, or declared."""
+
+import numpy as np
+import pytest
+
+from manyhands.config.sections.env import GymEnvConfig
+from manyhands.errors import EnvironmentFault, UserError
+from manyhands.sim.gym import GymEnvironment, imported
+
+STATE, GOAL = "observation.state", "observation.environment_state"
+TOP = "observation.images.top"
+KEYS = {GOAL: "world/goal", TOP: "world/top"}
+INPUTS = {STATE: (4,), GOAL: (4,), TOP: (3, 8, 6)}
+
+
+@pytest.fixture(autouse=True)
+def gymnasium():
+    return pytest.importorskip("gymnasium", reason="pip install 'manyhands[sim]'")
+
+
+def point(inputs, **settings):
+    config = GymEnvConfig(task="toys/Point-v0", package="toy_worlds", **settings)
+    return GymEnvironment(config, inputs)
+
+
+def test_nested_observations_are_read_by_declared_keys():
+    environment = point(INPUTS, observation_keys=KEYS)
+    environment.reset(3)
+    seen = environment.observe()
+    assert {name: (value.shape, value.dtype) for name, value in seen.items()} == {
+        STATE: ((4,), np.float32),
+        GOAL: ((4,), np.float32),
+        TOP: ((8, 6, 3), np.uint8),
+    }
+
+
+def test_an_episode_is_that_of_a_plain_loop(gymnasium):
+    environment = point({STATE: (4,)})
+    plain = gymnasium.make("toys/Point-v0", disable_env_checker=True)
+    environment.reset(5)
+    plain.reset(seed=5)
+    for action in np.random.default_rng(0).uniform(-1, 1, (6, 3)).astype(np.float32):
+        outcome = environment.step(action)
+        values, reward, _, _, info = plain.step(action)
+        assert outcome == (reward, info["is_success"], info["is_success"])
+        assert (environment.observe()[STATE] == values["agent_pos"].astype(np.float32)).all()
+
+
+def test_the_entry_that_means_success_is_declared():
+    usual, declared = point({STATE: (4,)}), point({STATE: (4,)}, success_key="arrived")
+    for environment in (usual, declared):
+        environment.reset(3)
+    # The point of this seed is within the wider distance, not within the narrower.
+    action = np.zeros(3, np.float32)
+    assert usual.step(action)[1:] == (False, False)
+    assert declared.step(action)[1:] == (True, True)
+
+
+def test_a_number_becomes_a_discrete_action():
+    config = GymEnvConfig(task="toys/Buttons-v0", package="toy_worlds")
+    environment = GymEnvironment(config, {STATE: (4,)})
+    environment.reset(9)
+    assert (environment.observe()[STATE] == 9).all()
+    assert environment.step(np.array([0.6], np.float32)) == (1.0, False, False)
+    assert environment.step(np.array([2.2], np.float32)) == (2.0, False, True)
+
+
+def test_a_mapping_is_proposed_for_an_input_that_is_not_found():
+    with pytest.raises(UserError) as caught:
+        point({TOP: (3, 8, 6)})
+    told = str(caught.value)
+    assert "the policy reads observation.images.top (3, 8, 6)" in told
+    assert "Set --env.observation_keys={observation.images.top: world/top}" in told
+    assert "The environment gives agent_pos (4,), world/goal (4,), world/top (8, 6, 3)" in told
+
+
+def test_one_mapping_is_proposed_for_all_inputs_and_no_key_twice():
+    with pytest.raises(UserError) as caught:
+        point(INPUTS, observation_keys={STATE: "agent_pos"})
+    mapping = "observation.state: agent_pos, observation.environment_state: world/goal"
+    expected = f"--env.observation_keys={{{mapping}, observation.images.top: world/top}}"
+    assert expected in str(caught.value)
+    assert str(caught.value).count("--env.observation_keys") == 1
+
+
+def test_what_fits_nowhere_is_reported_with_the_shapes_that_there_are():
+    with pytest.raises(UserError, match=r"observation_keys=\{observation\.state: <key>\}"):
+        point({STATE: (9,)})
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"task": "toys/None-v0"}, "--env.task=toys/None-v0"),
+        ({"task": "elsewhere/None-v0", "package": None}, "Set --env.package="),
+        ({"task": "toys/Buttons-v0", "gym_kwargs": {"speed": 3}}, "Check --env.gym_kwargs"),
+        ({"package": "no_such_worlds"}, "--env.package=no_such_worlds is not installed"),
+    ],
+)
+def test_mistakes_name_the_flag_to_change(settings, told):
+    arguments = {"task": "toys/Point-v0", "package": "toy_worlds"} | settings
+    with pytest.raises(UserError, match=told):
+        GymEnvironment(GymEnvConfig(**arguments), {STATE: (4,)})
+
+
+def test_a_missing_package_names_the_command_that_installs_it():
+    with pytest.raises(
+        EnvironmentFault, match=r"gym-none is missing.*pip install 'manyhands\[sim\]"
+    ):
+        imported("gym_none")
+
+
+def test_films_need_a_render_mode():
+    environment = point({STATE: (4,)})
+    environment.reset(1)
+    assert environment.render().shape == (32, 48, 3)
+    blind = point({STATE: (4,)}, gym_kwargs={"render_mode": None})
+    blind.reset(1)
+    with pytest.raises(UserError, match="--max_videos=0"):
+        blind.render()
