@@ -1,6 +1,7 @@
 """Precedence: defaults < policy preset < file < flags."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -306,3 +307,25 @@ def test_a_config_takes_flags_as_a_command_line_does(tmp_path: Path):
     config = resolve_config(read_train_config(argv), more)
     assert config == read_train_config([*argv, *more])
     assert config.resume == str(checkpoint.parent.resolve())
+
+
+@pytest.mark.parametrize(
+    ("flags", "fault"),
+    [
+        (["--eval_freq=5"], "--env_eval_freq=5 has no effect without --env.type"),
+        (["--eval.n_episodes=5"], "--eval.n_episodes=5 has no effect without --env.type"),
+        (["--env.type=tray", "--env.fps=0"], "--env.fps=0 must be at least 1"),
+        (["--env.type=tray", "--env_eval_freq=-1"], "--env_eval_freq=-1 must be at least 0"),
+        (["--env.type=tray", "--eval.n_episodes=0"], "--eval.n_episodes=0 must be at least 1"),
+        (["--keep_best=success"], "--keep_best=success needs evaluation"),
+        (["--keep_best=success", "--env.type=tray", "--eval_freq=0"], "--env_eval_freq above 0"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_refused(flags, fault):
+    with pytest.raises(ConfigError, match=re.escape(fault)):
+        read_train_config(["--dataset.root=data", "--policy.type=act", *flags])
+
+
+def test_no_environment_may_be_said_and_its_period_be_left_as_usual():
+    base = ["--dataset.root=data", "--policy.type=act"]
+    assert read_train_config([*base, "--env=null", "--eval_freq=20000"]) == read_train_config(base)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from manyhands.config.eval import EvalConfig
 from manyhands.config.sections.env import TrayEnvConfig
+from manyhands.config.sections.eval import EvalConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeTask

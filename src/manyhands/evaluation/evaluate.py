@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from manyhands.config.eval import EvalConfig
 from manyhands.config.sections.env import EnvConfig
+from manyhands.config.sections.eval import EvalConfig
 from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, Rollout, refuse_broken
 from manyhands.policies.policy import Policy

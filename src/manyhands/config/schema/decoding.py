@@ -195,7 +195,8 @@ class Decoder:
 
     def _value(self, hint: Any, raw: Any, name: str) -> Any:
         inner = plain_type(hint)
-        if raw is None and inner is not hint:
+        is_null = raw is None or (isinstance(raw, RawText) and raw == "null")
+        if is_null and inner is not hint:
             return None
         if inner in CHOICES:
             return self.choice(inner, raw, name) if isinstance(raw, dict) else self._ill(raw, name)
@@ -273,7 +274,7 @@ def _words(kind: Any) -> str:
 def encode(config: Any, stored: bool = False) -> Any:
     """Encode a config as JSON-ready values, sections with their `type`."""
     # `stored` excludes fields that only concern this machine, for LeRobot's own files.
-    if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
+    if isinstance(config, tuple(CHOICES)):
         return {"type": config.type} | _encode_fields(config, stored)
     if is_dataclass(config):
         return _encode_fields(config, stored)
