@@ -220,8 +220,9 @@ def test_what_lerobot_stores_of_an_environment_beside_passes(tmp_path):
     env = {"type": "pusht", "task": "PushT-v0", "fps": 10, "obs_type": "pixels", "features": {}}
     config = read_train_config([f"--config_path={stored(tmp_path, THEIRS | {'env': env})}"])
     assert config.env == PushtEnvConfig()
-    with pytest.raises(ConfigError, match=r"--env.type=libero is unknown"):
-        read_train_config([f"--config_path={stored(tmp_path, THEIRS | {'env': {'type': 'libero'}})}"])
+    file = stored(tmp_path, THEIRS | {"env": {"type": "libero"}})
+    with pytest.raises(ConfigError, match=r"--env\.type=libero is unknown"):
+        read_train_config([f"--config_path={file}"])
 
 
 def test_the_older_name_of_a_setting_means_the_same(tmp_path):

@@ -30,7 +30,13 @@ def test_a_setting_with_a_counterpart_names_it():
 
 @pytest.mark.parametrize(
     "flag",
-    ["accelerator.compile.mode", "dataset.video_backend", "eval.n_episodes", "eval.recording", "wandb.mode"],
+    [
+        "accelerator.compile.mode",
+        "dataset.video_backend",
+        "eval.n_episodes",
+        "eval.recording",
+        "wandb.mode",
+    ],
 )
 def test_details_that_would_change_nothing_are_refused_when_typed(flag):
     with pytest.raises(ConfigError, match=flag):

@@ -7,8 +7,9 @@ from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import EvalConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.evaluate import Evaluator
-from manyhands.evaluation.rollout import EpisodeTask
+from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
 from manyhands.sim.build import build_environment
+from manyhands.sim.tray.environment import TrayEnvironment
 
 ENV = TrayEnvConfig(episode_length=14)
 
@@ -71,3 +72,25 @@ def test_a_policy_that_the_environment_cannot_feed_is_refused_before_anything_ru
             evaluated(act_policy)
     finally:
         del act_policy.config.input_features["observation.images.wrist"]
+
+
+def test_a_stop_leaves_out_the_episodes_that_have_not_ended(act_policy):
+    config = EvalConfig(n_episodes=11, batch_size=2, use_async_envs=False)
+    expected = evaluated(act_policy, use_async_envs=False)
+    found: list[EpisodeResult] = []
+    evaluator = Evaluator(act_policy, ENV, config, 1000, lambda: len(found) >= 3)
+    results = evaluator.results(evaluator.tasks(0, 1), found.append)
+    assert 3 <= len(results) < 11
+    assert results == [each for each in expected if each in results]
+
+
+def test_an_environment_is_tried_out_in_a_process_and_here(act_policy, monkeypatch):
+    for use_processes in (True, False):
+        Evaluator(act_policy, ENV, EvalConfig(use_async_envs=use_processes), 7).try_out()
+
+    def fall(*_: object) -> None:
+        raise RuntimeError("no display")
+
+    monkeypatch.setattr(TrayEnvironment, "reset", fall)
+    with pytest.raises(UserError, match="--env.type=tray: no episode can begin: .* no display"):
+        Evaluator(act_policy, ENV, EvalConfig(use_async_envs=False), 7).try_out()

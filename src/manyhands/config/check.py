@@ -77,7 +77,7 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
         yield from one_of(config, "", keep_best=SCORES)
     if config.keep_best == "success":
         if not config.evaluates:
-            yield "--keep_best=success needs evaluation. Set --env.type, and --env_eval_freq above 0"
+            yield "--keep_best=success needs --env.type, and --env_eval_freq above 0"
     elif config.keep_best is not None and config.dataset.eval_split == 0:
         yield f"--keep_best={config.keep_best} needs held-out episodes. Set --dataset.eval_split"
     if config.keep_best == "held_out_loss_ema" and not config.ema.enable:

@@ -5,12 +5,20 @@ from contextlib import contextmanager
 
 from manyhands.config.sections.env import EnvConfig
 from manyhands.config.sections.eval import EvalConfig
+from manyhands.errors import UserError
 from manyhands.evaluation.actor import Actor
-from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, Rollout, refuse_broken
+from manyhands.evaluation.rollout import (
+    EpisodeResult,
+    EpisodeTask,
+    MustStop,
+    Rollout,
+    never,
+    refuse_broken,
+)
 from manyhands.policies.policy import Policy
 from manyhands.sim.build import build_environment
-from manyhands.sim.episode import EpisodeSetup
-from manyhands.sim.slot import LocalSlot, ProcessSlot, Slot
+from manyhands.sim.episode import Begin, EpisodeSetup
+from manyhands.sim.slot import Failure, LocalSlot, ProcessSlot, Slot, wait_for_any
 
 OnResult = Callable[[EpisodeResult], None]
 
@@ -18,10 +26,19 @@ OnResult = Callable[[EpisodeResult], None]
 class Evaluator:
     """Runs episodes of a policy in an environment."""
 
-    def __init__(self, policy: Policy, env: EnvConfig, config: EvalConfig, seed: int) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        env: EnvConfig,
+        config: EvalConfig,
+        seed: int,
+        must_stop: MustStop = never,
+    ) -> None:
+        self.env = env
+        self.num_episodes = config.n_episodes
         self._policy = policy
-        self._env = env
         self._config = config
+        self._must_stop = must_stop
         self._seed = seed
         inputs = {name: item.shape for name, item in policy.config.input_features.items()}
         offsets = policy.config.observation_offsets
@@ -31,24 +48,34 @@ class Evaluator:
 
     def tasks(self, rank: int, num_ranks: int) -> list[EpisodeTask]:
         """The episodes of a rank: a contiguous slice of all."""
-        total = self._config.n_episodes
-        first, end = (total * each // num_ranks for each in (rank, rank + 1))
+        first, end = (self.num_episodes * each // num_ranks for each in (rank, rank + 1))
         return [EpisodeTask(index, self._seed + index) for index in range(first, end)]
 
     def results(
         self, tasks: Sequence[EpisodeTask], on_result: OnResult = lambda _: None
     ) -> list[EpisodeResult]:
-        """Run episodes; results are in the order of the tasks."""
+        """Run episodes; results are in the order of the tasks. A stop leaves the others out."""
         found: list[EpisodeResult] = []
         if not tasks:
             return found
         with self._slots(len(tasks)) as slots:
-            rollout = Rollout(self._policy, self._actor, slots, self._env.episode_length)
+            max_steps = self.env.episode_length
+            rollout = Rollout(self._policy, self._actor, slots, max_steps, self._must_stop)
             for result in rollout.results(tasks):
                 found.append(result)
                 refuse_broken(found, len(slots))
                 on_result(result)
         return sorted(found, key=lambda result: result.index)
+
+    def try_out(self) -> None:
+        """Begin an episode, so that an environment that cannot is reported early."""
+        with self._slots(1) as slots:
+            slots[0].send(Begin(self._seed))
+            while (found := slots[0].result()) is None:
+                wait_for_any(slots)
+        if isinstance(found, Failure):
+            fault = f"--env.type={self.env.type}: no episode can begin: {found.reason}"
+            raise found.fault or UserError(fault)
 
     @contextmanager
     def _slots(self, num_tasks: int) -> Iterator[list[Slot]]:
