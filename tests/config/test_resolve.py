@@ -348,9 +348,8 @@ def test_no_environment_may_be_said_and_its_period_be_left_as_usual():
 )
 def test_flags_of_an_environment_reach_it_and_are_kept_with_a_run(kind, flag, value, tmp_path):
     flags = [f"--env.type={kind}", *(["--env.task=CartPole-v1"] if kind == "gym" else [])]
-    config = read_train_config(
-        [*BASE, *flags, f"--env.{flag}={value if isinstance(value, str) else json.dumps(value)}"]
-    )
+    typed = value if isinstance(value, str) else json.dumps(value)
+    config = read_train_config([*BASE, *flags, f"--env.{flag}={typed}"])
     assert getattr(config.env, flag) == value
     write_resolved(config, tmp_path / "config.json")
     assert read_resolved(tmp_path / "config.json") == config

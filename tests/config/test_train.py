@@ -64,6 +64,7 @@ FLAGS = [
     "env.visualization_width",
     "env_eval_freq",
     "epochs",
+    "eval.async",
     "eval.batch_size",
     "eval.n_episodes",
     "eval.use_async_envs",

@@ -6,6 +6,7 @@ import torch
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import EvalConfig
 from manyhands.errors import UserError
+from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
 from manyhands.sim.build import build_environment
@@ -92,5 +93,14 @@ def test_an_environment_is_tried_out_in_a_process_and_here(act_policy, monkeypat
         raise RuntimeError("no display")
 
     monkeypatch.setattr(TrayEnvironment, "reset", fall)
-    with pytest.raises(UserError, match="--env.type=tray: no episode can begin: .* no display"):
+    with pytest.raises(UserError, match=r"--env.type=tray: no episode can begin: .* no display"):
         Evaluator(act_policy, ENV, EvalConfig(use_async_envs=False), 7).try_out()
+
+
+def test_a_gpu_without_room_is_reported(act_policy, monkeypatch):
+    def fill(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Actor, "chunks", fill)
+    with pytest.raises(UserError, match="not enough memory to predict for 8 episodes at once"):
+        evaluated(act_policy, use_async_envs=False)

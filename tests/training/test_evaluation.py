@@ -3,7 +3,6 @@
 import json
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,45 +13,18 @@ from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import EvalConfig
-from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import UserError
 from manyhands.evaluation.run import run_evaluation
 from manyhands.launch.outcome import Ending
 from manyhands.sim.tray.environment import TrayEnvironment
 from manyhands.stop import StopSignal
-from manyhands.training.evaluation import SUCCESS
+from manyhands.training.evaluation_scores import SUCCESS
 from manyhands.training.start import run_training
 
-SIZES = {"observation.state": 4, "observation.environment_state": 4, "action": 3}
 EVALUATION = ("--env.type=tray", "--env.episode_length=12", "--eval.n_episodes=5")
+TIMEOUT_S = 15
 IN_PROCESS = "--eval.use_async_envs=false"
 STEPS = ("--steps=4", "--log_freq=1", "--save_freq=2", "--batch_size=6")
-
-
-@pytest.fixture(scope="module")
-def tray_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recordings with the features of the built-in task."""
-    root = tmp_path_factory.mktemp("data") / "tray"
-    features = {
-        name: {"dtype": "float32", "shape": (size,), "names": None} for name, size in SIZES.items()
-    }
-    draw = np.random.default_rng(0)
-    with DatasetWriter.create(root, 10, features) as writer:
-        for _ in range(2):
-            for _ in range(9):
-                frame = {name: draw.normal(size=size) for name, size in SIZES.items()}
-                values = {name: value.astype("f4") for name, value in frame.items()}
-                writer.add_frame({**values, "task": "move"})
-            writer.save_episode()
-    return root
-
-
-@pytest.fixture
-def argv(tray_dataset: Path, tiny_act: tuple[str, ...]) -> Any:
-    def flags(run_dir: Path, *own: str) -> list[str]:
-        return [f"--dataset.root={tray_dataset}", *tiny_act, f"--output_dir={run_dir}", *own]
-
-    return flags
 
 
 def train(argv: list[str], stop: StopSignal | None = None) -> Ending:
@@ -64,9 +36,10 @@ def scores(row: dict[str, Any]) -> dict[str, float]:
     return {name: row[name] for name in row if name.startswith("eval_") and name != "eval_s"}
 
 
-def test_rows_logs_and_files_tell_what_the_eval_command_finds(argv, tmp_path, metrics):
+def test_rows_logs_and_files_tell_what_the_eval_command_finds(tray_argv, tmp_path, metrics):
     run_dir = tmp_path / "run"
-    train(argv(run_dir, *EVALUATION, *STEPS, "--env_eval_freq=3", "--ema.enable=true", IN_PROCESS))
+    flags = (*EVALUATION, *STEPS, "--env_eval_freq=3", "--ema.enable=true", IN_PROCESS)
+    train(tray_argv(run_dir, *flags))
     rows = metrics(run_dir)
     assert {step for step, row in rows.items() if SUCCESS in row} == {3, 4}
     found = run_evaluation(
@@ -90,11 +63,11 @@ def test_rows_logs_and_files_tell_what_the_eval_command_finds(argv, tmp_path, me
     assert "Evaluated 5 episodes: success " in (run_dir / "log.txt").read_text()
 
 
-def test_evaluation_changes_no_number_of_training(argv, tmp_path, metrics, weights):
+def test_evaluation_changes_no_number_of_training(tray_argv, tmp_path, metrics, weights):
     plain, evaluated = tmp_path / "plain", tmp_path / "evaluated"
     averaged = ("--ema.enable=true", "--policy.dropout=0.1")
-    train(argv(plain, *STEPS, *averaged))
-    train(argv(evaluated, *STEPS, *averaged, *EVALUATION, IN_PROCESS, "--eval_freq=1"))
+    train(tray_argv(plain, *STEPS, *averaged))
+    train(tray_argv(evaluated, *STEPS, *averaged, *EVALUATION, IN_PROCESS, "--eval_freq=1"))
     for step, row in metrics(plain).items():
         same = ("loss", "l1_loss", "grad_norm", "lr")
         assert [metrics(evaluated)[step][name] for name in same] == [row[name] for name in same]
@@ -103,12 +76,12 @@ def test_evaluation_changes_no_number_of_training(argv, tmp_path, metrics, weigh
 
 
 @pytest.mark.process
-def test_scores_are_the_same_on_any_number_of_processes(argv, tmp_path, metrics, in_ranks):
+def test_scores_are_the_same_on_any_number_of_processes(tray_argv, tmp_path, metrics, in_ranks):
     flags = (*EVALUATION, "--steps=1", "--policy.optimizer_lr=1e-30", "--eval_freq=1", IN_PROCESS)
     runs = [(number, tmp_path / str(number)) for number in (1, 2, 3)]
     in_ranks(
         [
-            (number, folder, argv(folder, *flags, f"--batch_size={6 // number}"))
+            (number, folder, tray_argv(folder, *flags, f"--batch_size={6 // number}"))
             for number, folder in runs
         ]
     )
@@ -121,11 +94,11 @@ def test_scores_are_the_same_on_any_number_of_processes(argv, tmp_path, metrics,
 
 
 def test_a_stop_request_ends_an_evaluation_and_a_resumed_run_evaluates_again(
-    argv, tmp_path, metrics, weights, monkeypatch
+    tray_argv, tmp_path, metrics, weights, monkeypatch
 ):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     flags = (*EVALUATION, *STEPS, IN_PROCESS, "--eval_freq=3", "--resume=auto")
-    train(argv(whole, *flags))
+    train(tray_argv(whole, *flags))
     stop, step = StopSignal(), TrayEnvironment.step
 
     def step_and_stop(*arguments: Any) -> Any:
@@ -134,12 +107,12 @@ def test_a_stop_request_ends_an_evaluation_and_a_resumed_run_evaluates_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(TrayEnvironment, "step", step_and_stop)
-        assert train(argv(parts, *flags), stop) is Ending.STOPPED
+        assert train(tray_argv(parts, *flags), stop) is Ending.STOPPED
     last = metrics(parts)[3]
     assert "loss" in last and SUCCESS not in last
     assert not (parts / "eval").exists()
 
-    train(argv(parts, *flags))
+    train(tray_argv(parts, *flags))
     for number, row in metrics(whole).items():
         assert metrics(parts)[number]["loss"] == row["loss"]
         assert scores(metrics(parts)[number]) == scores(row)
@@ -148,13 +121,13 @@ def test_a_stop_request_ends_an_evaluation_and_a_resumed_run_evaluates_again(
 
 @pytest.mark.process
 def test_a_run_that_is_killed_while_it_evaluates_continues_as_if_it_had_not_been(
-    start_job, argv, tmp_path, metrics, weights
+    start_job, tray_argv, tmp_path, metrics, weights
 ):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     flags = (*EVALUATION, *STEPS, "--eval_freq=3", "--resume=auto")
-    train(argv(whole, *flags, IN_PROCESS))
+    train(tray_argv(whole, *flags, IN_PROCESS))
     endless = "--env.episode_length=1000000"
-    job = start_job(parts, 1, *argv(parts, *flags, endless))
+    job = start_job(parts, 1, *tray_argv(parts, *flags, endless))
     job.wait_for_updates(2)
     job.wait_until(lambda: len(job.launcher.children(recursive=True)) >= 5)
     job.processes = job.launcher.children(recursive=True)
@@ -162,7 +135,7 @@ def test_a_run_that_is_killed_while_it_evaluates_continues_as_if_it_had_not_been
     job.end()
     assert 3 not in metrics(parts)
 
-    train(argv(parts, *flags, IN_PROCESS))
+    train(tray_argv(parts, *flags, IN_PROCESS))
     for number, row in metrics(whole).items():
         assert metrics(parts)[number]["loss"] == row["loss"]
         assert scores(metrics(parts)[number]) == scores(row)
@@ -171,17 +144,18 @@ def test_a_run_that_is_killed_while_it_evaluates_continues_as_if_it_had_not_been
 
 @pytest.mark.process
 def test_a_request_to_one_rank_while_all_evaluate_is_answered_within_seconds(
-    start_job, argv, tmp_path
+    start_job, tray_argv, tmp_path
 ):
     run_dir = tmp_path / "run"
     long = ("--env.type=tray", "--env.episode_length=1000000", "--eval.n_episodes=4")
-    # The watchdog must not take the evaluation for a hang either.
-    flags = argv(run_dir, *long, *STEPS, "--eval_freq=2", "--eval.batch_size=2", "--timeout_s=3")
-    job = start_job(run_dir, 2, *flags)
-    job.wait_for_updates(1)
-    time.sleep(8)
-    assert job.launcher.poll() is None, job.printed()
+    long += ("--eval_freq=2", "--eval.batch_size=2", f"--timeout_s={TIMEOUT_S}")
+    job = start_job(run_dir, 2, *tray_argv(run_dir, *long, *STEPS))
+    # Ranks, each with a server of forks, a tracker of resources, and two environments.
+    job.wait_until(lambda: len(job.launcher.children(recursive=True)) >= 2 + 2 * 3)
     job.processes = job.launcher.children(recursive=True)
+    # The watchdog must not take the evaluation for a hang.
+    time.sleep(1.3 * TIMEOUT_S)
+    assert job.launcher.poll() is None, job.printed()
     job.rank(1).send_signal(signal.SIGTERM)
     code, took_s = job.end()
     assert code == 75, job.printed()
@@ -190,7 +164,7 @@ def test_a_request_to_one_rank_while_all_evaluate_is_answered_within_seconds(
 
 
 def test_an_environment_that_crashes_ends_its_episode_and_not_the_run(
-    argv, tmp_path, metrics, monkeypatch
+    tray_argv, tmp_path, metrics, monkeypatch
 ):
     reset = TrayEnvironment.reset
 
@@ -201,32 +175,34 @@ def test_an_environment_that_crashes_ends_its_episode_and_not_the_run(
 
     monkeypatch.setattr(TrayEnvironment, "reset", reset_unless)
     flags = (*EVALUATION, *STEPS, IN_PROCESS, "--eval_freq=4")
-    assert train(argv(tmp_path / "run", *flags)) is Ending.FINISHED
+    assert train(tray_argv(tmp_path / "run", *flags)) is Ending.FINISHED
     assert metrics(tmp_path / "run")[4]["eval_episodes"] == 5
     told = (tmp_path / "run/log.txt").read_text()
     assert "WARNING: 1 episodes crashed and count as failures; seed 1003" in told
 
 
 def test_environments_that_all_crash_are_told_and_training_goes_on(
-    argv, tmp_path, metrics, monkeypatch
+    tray_argv, tmp_path, metrics, monkeypatch
 ):
     def fall(*_: Any) -> None:
         raise RuntimeError("the arm fell off")
 
     monkeypatch.setattr(TrayEnvironment, "step", fall)
     flags = (*EVALUATION, *STEPS, IN_PROCESS, "--eval_freq=2")
-    assert train(argv(tmp_path / "run", *flags)) is Ending.FINISHED
+    assert train(tray_argv(tmp_path / "run", *flags)) is Ending.FINISHED
     assert all(SUCCESS not in row for row in metrics(tmp_path / "run").values())
     assert "WARNING: evaluation after step 2: no episode" in (tmp_path / "run/log.txt").read_text()
 
 
-def test_an_environment_that_cannot_begin_is_refused_before_training(argv, tmp_path, monkeypatch):
+def test_an_environment_that_cannot_begin_is_refused_before_training(
+    tray_argv, tmp_path, monkeypatch
+):
     def fall(*_: Any) -> None:
         raise RuntimeError("no display")
 
     monkeypatch.setattr(TrayEnvironment, "observe", fall)
     with pytest.raises(UserError, match=r"--env.type=tray: no episode can begin: .* no display"):
-        train(argv(tmp_path / "run", *EVALUATION, *STEPS, IN_PROCESS))
+        train(tray_argv(tmp_path / "run", *EVALUATION, *STEPS, IN_PROCESS))
     assert not (tmp_path / "run/metrics.jsonl").exists()
 
 
@@ -235,18 +211,18 @@ def test_a_policy_that_the_environment_cannot_feed_is_refused_before_training(co
         train(command.argv(tmp_path / "run", *EVALUATION, *STEPS))
 
 
-def test_results_that_cannot_be_written_are_told_and_kept_in_the_rows(argv, tmp_path, metrics):
+def test_results_that_cannot_be_written_are_told_and_kept_in_the_rows(tray_argv, tmp_path, metrics):
     run_dir = tmp_path / "run"
     flags = (*EVALUATION, *STEPS, IN_PROCESS, "--eval_freq=2", "--resume=auto")
     run_dir.mkdir()
     (run_dir / "run.json").write_text("{}")
     (run_dir / "eval").write_text("in the way")
-    assert train(argv(run_dir, *flags)) is Ending.FINISHED
+    assert train(tray_argv(run_dir, *flags)) is Ending.FINISHED
     assert SUCCESS in metrics(run_dir)[4]
     assert "WARNING: evaluation after step 2: " in (run_dir / "log.txt").read_text()
 
 
-def test_the_checkpoint_with_the_best_success_is_kept(argv, tmp_path, monkeypatch):
+def test_the_checkpoint_with_the_best_success_is_kept(tray_argv, tmp_path, monkeypatch):
     run_dir = tmp_path / "run"
     step, started = TrayEnvironment.step, []
 
@@ -257,11 +233,18 @@ def test_the_checkpoint_with_the_best_success_is_kept(argv, tmp_path, monkeypatc
 
     monkeypatch.setattr(TrayEnvironment, "step", succeed_first)
     flags = (*EVALUATION, *STEPS, IN_PROCESS, "--eval_freq=2", "--keep_best=success")
-    train(argv(run_dir, *flags, "--keep_last=1"))
+    train(tray_argv(run_dir, *flags, "--keep_last=1"))
     assert int((run_dir / "checkpoints/best").readlink().name) == 2
 
 
 @pytest.mark.process
-def test_sharded_weights_are_refused_by_name(argv, tmp_path, in_ranks):
-    flags = argv(tmp_path / "run", *EVALUATION, *STEPS, "--parallelism.dp_shard=2")
+def test_sharded_weights_are_refused_by_name(tray_argv, tmp_path, in_ranks):
+    flags = tray_argv(tmp_path / "run", *EVALUATION, *STEPS, "--parallelism.dp_shard=2")
     in_ranks([(2, tmp_path / "run", flags, 2)])
+
+
+@pytest.mark.parametrize("flag", ["--dtype=float64", "--accelerator.mixed_precision=bf16"])
+def test_policies_of_other_precisions_are_evaluated(tray_argv, tmp_path, metrics, flag):
+    train(tray_argv(tmp_path / "run", *EVALUATION, "--steps=1", IN_PROCESS, flag))
+    assert metrics(tmp_path / "run")[1]["eval_episodes"] == 5
+    assert "WARNING" not in (tmp_path / "run/log.txt").read_text()

@@ -272,6 +272,7 @@ ELSEWHERE = {
     "env.visualization_height": "config/test_resolve.py",
     "env.visualization_width": "config/test_resolve.py",
     "env_eval_freq": "training/test_evaluation.py",
+    "eval.async": "training/test_side_evaluation.py",
     "eval.batch_size": "training/test_evaluation.py",
     "eval.n_episodes": "training/test_evaluation.py",
     "eval.use_async_envs": "training/test_evaluation.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.sections.dataset import NamedDatasetConfig
 from manyhands.config.sections.env import EnvConfig
-from manyhands.config.sections.eval import EvalConfig
+from manyhands.config.sections.eval import TrainEvalConfig
 from manyhands.config.sections.execution import DdpConfig, FsdpConfig, ParallelismConfig, StepConfig
 from manyhands.config.sections.image_transforms import ImageTransformsConfig
 from manyhands.config.sections.optim import EmaConfig, OptimizerConfig, SchedulerConfig
@@ -223,7 +223,7 @@ class TrainConfig:
     env: EnvConfig | None = None
     env_eval_freq: int = DEFAULT_ENV_EVAL_FREQ
     """Steps between evaluations in --env.type; older name eval_freq; 0: never."""
-    eval: EvalConfig = field(default_factory=EvalConfig)
+    eval: TrainEvalConfig = field(default_factory=TrainEvalConfig)
     eval_steps: int = 0
     """Steps between validations (held-out loss); 0: never."""
     max_eval_samples: int = 0

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import torch
+
 from manyhands.config.sections.env import EnvConfig
 from manyhands.config.sections.eval import EvalConfig
 from manyhands.errors import UserError
@@ -61,10 +63,11 @@ class Evaluator:
         with self._slots(len(tasks)) as slots:
             max_steps = self.env.episode_length
             rollout = Rollout(self._policy, self._actor, slots, max_steps, self._must_stop)
-            for result in rollout.results(tasks):
-                found.append(result)
-                refuse_broken(found, len(slots))
-                on_result(result)
+            with explaining_oom(self._actor.num_rows):
+                for result in rollout.results(tasks):
+                    found.append(result)
+                    refuse_broken(found, len(slots))
+                    on_result(result)
         return sorted(found, key=lambda result: result.index)
 
     def try_out(self) -> None:
@@ -89,3 +92,15 @@ class Evaluator:
         finally:
             for slot in slots:
                 slot.close()
+
+
+@contextmanager
+def explaining_oom(num_rows: int) -> Iterator[None]:
+    """Report a GPU without room for predictions."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise UserError(
+            f"the GPU has not enough memory to predict for {num_rows} episodes at once. End other "
+            "programs on it, or evaluate on the CPU: manyhands eval --policy.device=cpu"
+        ) from None

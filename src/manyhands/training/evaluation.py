@@ -6,7 +6,9 @@ is no average. The results are the same numbers on any number of ranks.
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TypeVar
 
 from manyhands.config.train import TrainConfig
@@ -15,17 +17,22 @@ from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.run import film, run_episodes, write_info
-from manyhands.evaluation.score import Score, score
+from manyhands.evaluation.score import score
 from manyhands.observe.clock import Clock
 from manyhands.observe.console import Metrics
 from manyhands.parallel.world import World
+from manyhands.training.evaluation_scores import (
+    FOLDER,
+    MAX_VIDEOS,
+    emptied,
+    lines_of,
+    metrics_of,
+)
 from manyhands.training.periods import Periods
+from manyhands.training.side_evaluation import SideRollouts
 from manyhands.training.step.ema import LIVE, Weights
 from manyhands.training.step.learner import Learner
 
-SUCCESS = "eval_success"
-FOLDER = "eval"
-MAX_VIDEOS = 4
 STOP_KEY = "evaluation/stop"
 ASK_S = 0.2  # Time between two looks for stop requests of other ranks.
 
@@ -61,7 +68,7 @@ class Rollouts:
         *_, self._in_place = weights.values()
         self._world = world
         self._folder = run_dir / FOLDER
-        self.messages: list[str] = []
+        self.messages: SimpleQueue[str] = SimpleQueue()
 
     def scores(self, step: int) -> Metrics:
         """Collective. Run all episodes; a stop request or a broken environment returns nothing."""
@@ -74,7 +81,8 @@ class Rollouts:
             if results is None or len(results) < self._evaluator.num_episodes:
                 return {}
             total = score(results)
-            self.messages += lines_of(total, results, seconds)
+            for line in lines_of(total, results, seconds):
+                self.messages.put(line)
             self._attempt(step, lambda: self._write(step, results, seconds))
         return metrics_of(total, seconds)
 
@@ -89,14 +97,27 @@ class Rollouts:
         try:
             return work()
         except UserError as error:
-            self.messages.append(f"WARNING: evaluation after step {step}: {error}")
+            self.messages.put(f"WARNING: evaluation after step {step}: {error}")
             return None
+        finally:
+            if self._world.device.type == "cuda":
+                # Predictions need other sizes than training, which may need all of the memory.
+                self._world.free_memory()
+
+    def late_scores(self) -> list[tuple[int, Metrics]]:
+        """None: all ranks wait for the scores."""
+        return []
+
+    def finish(self, stopping: bool) -> None:
+        """Nothing is left to wait for."""
 
 
 class PeriodicEvaluation:
     """Evaluates periodically; never without an environment."""
 
-    def __init__(self, rollouts: Rollouts | None, periods: Periods, clock: Clock) -> None:
+    def __init__(
+        self, rollouts: Rollouts | SideRollouts | None, periods: Periods, clock: Clock
+    ) -> None:
         self._rollouts = rollouts
         self._periods = periods
         self._clock = clock
@@ -110,63 +131,40 @@ class PeriodicEvaluation:
 
     def messages(self) -> list[str]:
         """Messages about evaluations since the last call."""
-        if self._rollouts is None:
-            return []
-        messages = self._rollouts.messages.copy()
-        self._rollouts.messages.clear()
-        return messages
+        return [] if self._rollouts is None else emptied(self._rollouts.messages)
+
+    def late_scores(self) -> list[tuple[int, Metrics]]:
+        """Scores of earlier steps that arrived since the last call."""
+        return [] if self._rollouts is None else self._rollouts.late_scores()
+
+    def finish(self, stopping: bool) -> None:
+        """Collective. Wait for evaluations that still run; a stop request ends them."""
+        if self._rollouts is not None:
+            self._rollouts.finish(stopping)
 
 
 def build_rollouts(
     config: TrainConfig, learner: Learner, world: World, run_dir: Path
-) -> Rollouts | None:
+) -> Rollouts | SideRollouts | None:
     """Collective. The episodes of a config, tried out; None if it asks for none."""
     if config.env is None or not config.evaluates:
         return None
+    weights = learner.ema.weights if config.ema.use_for_eval else LIVE
+    evaluator = partial(Evaluator, learner.policy, config.env, config.eval, config.seed)
+    if config.eval.async_:
+        world.on_main(lambda: evaluator().try_out())
+        return SideRollouts(config, learner, weights, run_dir)
     if world.strategy.is_sharded:
         # Ranks predict at different times, but gather sharded weights at the same time.
         raise ConfigError(
-            f"--env.type={config.env.type}: sharded weights cannot act during training. Set "
-            "--env_eval_freq=0 and evaluate checkpoints with manyhands eval, or do not shard"
+            f"--env.type={config.env.type}: processes with sharded weights cannot evaluate. Set "
+            "--eval.async=true, or --env_eval_freq=0 and use manyhands eval, or do not shard"
         )
     made: list[Evaluator] = []
-    env, stop = config.env, StopNotice(world)
 
     def build() -> None:
-        made.append(Evaluator(learner.policy, env, config.eval, config.seed, stop))
+        made.append(evaluator(StopNotice(world)))
         made[0].try_out()
 
     world.on_every_rank(build)
-    weights = learner.ema.weights if config.ema.use_for_eval else LIVE
     return Rollouts(made[0], weights, world, run_dir)
-
-
-def metrics_of(total: Score, seconds: float) -> Metrics:
-    """The score of a row of metrics; success is from 0 to 1."""
-    low, high = total.interval
-    return {
-        SUCCESS: total.success,
-        "eval_success_low": low,
-        "eval_success_high": high,
-        "eval_max_reward": total.mean_max_reward,
-        "eval_sum_reward": total.mean_sum_reward,
-        "eval_length": total.mean_length,
-        "eval_episodes": total.num_episodes,
-        "eval_s": seconds,
-    }
-
-
-def lines_of(total: Score, results: list[EpisodeResult], seconds: float) -> list[str]:
-    """The score for people, and a warning if environments crashed."""
-    low, high = (100 * share for share in total.interval)
-    lines = [
-        f"Evaluated {total.num_episodes} episodes: success {100 * total.success:.1f} % "
-        f"[{low:.0f}, {high:.0f}], max reward {total.mean_max_reward:.2f}, {seconds:.0f} s"
-    ]
-    crashed = [result for result in results if result.error is not None]
-    if crashed:
-        lines.append(
-            f"WARNING: {len(crashed)} episodes crashed and count as failures; seed "
-            f"{crashed[0].seed}: {crashed[0].error}"
-        )
-    return lines

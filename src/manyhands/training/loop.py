@@ -7,7 +7,7 @@ checkpoint of step N continues exactly as if it had never stopped.
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.run_dir import CHECKPOINTS, LAST, find_checkpoint
 from manyhands.launch.outcome import Ending
-from manyhands.training.evaluation import SUCCESS
+from manyhands.training.evaluation_scores import SUCCESS
 from manyhands.training.health.out_of_memory import explaining_oom
 from manyhands.training.run import Run
 from manyhands.training.validation import HELD_OUT_LOSS
@@ -67,16 +67,16 @@ def train(run: Run) -> Ending:
             if judging and run.guard.must_roll_back(run.learner, saving):
                 position = roll_back(run, position)
                 continue
-            if run.periods.log(position.step) or saving or scores:
+            if run.periods.record(position.step) or saving:
                 measures = run.metrics_window.lap() | run.guard.lap() | scores
                 marks = run.loss_spikes.on(position.step, measures)
                 run.run_log.record(position.step, measures | marks)
             if saving:
-                pending = run.metrics_window.unfinished
-                run.checkpoints.save(position, run.learner, scores, pending)
-            log_messages(run)
+                run.checkpoints.save(position, run.learner, scores, run.metrics_window.unfinished)
+            log_news(run)
 
-    log_messages(run)
+    run.evaluation.finish(stopping)
+    log_news(run)
     return Ending.STOPPED if stopping else Ending.FINISHED
 
 
@@ -84,12 +84,14 @@ def measure_missed(run: Run) -> None:
     """Run the validation and evaluation of the resumed step that a stop request interrupted."""
     step = run.start.step
     if run.periods.validate(step) and run.world.any(run.run_log.lacks(step, HELD_OUT_LOSS)):
-        run.run_log.amend(run.validator.losses_after(step))
+        run.run_log.amend(step, run.validator.losses_after(step))
     if run.periods.evaluate(step) and run.world.any(run.run_log.lacks(step, SUCCESS)):
-        run.run_log.amend(run.evaluation.scores_after(step))
+        run.run_log.amend(step, run.evaluation.scores_after(step))
 
 
-def log_messages(run: Run) -> None:
-    """Log what parts of the run have to say since the last call."""
+def log_news(run: Run) -> None:
+    """Log what parts of the run have to say since the last call, and scores that arrived late."""
+    for step, scores in run.evaluation.late_scores():
+        run.run_log.amend(step, scores)
     for part in (run.learner, run.evaluation, run.checkpoints):
         run.run_log.log(part.messages())

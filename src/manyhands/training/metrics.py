@@ -82,7 +82,7 @@ class MetricsWindow:
 
     def _is_due(self) -> bool:
         periods, step = self._periods, self._step
-        return periods.log(step) or periods.save(step) or periods.measure(step)
+        return periods.record(step) or periods.save(step)
 
     def _state(self) -> dict[str, Any]:
         """Collective."""

@@ -55,11 +55,15 @@ class Periods:
         """Whether the policy is measured in any way after this step."""
         return self.validate(step) or self.evaluate(step)
 
+    def record(self, step: int) -> bool:
+        """Whether this step has a row of metrics."""
+        return self.log(step) or self.measure(step)
+
     def judge(self, step: int, stopping: bool = False) -> bool:
         """Whether to check steps for NaN: periodically, and before they are logged or saved."""
         # Never by time: a rollback skips all samples up to the check, and a resumed run has to skip
         # the same samples.
-        is_used = self.log(step) or self.save(step) or self.measure(step) or stopping
+        is_used = self.record(step) or self.save(step) or stopping
         return is_used or step % self.judge_every == 0
 
     def _falls(self, step: int, every: int) -> bool:

@@ -22,3 +22,11 @@ class EvalConfig:
             for name, least in rules.items()
             if getattr(self, name) < least
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainEvalConfig(EvalConfig):
+    """Evaluation in simulation during training."""
+
+    async_: bool = False
+    """Evaluate in a side process while training continues, instead of on all processes."""
