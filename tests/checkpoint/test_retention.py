@@ -53,8 +53,8 @@ def test_all_stay_unless_asked(tmp_path):
 
 def test_the_best_is_the_lowest_loss_and_the_highest_success():
     saved = [
-        SavedCheckpoint(Path("c"), 3, {"held_out_loss": 0.5, "success": 0.1}),
-        SavedCheckpoint(Path("b"), 2, {"held_out_loss": 0.4, "success": 0.9}),
+        SavedCheckpoint(Path("c"), 3, {"held_out_loss": 0.5, "eval_success": 0.1}),
+        SavedCheckpoint(Path("b"), 2, {"held_out_loss": 0.4, "eval_success": 0.9}),
         SavedCheckpoint(Path("a"), 1, {"held_out_loss": 0.4}),
         SavedCheckpoint(Path("0"), 0, {}),
     ]

@@ -9,6 +9,7 @@ import pytest
 from manyhands.config.files import to_json
 from manyhands.config.lerobot_train_config import from_lerobot, is_lerobots, to_lerobot
 from manyhands.config.resolve import read_train_config
+from manyhands.config.sections.env import PushtEnvConfig
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
@@ -195,3 +196,39 @@ def test_its_own_file_of_a_run_leads_to_the_same_training(tmp_path):
         [f"--config_path={file}", "--dataset.repo_id=null", "--job_name=null"]
     )
     assert again == config
+
+
+EVALUATION = ["--env.type=pusht", "--eval_freq=500", "--eval.n_episodes=20", "--steps=9"]
+
+
+def test_an_evaluation_goes_into_the_keys_of_lerobot_and_back(tmp_path):
+    config = read_train_config([*FLAGS, *EVALUATION, "--num_workers=2", "--output_dir=run"])
+    told = to_lerobot(config, Path("run"))
+    assert (told["env"]["type"], told["env"]["task"]) == ("pusht", "PushT-v0")
+    assert (told["env_eval_freq"], told["eval"]["n_episodes"]) == (500, 20)
+    assert "eval_freq" not in told
+    file = stored(tmp_path, json.loads(to_json(told)))
+    unnamed = ["--dataset.repo_id=null", "--job_name=null"]
+    assert read_train_config([f"--config_path={file}", *unnamed]) == config
+
+
+def test_an_environment_that_lerobot_lacks_stays_out_of_its_file():
+    assert written("--env.type=tray")["env"] is None
+
+
+def test_what_lerobot_stores_of_an_environment_beside_passes(tmp_path):
+    env = {"type": "pusht", "task": "PushT-v0", "fps": 10, "obs_type": "pixels", "features": {}}
+    config = read_train_config([f"--config_path={stored(tmp_path, THEIRS | {'env': env})}"])
+    assert config.env == PushtEnvConfig()
+    file = stored(tmp_path, THEIRS | {"env": {"type": "libero"}})
+    with pytest.raises(ConfigError, match=r"--env\.type=libero is unknown"):
+        read_train_config([f"--config_path={file}"])
+
+
+def test_the_older_name_of_a_setting_means_the_same(tmp_path):
+    old = {name: value for name, value in THEIRS.items() if name != "env_eval_freq"}
+    file = stored(tmp_path, old | {"eval_freq": 30, "env": {"type": "pusht"}})
+    assert read_train_config([f"--config_path={file}"]).env_eval_freq == 30
+    assert read_train_config([f"--config_path={file}", "--env_eval_freq=7"]).env_eval_freq == 7
+    with pytest.raises(ConfigError, match="the same setting"):
+        read_train_config([*FLAGS, "--eval_freq=1", "--env_eval_freq=2"])

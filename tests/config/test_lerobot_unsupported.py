@@ -30,7 +30,13 @@ def test_a_setting_with_a_counterpart_names_it():
 
 @pytest.mark.parametrize(
     "flag",
-    ["accelerator.compile.mode", "dataset.video_backend", "eval.n_episodes", "wandb.mode"],
+    [
+        "accelerator.compile.mode",
+        "dataset.video_backend",
+        "eval.n_episodes",
+        "eval.recording",
+        "wandb.mode",
+    ],
 )
 def test_details_that_would_change_nothing_are_refused_when_typed(flag):
     with pytest.raises(ConfigError, match=flag):
@@ -40,10 +46,9 @@ def test_details_that_would_change_nothing_are_refused_when_typed(flag):
 def test_defaults_as_lerobot_writes_them_to_a_file_pass():
     faults: list[str] = []
     tree = {
-        "env": None,
         "tolerance_s": 0.0001,
         "wandb": {"enable": False, "project": "lerobot"},
-        "eval": {"n_episodes": 50},
+        "eval": {"recording": False},
         "dataset": {"video_backend": "torchcodec", "streaming": False},
         "parallelism": {"cfg_parallel": 1, "context_parallel": {"ring_degree": 1}},
         "accelerator": {"fsdp": {"min_num_params": None, "ignored_modules": None}},

@@ -1,6 +1,7 @@
 """Precedence: defaults < policy preset < file < flags."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -306,3 +307,49 @@ def test_a_config_takes_flags_as_a_command_line_does(tmp_path: Path):
     config = resolve_config(read_train_config(argv), more)
     assert config == read_train_config([*argv, *more])
     assert config.resume == str(checkpoint.parent.resolve())
+
+
+@pytest.mark.parametrize(
+    ("flags", "fault"),
+    [
+        (["--eval_freq=5"], "--env_eval_freq=5 has no effect without --env.type"),
+        (["--eval.n_episodes=5"], "--eval.n_episodes=5 has no effect without --env.type"),
+        (["--env.type=tray", "--env.fps=0"], "--env.fps=0 must be at least 1"),
+        (["--env.type=tray", "--env_eval_freq=-1"], "--env_eval_freq=-1 must be at least 0"),
+        (["--env.type=tray", "--eval.n_episodes=0"], "--eval.n_episodes=0 must be at least 1"),
+        (["--keep_best=success"], "--keep_best=success needs --env.type"),
+        (["--keep_best=success", "--env.type=tray", "--eval_freq=0"], "--env_eval_freq above 0"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_refused(flags, fault):
+    with pytest.raises(ConfigError, match=re.escape(fault)):
+        read_train_config(["--dataset.root=data", "--policy.type=act", *flags])
+
+
+def test_no_environment_may_be_said_and_its_period_be_left_as_usual():
+    base = ["--dataset.root=data", "--policy.type=act"]
+    assert read_train_config([*base, "--env=null", "--eval_freq=20000"]) == read_train_config(base)
+
+
+@pytest.mark.parametrize(
+    ("kind", "flag", "value"),
+    [
+        ("tray", "episode_length", 5),
+        ("tray", "fps", 20),
+        ("aloha", "task", "AlohaTransferCube-v0"),
+        ("pusht", "visualization_height", 96),
+        ("pusht", "visualization_width", 96),
+        ("gym", "gym_kwargs", {"render_mode": "rgb_array"}),
+        ("gym", "instruction", "balance"),
+        ("gym", "observation_keys", {"observation.state": "position"}),
+        ("gym", "package", "some_package"),
+        ("gym", "success_key", "done"),
+    ],
+)
+def test_flags_of_an_environment_reach_it_and_are_kept_with_a_run(kind, flag, value, tmp_path):
+    flags = [f"--env.type={kind}", *(["--env.task=CartPole-v1"] if kind == "gym" else [])]
+    typed = value if isinstance(value, str) else json.dumps(value)
+    config = read_train_config([*BASE, *flags, f"--env.{flag}={typed}"])
+    assert getattr(config.env, flag) == value
+    write_resolved(config, tmp_path / "config.json")
+    assert read_resolved(tmp_path / "config.json") == config

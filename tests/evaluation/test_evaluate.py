@@ -3,15 +3,18 @@
 import pytest
 import torch
 
-from manyhands.config.eval import EvalConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.sections.env import TrayEnvConfig
+from manyhands.config.sections.eval import EvalConfig
 from manyhands.errors import UserError
+from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.evaluate import Evaluator
-from manyhands.evaluation.rollout import EpisodeTask
+from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
 from manyhands.sim.build import build_environment
+from manyhands.sim.tray.environment import TrayEnvironment
 
 NUM_EPISODES = 11
+TRAY = TrayEnvConfig(episode_length=14)
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +132,36 @@ def test_an_environment_that_cannot_be_built_is_refused(
 ):
     with pytest.raises(UserError, match=f"no episode could be run: .*{told}"):
         Evaluator(act_policy, point_env(on_build=fault), EvalConfig(timeout_s=timeout_s), 0)
+
+
+def test_a_stop_leaves_out_the_episodes_that_have_not_ended(act_policy):
+    config = EvalConfig(n_episodes=11, batch_size=2, use_async_envs=False)
+    everything = Evaluator(act_policy, TRAY, config, 1000)
+    expected = everything.results(everything.tasks(0, 1))
+    found: list[EpisodeResult] = []
+    evaluator = Evaluator(act_policy, TRAY, config, 1000, lambda: len(found) >= 3)
+    results = evaluator.results(evaluator.tasks(0, 1), found.append)
+    assert 3 <= len(results) < 11
+    assert results == [each for each in expected if each in results]
+
+
+def test_an_environment_is_tried_out_in_a_process_and_here(act_policy, monkeypatch):
+    for use_processes in (True, False):
+        Evaluator(act_policy, TRAY, EvalConfig(use_async_envs=use_processes), 7).try_out()
+
+    def fall(*_: object) -> None:
+        raise RuntimeError("no display")
+
+    monkeypatch.setattr(TrayEnvironment, "reset", fall)
+    with pytest.raises(UserError, match=r"no episode could be run: .* no display"):
+        Evaluator(act_policy, TRAY, EvalConfig(use_async_envs=False), 7).try_out()
+
+
+def test_a_gpu_without_room_is_reported(act_policy, monkeypatch):
+    def fill(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Actor, "chunks", fill)
+    evaluator = Evaluator(act_policy, TRAY, EvalConfig(n_episodes=2, use_async_envs=False), 7)
+    with pytest.raises(UserError, match="not enough memory to predict for 8 episodes at once"):
+        evaluator.results(evaluator.tasks(0, 1))

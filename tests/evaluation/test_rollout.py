@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyhands.config.eval import EvalConfig
+from manyhands.config.sections.eval import EvalConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeResult, refuse_broken

@@ -28,15 +28,18 @@ def test_rows_after_a_step_can_be_dropped_on_the_way(tmp_path: Path):
     assert [row["step"] for row in read_rows(tmp_path / "rows.jsonl")] == [1, 2, 3]
 
 
-def test_the_last_row_can_be_added_to(tmp_path: Path):
+def test_the_row_of_a_step_can_be_added_to(tmp_path: Path):
     path = tmp_path / "rows.jsonl"
     rows = JsonLines(path, 0)
     assert rows.last() == {}
     for step in (1, 2):
         rows.append({"step": step})
-    rows.amend({"late": True})
+    rows.amend(2, {"late": True})
     assert list(read_rows(path)) == [{"step": 1}, {"step": 2, "late": True}]
     assert rows.last() == {"step": 2, "late": True}
+    rows.amend(1, {"later": True})
+    rows.amend(3, {"never": True})
+    assert list(read_rows(path)) == [{"step": 1, "later": True}, {"step": 2, "late": True}]
 
 
 def test_a_torn_line_is_left_out(tmp_path: Path):

@@ -71,8 +71,8 @@ def test_a_measure_that_the_last_record_lacks_can_be_added(tmp_path: Path):
     run_log.record(1, METRICS)
     assert run_log.lacks(1, "held_out_loss")
     assert not run_log.lacks(2, "held_out_loss")
-    run_log.amend({})
-    run_log.amend({"held_out_loss": 2.0})
+    run_log.amend(1, {})
+    run_log.amend(1, {"held_out_loss": 2.0})
     assert not run_log.lacks(1, "held_out_loss")
     row = json.loads((tmp_path / "metrics.jsonl").read_text())
     assert row == {"step": 1, **METRICS, "held_out_loss": 2.0}

@@ -67,9 +67,10 @@ def test_ranks_wait_until_something_is_said(watches):
         steps.append("said")
         watches[0].publish("done")
 
+    assert not watches[1].has("done")
     threading.Thread(target=speak_later).start()
     watches[1].wait_for("done")
-    assert steps == ["said"]
+    assert steps == ["said"] and watches[1].has("done")
 
 
 def test_whoever_waits_hears_that_the_run_is_over(watches):
@@ -111,3 +112,4 @@ def test_a_single_process_has_nobody_to_wait_for():
 
     threading.Thread(target=wait, daemon=True).start()
     assert waited.wait(10)
+    assert not watch.has("anything")

@@ -76,6 +76,38 @@ def task_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+TRAY_SIZES = {"observation.state": 4, "observation.environment_state": 4, "action": 3}
+
+
+@pytest.fixture(scope="session")
+def tray_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recordings with the features of the built-in task, but of noise."""
+    root = tmp_path_factory.mktemp("data") / "tray"
+    features = {
+        name: {"dtype": "float32", "shape": (size,), "names": None}
+        for name, size in TRAY_SIZES.items()
+    }
+    draw = np.random.default_rng(0)
+    with DatasetWriter.create(root, 10, features) as writer:
+        for _ in range(2):
+            for _ in range(9):
+                frame = {name: draw.normal(size=size) for name, size in TRAY_SIZES.items()}
+                values = {name: value.astype("f4") for name, value in frame.items()}
+                writer.add_frame({**values, "task": "move"})
+            writer.save_episode()
+    return root
+
+
+@pytest.fixture
+def tray_argv(tray_dataset: Path, tiny_act: tuple[str, ...]) -> Any:
+    """Flags of a tiny run that the built-in task can evaluate."""
+
+    def flags(run_dir: Path, *own: str) -> list[str]:
+        return [f"--dataset.root={tray_dataset}", *tiny_act, f"--output_dir={run_dir}", *own]
+
+    return flags
+
+
 @pytest.fixture(scope="session")
 def tiny_smolvla(tiny_vlm: Path) -> tuple[str, ...]:
     """Flags of a SmolVLA as small as one can be."""

@@ -11,6 +11,8 @@ from manyhands.config.run_dir import BEST, CHECKPOINTS, list_checkpoints
 from manyhands.config.train import TrainConfig
 from manyhands.manifest import ManifestFault, read_manifest
 
+METRICS = {"success": "eval_success"}
+"""Metrics of scores that have another name."""
 LOWER_IS_BETTER = ("held_out_loss", "held_out_loss_ema")
 
 
@@ -50,9 +52,10 @@ def expired(saved: Sequence[SavedCheckpoint], config: TrainConfig) -> list[Saved
 
 def best_checkpoint(saved: Sequence[SavedCheckpoint], score: str | None) -> SavedCheckpoint | None:
     """The checkpoint with the best score; the oldest of equal ones."""
-    scored = [each for each in reversed(saved) if score in each.scores]
+    metric = METRICS.get(str(score), str(score))
+    scored = [each for each in reversed(saved) if metric in each.scores]
     sign = 1.0 if score in LOWER_IS_BETTER else -1.0
-    return min(scored, key=lambda each: sign * each.scores[str(score)], default=None)
+    return min(scored, key=lambda each: sign * each.scores[metric], default=None)
 
 
 def apply_retention(run_dir: Path, config: TrainConfig) -> None:

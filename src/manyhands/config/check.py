@@ -48,6 +48,7 @@ def config_faults(config: TrainConfig, already_named: Collection[str] = ()) -> I
     yield from config.accelerator.ddp.faults()
     if config.checkpoint_format is not None:
         yield from one_of(config, "", checkpoint_format=CHECKPOINT_FORMATS)
+    yield from _evaluation_faults(config)
     yield from _retention_faults(config)
     yield from one_of(config, "", on_nonfinite=NONFINITE_ACTIONS)
     if config.on_nonfinite == "rollback" and not config.save_checkpoint:
@@ -60,6 +61,12 @@ def config_faults(config: TrainConfig, already_named: Collection[str] = ()) -> I
     yield from _precision_faults(config)
 
 
+def _evaluation_faults(config: TrainConfig) -> Iterator[str]:
+    if config.env is not None:
+        yield from config.env.faults()
+    yield from config.eval.faults()
+
+
 def _retention_faults(config: TrainConfig) -> Iterator[str]:
     if config.keep_last is not None and config.keep_last < 1:
         yield f"--keep_last={config.keep_last} must be at least 1, or null to keep all checkpoints"
@@ -69,7 +76,13 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
     if config.keep_best is not None:
         yield from one_of(config, "", keep_best=SCORES)
     if config.keep_best == "success":
-        yield "--keep_best=success needs rollouts during training, which manyhands does not support"
+        if not config.evaluates:
+            yield "--keep_best=success needs --env.type, and --env_eval_freq above 0"
+        elif config.eval.async_:
+            yield (
+                "--keep_best=success needs the score when a checkpoint is saved, but "
+                "--eval.async=true finds it later. Remove one of them"
+            )
     elif config.keep_best is not None and config.dataset.eval_split == 0:
         yield f"--keep_best={config.keep_best} needs held-out episodes. Set --dataset.eval_split"
     if config.keep_best == "held_out_loss_ema" and not config.ema.enable:
@@ -139,7 +152,7 @@ def _count_faults(config: TrainConfig) -> Iterator[str]:
     positive = ("batch_size", "global_batch_size", "steps", "samples", "log_freq")
     yield from at_least(config, "", 1, *positive, "prefetch_factor")
     counts = ("save_freq", "eval_steps", "max_eval_samples", "seed", "num_workers")
-    yield from at_least(config, "", 0, *counts)
+    yield from at_least(config, "", 0, *counts, "env_eval_freq")
     yield from at_least(config.launch, "launch.", 1, "num_processes")
     yield from at_least(config.launch, "launch.", 0, "max_restarts")
     accumulation = config.accelerator.gradient_accumulation

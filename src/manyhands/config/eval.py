@@ -5,36 +5,11 @@ from pathlib import Path
 
 from manyhands.config.run_dir import unwritable_folder
 from manyhands.config.sections.env import EnvConfig
+from manyhands.config.sections.eval import EvalConfig
 from manyhands.config.train import ProcessesConfig
 
 EVAL_INFO = "eval_info.json"
 """File of results, as LeRobot calls it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvalConfig:
-    """Evaluation in simulation."""
-
-    n_episodes: int = 50
-    """Episodes, with consecutive seeds."""
-    batch_size: int = 0
-    """Environments per process; 0: as many as the policy predicts for at once."""
-    use_async_envs: bool = True
-    """Run each environment in a process of its own."""
-    timeout_s: float = 120.0
-    """Seconds that an environment in a process may take to start, reset or act."""
-
-    def faults(self) -> list[str]:
-        """Return every invalid value."""
-        rules = {"n_episodes": 1, "batch_size": 0}
-        faults = [
-            f"--eval.{name}={getattr(self, name)} must be at least {least}"
-            for name, least in rules.items()
-            if getattr(self, name) < least
-        ]
-        if not self.timeout_s > 0:
-            faults.append(f"--eval.timeout_s={self.timeout_s} must be greater than 0")
-        return faults
 
 
 @dataclass(frozen=True, kw_only=True)

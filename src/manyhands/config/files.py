@@ -7,7 +7,12 @@ from typing import Any
 
 import yaml
 
-from manyhands.config.lerobot_train_config import from_lerobot, is_lerobots, without_publishing
+from manyhands.config.lerobot_train_config import (
+    from_lerobot,
+    in_current_names,
+    is_lerobots,
+    without_publishing,
+)
 from manyhands.config.run_dir import CHECKPOINTS, LAST, PRETRAINED, TRAINING_STATE
 from manyhands.config.schema.decoding import Tree, encode
 from manyhands.config.train import TrainConfig
@@ -95,6 +100,7 @@ def read_config_file(name: str) -> Tree:
     tree = _read_tree(file, "--config_path")
     if file.name == TRAIN_CONFIG or (file.suffix == ".json" and is_lerobots(tree)):
         tree = from_lerobot(tree)
+    tree = in_current_names(tree)
     if file.name not in STORED:
         return tree
     # Steps of a stored config may be computed from its budget.

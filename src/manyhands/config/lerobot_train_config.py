@@ -4,11 +4,14 @@ LeRobot rejects a file with an unknown key. Written are the keys common to its r
 in their order; a run's own settings are stored in a second file (`config/files.py`).
 """
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from manyhands.config.schema.decoding import Tree, encode
+from manyhands.config.sections.env import ENV_TYPES
 from manyhands.config.train import DatasetConfig, TrainConfig
+from manyhands.errors import ConfigError
 
 DEFAULTS: Tree = {
     "dataset": {
@@ -82,6 +85,11 @@ DEFAULTS: Tree = {
 }
 """Every key LeRobot writes, in its order, with the value of a run that does not use it."""
 
+OLD_NAMES = {"eval_freq": "env_eval_freq"}
+"""Settings that older releases of LeRobot name otherwise."""
+
+LEROBOT_ENVS = ("aloha", "pusht")  # Environments of ours that LeRobot has under the same type.
+
 MARKS = ("reward_model", "eval_freq")  # Keys of which every release of LeRobot writes at least one.
 
 RUN_HISTORY = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
@@ -101,6 +109,8 @@ def to_lerobot(config: TrainConfig, run_dir: Path) -> Tree:
     own["dataset"] |= _dataset_name(config.dataset) | _episodes(config.dataset)
     if config.peft is not None:
         own["policy"]["use_peft"] = True
+    if config.env is not None and config.env.type not in LEROBOT_ENVS:
+        own["env"] = None
     own["job_name"] = config.job_name or (config.policy and config.policy.type)
     return _in_keys_of(DEFAULTS, own) | {"output_dir": str(run_dir), "resume": False}
 
@@ -123,7 +133,17 @@ def from_lerobot(tree: Tree) -> Tree:
     if isinstance(kept.get("accelerator"), dict):
         accelerator = kept["accelerator"].items()
         kept["accelerator"] = {key: value for key, value in accelerator if key not in COMMUNICATION}
+    if isinstance(kept.get("env"), dict):
+        kept["env"] = _environment(kept["env"])
     return kept
+
+
+def in_current_names(tree: Tree) -> Tree:
+    """A tree with the current names of settings; raises if both names of one are set."""
+    for old, name in OLD_NAMES.items():
+        if old in tree and name in tree:
+            raise ConfigError(f"--{old} and --{name} are the same setting. Set only one of them")
+    return {OLD_NAMES.get(name, name): value for name, value in tree.items()}
 
 
 def is_lerobots(tree: Tree) -> bool:
@@ -134,6 +154,14 @@ def is_lerobots(tree: Tree) -> bool:
 def without_publishing(policy: Tree) -> Tree:
     """A stored policy without its owner's settings: publishing and compiling."""
     return {key: value for key, value in policy.items() if key not in WISHES}
+
+
+def _environment(env: Tree) -> Tree:
+    """A stored environment without what follows from the policy's inputs here."""
+    if env.get("type") not in LEROBOT_ENVS:
+        return env
+    known = ("type", *(item.name for item in fields(ENV_TYPES[env["type"]])))
+    return {name: value for name, value in env.items() if name in known}
 
 
 def _in_keys_of(defaults: Tree, own: Tree) -> Tree:

@@ -11,10 +11,7 @@ from manyhands.config.schema.decoding import RawText, Tree, decode_value
 REJECTION = "--{} is not supported by manyhands"
 
 AT_DEFAULT: dict[str, Any] = {
-    "env": None,
     "reward_model": None,
-    "env_eval_freq": 20_000,
-    "eval_freq": 20_000,
     "tolerance_s": 1e-4,
     "persistent_workers": True,
     "save_checkpoint_to_hub": False,
@@ -34,8 +31,6 @@ AT_DEFAULT: dict[str, Any] = {
     "accelerator.fsdp.min_num_params": None,
 }
 
-PERIODS = ("env_eval_freq", "eval_freq")  # Settings whose zero means never.
-
 INSTEAD = {
     "accelerator.compile.": "--step.mode=compile",
     "wandb.": "metrics.jsonl in --output_dir",
@@ -46,7 +41,7 @@ WITHOUT_EFFECT = (
     "accelerator.activation_checkpointing.",
     "accelerator.compile.",
     "dataset.video_backend",
-    "eval.",
+    "eval.recording",
     "job.",
     "wandb.",
 )
@@ -76,8 +71,7 @@ def _refusal(wish: str) -> str:
 def _requests(name: str, value: Any) -> list[str]:
     """Requests of an unsupported setting: a non-default value, or a detail set by flag."""
     if name in AT_DEFAULT:
-        passes = _is_default(value, AT_DEFAULT[name]) or (name in PERIODS and _is_default(value, 0))
-        return [] if passes else [f"{name}={value}"]
+        return [] if _is_default(value, AT_DEFAULT[name]) else [f"{name}={value}"]
     if isinstance(value, dict):
         return [wish for key, inner in value.items() for wish in _requests(f"{name}.{key}", inner)]
     return [f"{name}={value}"] if isinstance(value, RawText) else []

@@ -8,13 +8,21 @@ from typing import Any
 
 from manyhands.config.check import config_faults
 from manyhands.config.files import is_stored_config, read_config_file, read_policy_file
+from manyhands.config.lerobot_train_config import in_current_names
 from manyhands.config.lerobot_unsupported import drop_unsupported
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.resume_changes import changes_since, fixed_change_faults
 from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
 from manyhands.config.schema.command_line import merge_trees, read_flags
 from manyhands.config.schema.decoding import Decoder, RawText, Tree, decode_value, encode
-from manyhands.config.train import AUTO, BUDGETS, DEFAULT_BATCH_SIZE, DEFAULT_STEPS, TrainConfig
+from manyhands.config.train import (
+    AUTO,
+    BUDGETS,
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_ENV_EVAL_FREQ,
+    DEFAULT_STEPS,
+    TrainConfig,
+)
 from manyhands.errors import ConfigError
 
 
@@ -40,7 +48,9 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
 def _with_file(flags: Tree) -> Tree:
     """Merge flags over the file they name, and both over the run to resume."""
     named = flags.get("config_path")
-    typed = {name: value for name, value in flags.items() if name != "config_path"}
+    typed = in_current_names(
+        {name: value for name, value in flags.items() if name != "config_path"}
+    )
     tree = typed if named is None else _merged(read_config_file(str(named)), typed)
     resume = _decoded(tree.get("resume", False))
     if resume in (False, None):
@@ -183,7 +193,24 @@ def _unused_details(tree: Tree) -> list[str]:
                 for name, value in section.items()
                 if name != "enable" and isinstance(value, RawText)
             ]
-    return faults
+    return faults + _unused_evaluation(tree)
+
+
+def _unused_evaluation(tree: Tree) -> list[str]:
+    """Flags of an evaluation without an environment."""
+    if _is_set(tree, "env"):
+        return []
+    section = tree.get("eval")
+    details = section if isinstance(section, dict) else {}
+    typed = {f"eval.{name}": value for name, value in details.items()}
+    # Command lines for LeRobot often have it at its default, or off.
+    if str(tree.get("env_eval_freq")) not in ("0", str(DEFAULT_ENV_EVAL_FREQ)):
+        typed["env_eval_freq"] = tree.get("env_eval_freq")
+    return [
+        f"--{name}={value} has no effect without --env.type"
+        for name, value in typed.items()
+        if isinstance(value, RawText)
+    ]
 
 
 def _named_sections(decoder: Decoder) -> set[str]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.sections.dataset import NamedDatasetConfig
+from manyhands.config.sections.env import EnvConfig
+from manyhands.config.sections.eval import TrainEvalConfig
 from manyhands.config.sections.execution import DdpConfig, FsdpConfig, ParallelismConfig, StepConfig
 from manyhands.config.sections.image_transforms import ImageTransformsConfig
 from manyhands.config.sections.optim import EmaConfig, OptimizerConfig, SchedulerConfig
@@ -13,6 +15,7 @@ from manyhands.config.sections.peft import PeftConfig
 
 DEFAULT_BATCH_SIZE = 8
 DEFAULT_STEPS = 100_000
+DEFAULT_ENV_EVAL_FREQ = 20_000
 AUTO = "auto"
 """As --resume: start, or continue what is in --output_dir."""
 BUDGETS = ("steps", "epochs", "samples")
@@ -217,6 +220,10 @@ class TrainConfig:
     """Training samples over all processes, instead of --steps."""
     log_freq: int = 200
     """Steps between log lines; the first and last are always logged."""
+    env: EnvConfig | None = None
+    env_eval_freq: int = DEFAULT_ENV_EVAL_FREQ
+    """Steps between evaluations in --env.type; older name eval_freq; 0: never."""
+    eval: TrainEvalConfig = field(default_factory=TrainEvalConfig)
     eval_steps: int = 0
     """Steps between validations (held-out loss); 0: never."""
     max_eval_samples: int = 0
@@ -258,6 +265,11 @@ class TrainConfig:
     def resumes(self) -> bool:
         """Whether the run resumes from a checkpoint."""
         return self.resume not in (False, AUTO)
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether the run evaluates its policy in simulation."""
+        return self.env is not None and self.env_eval_freq > 0
 
     @property
     def num_steps(self) -> int:

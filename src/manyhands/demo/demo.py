@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import track
 
 from manyhands.config.commands import DemoConfig
-from manyhands.config.eval import EvalConfig
 from manyhands.config.sections.env import TrayEnvConfig
+from manyhands.config.sections.eval import EvalConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.demo.outcome import Outcome, show_results, write_results

@@ -3,12 +3,22 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from manyhands.config.eval import EvalConfig
+import torch
+
 from manyhands.config.sections.env import EnvConfig
+from manyhands.config.sections.eval import EvalConfig
+from manyhands.errors import UserError
 from manyhands.evaluation.actor import Actor
-from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, Rollout, refuse_broken
+from manyhands.evaluation.rollout import (
+    EpisodeResult,
+    EpisodeTask,
+    MustStop,
+    Rollout,
+    never,
+    refuse_broken,
+)
 from manyhands.policies.policy import Policy
-from manyhands.sim.episode import EpisodeSetup, Open
+from manyhands.sim.episode import Begin, EpisodeSetup, Open
 from manyhands.sim.slot import LocalSlot, ProcessSlot, Slot, answer
 
 OnResult = Callable[[EpisodeResult], None]
@@ -17,10 +27,19 @@ OnResult = Callable[[EpisodeResult], None]
 class Evaluator:
     """Runs episodes of a policy in an environment."""
 
-    def __init__(self, policy: Policy, env: EnvConfig, config: EvalConfig, seed: int) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        env: EnvConfig,
+        config: EvalConfig,
+        seed: int,
+        must_stop: MustStop = never,
+    ) -> None:
+        self.env = env
+        self.num_episodes = config.n_episodes
         self._policy = policy
-        self._env = env
         self._config = config
+        self._must_stop = must_stop
         self._seed = seed
         inputs = {name: item.shape for name, item in policy.config.input_features.items()}
         offsets = policy.config.observation_offsets
@@ -31,24 +50,30 @@ class Evaluator:
 
     def tasks(self, rank: int, num_ranks: int) -> list[EpisodeTask]:
         """The episodes of a rank: a contiguous slice of all."""
-        total = self._config.n_episodes
-        first, end = (total * each // num_ranks for each in (rank, rank + 1))
+        first, end = (self.num_episodes * each // num_ranks for each in (rank, rank + 1))
         return [EpisodeTask(index, self._seed + index) for index in range(first, end)]
 
     def results(
         self, tasks: Sequence[EpisodeTask], on_result: OnResult = lambda _: None
     ) -> list[EpisodeResult]:
-        """Run episodes; results are in the order of the tasks."""
+        """Run episodes; results are in the order of the tasks. A stop leaves the others out."""
         found: list[EpisodeResult] = []
         if not tasks:
             return found
         with self._slots(len(tasks)) as slots:
-            rollout = Rollout(self._policy, self._actor, slots, self._env.episode_length)
-            for result in rollout.results(tasks):
-                found.append(result)
-                refuse_broken(found, len(slots))
-                on_result(result)
+            max_steps = self.env.episode_length
+            rollout = Rollout(self._policy, self._actor, slots, max_steps, self._must_stop)
+            with explaining_oom(self._actor.num_rows):
+                for result in rollout.results(tasks):
+                    found.append(result)
+                    refuse_broken(found, len(slots))
+                    on_result(result)
         return sorted(found, key=lambda result: result.index)
+
+    def try_out(self) -> None:
+        """Begin an episode, so that an environment that cannot is reported early."""
+        with closing(self._slot()) as slot:
+            answer(slot, Begin(self._seed))
 
     def _slot(self) -> Slot:
         if self._config.use_async_envs:
@@ -65,3 +90,15 @@ class Evaluator:
         finally:
             for slot in slots:
                 slot.close()
+
+
+@contextmanager
+def explaining_oom(num_rows: int) -> Iterator[None]:
+    """Report a GPU without room for predictions."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise UserError(
+            f"the GPU has not enough memory to predict for {num_rows} episodes at once. End other "
+            "programs on it, or evaluate on the CPU: manyhands eval --policy.device=cpu"
+        ) from None

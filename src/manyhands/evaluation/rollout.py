@@ -1,6 +1,6 @@
 """Runs episodes side by side: environments act while the policy predicts for others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,14 @@ from manyhands.policies.acting import ActionPlan, action_plan
 from manyhands.policies.policy import Policy
 from manyhands.sim.episode import Act, Begin, Segment
 from manyhands.sim.slot import Failure, Slot, wait_for_any
+
+MustStop = Callable[[], bool]
+"""Asked many times a second: whether to end before all episodes have."""
+
+
+def never() -> bool:
+    """Never stop early."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -70,17 +78,25 @@ class _Running:
 class Rollout:
     """Episodes of a policy in as many environments as there are slots."""
 
-    def __init__(self, policy: Policy, actor: Actor, slots: Sequence[Slot], max_steps: int) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        actor: Actor,
+        slots: Sequence[Slot],
+        max_steps: int,
+        must_stop: MustStop = never,
+    ) -> None:
         self._policy = policy
+        self._must_stop = must_stop
         self._actor = actor
         self._free = list(slots)
         self._max_steps = max_steps
         self._running: list[_Running] = []
 
     def results(self, tasks: Sequence[EpisodeTask]) -> Iterator[EpisodeResult]:
-        """Run every episode once; results come as episodes end."""
+        """Run every episode once; results come as episodes end. A stop leaves the others out."""
         waiting = list(tasks)
-        while waiting or self._running:
+        while (waiting or self._running) and not self._must_stop():
             self._begin(waiting)
             pending = [each for each in self._running if each.segment is None]
             if self._may_predict(pending):

@@ -2,9 +2,14 @@
 
 import json
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from manyhands.atomic import atomic_file
 from manyhands.config.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
@@ -12,7 +17,7 @@ from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.eval_info import eval_info
-from manyhands.evaluation.evaluate import Evaluator
+from manyhands.evaluation.evaluate import Evaluator, OnResult
 from manyhands.evaluation.films import (
     film_strip,
     filmed_first,
@@ -76,7 +81,6 @@ def _evaluate(
     start = time.monotonic()
     output_dir = world.broadcast(config.output_dir or default_folder(config, policy))
     evaluator = Evaluator(policy, config.env, config.eval, config.seed)
-    tasks = evaluator.tasks(world.rank, world.size)
     with progress_bar("episodes") as on_progress:
         num_done = 0
 
@@ -84,42 +88,75 @@ def _evaluate(
             nonlocal num_done
             num_done += 1
             if world.is_main:
-                on_progress(num_done, len(tasks))
+                on_progress(num_done, len(evaluator.tasks(world.rank, world.size)))
 
-        own: list[EpisodeResult] = []
-        world.on_every_rank(lambda: own.extend(evaluator.results(tasks, count)))
-    results = [result for part in world.gather(own) for result in part]
+        results = run_episodes(evaluator, world, count)
     seconds = time.monotonic() - start
-    videos = film(evaluator, results, config, output_dir, world)
-    if not world.is_main:
-        return None
-    info = eval_info(results, config.env.type, seconds, videos)
-    output_dir.mkdir(parents=True, exist_ok=True)
-    with atomic_file(output_dir / EVAL_INFO) as scratch:
-        scratch.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
-    return Evaluation(folder, output_dir, results, seconds)
+    videos = film(evaluator, results, config.max_videos, output_dir, world)
+    write_info(eval_info(results, config.env.type, seconds, videos), output_dir, world)
+    return Evaluation(folder, output_dir, results, seconds) if world.is_main else None
+
+
+def run_episodes(evaluator: Evaluator, world: World, on_result: OnResult) -> list[EpisodeResult]:
+    """Collective. Run every episode on one of the ranks; all get all results, in their order."""
+    own: list[EpisodeResult] = []
+    tasks = evaluator.tasks(world.rank, world.size)
+    # Ranks take different times, and none waits for the others in a collective.
+    world.on_every_rank(lambda: own.extend(evaluator.results(tasks, on_result)))
+    return [result for part in world.gather(own) for result in part]
 
 
 def film(
     evaluator: Evaluator,
-    results: list[EpisodeResult],
-    config: EvalCommandConfig,
+    results: Sequence[EpisodeResult],
+    max_videos: int,
     output_dir: Path,
     world: World,
 ) -> dict[int, str]:
     """Collective. Film some episodes, failures first: they are run again, and go the same way."""
-    assert config.env is not None
-    chosen = filmed_first(results, config.max_videos)
+    chosen = filmed_first(results, max_videos)
     tasks = [EpisodeTask(result.index, result.seed, is_filmed=True) for result in chosen]
-    own: list[EpisodeResult] = []
-    world.on_every_rank(lambda: own.extend(evaluator.results(tasks[world.rank :: world.size])))
-    folder, fps = output_dir / VIDEOS, config.env.fps
-    films = {each.index: (str(write_video(folder, each, fps)), film_strip(each)) for each in own}
-    films = {index: film for part in world.gather(films) for index, film in part.items()}
-    if world.is_main and films:
-        strips = [films[result.index][1] for result in chosen]
-        write_film_strips(output_dir / FILM_STRIPS, strips)
-    return {index: path for index, (path, _) in films.items()}
+    films: dict[int, tuple[str, np.ndarray]] = {}
+
+    def film_own() -> None:
+        filmed = evaluator.results(tasks[world.rank :: world.size])
+        with writing(output_dir):
+            for each in filmed:
+                path = write_video(output_dir / VIDEOS, each, evaluator.env.fps)
+                films[each.index] = (str(path), film_strip(each))
+
+    world.on_every_rank(film_own)
+    gathered = {index: film for part in world.gather(films) for index, film in part.items()}
+
+    def write_strips() -> None:
+        with writing(output_dir):
+            strips = [gathered[each.index][1] for each in chosen if each.index in gathered]
+            write_film_strips(output_dir / FILM_STRIPS, strips)
+
+    if gathered:
+        world.on_main(write_strips)
+    return {index: path for index, (path, _) in gathered.items()}
+
+
+def write_info(info: dict[str, Any], output_dir: Path, world: World) -> None:
+    """Collective. Write the results on the main rank."""
+
+    def write() -> None:
+        with writing(output_dir):
+            output_dir.mkdir(parents=True, exist_ok=True)
+            with atomic_file(output_dir / EVAL_INFO) as scratch:
+                scratch.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
+
+    world.on_main(write)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Report a folder that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror}") from None
 
 
 def default_folder(config: EvalCommandConfig, policy: Policy) -> Path:

@@ -61,10 +61,10 @@ class JsonLines:
         written = list(read_rows(self._path)) if self._path.exists() else []
         return written + [json.loads(line) for line in self._file.unwritten.splitlines()]
 
-    def amend(self, values: dict[str, Any]) -> None:
-        """Add values to the last row."""
-        *rows, last = self._rows()
-        self._write([*rows, last | values])
+    def amend(self, step: int, values: dict[str, Any]) -> None:
+        """Add values to the row of a step, if there is one."""
+        rows = self._rows()
+        self._write([row | values if row.get("step") == step else row for row in rows])
 
     def keep_until(self, step: int) -> None:
         """Drop rows after a step, and unfinished ones."""

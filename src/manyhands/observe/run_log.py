@@ -102,10 +102,10 @@ class RunLog:
         row = self._metrics.last()
         return row.get("step") == step and name not in row
 
-    def amend(self, metrics: Metrics) -> None:
-        """Add metrics to the last row."""
+    def amend(self, step: int, metrics: Metrics) -> None:
+        """Add metrics to the row of a step."""
         if metrics:
-            self._attempt(lambda: self._metrics.amend(metrics))
+            self._attempt(lambda: self._metrics.amend(step, metrics))
 
     def log_end(self, ending: str) -> None:
         """Write the ending of the run to run.json."""

@@ -41,6 +41,10 @@ class NoWatchdog:
     def publish(self, key: str) -> None:
         """Do nothing."""
 
+    def has(self, key: str) -> bool:
+        """Whether another rank has set a key: there is none."""
+        return False
+
     def channel(self, name: str) -> LocalMessages:
         """A channel within this process."""
         return LocalMessages()

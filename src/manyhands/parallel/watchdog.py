@@ -102,6 +102,10 @@ class Watchdog:
         """Set a key that other ranks wait for."""
         self._main_store.set(key, "1")
 
+    def has(self, key: str) -> bool:
+        """Whether a rank has set a key."""
+        return bool(self._main_store.check([key]))
+
     def channel(self, name: str) -> StoreMessages:
         """A channel for background threads of ranks."""
         # A store serves one thread at a time.

@@ -1,12 +1,13 @@
 """The training loop: when things happen. How they happen lives in the modules it calls.
 
-One iteration is: data, step, NaN check, log, validate, save. A run resumed from the checkpoint of
-step N continues exactly as if it had never stopped.
+One iteration is: data, step, validate, evaluate, NaN check, log, save. A run resumed from the
+checkpoint of step N continues exactly as if it had never stopped.
 """
 
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.run_dir import CHECKPOINTS, LAST, find_checkpoint
 from manyhands.launch.outcome import Ending
+from manyhands.training.evaluation_scores import SUCCESS
 from manyhands.training.health.out_of_memory import explaining_oom
 from manyhands.training.run import Run
 from manyhands.training.validation import HELD_OUT_LOSS
@@ -39,10 +40,9 @@ def roll_back(run: Run, position: Position) -> Position:
 
 def train(run: Run) -> Ending:
     """Train from the current position to the last step, or until a stop request."""
-    validate_missed(run)
-    position = run.start
+    measure_missed(run)
+    position, stopping = run.start, False
     batches = run.stream.starting_at(position.samples)
-    stopping = False
 
     full = explaining_oom(run.learner.split, run.world)
     with run.run_log.following(), run.checkpoints.waiting_for_saves(), full:
@@ -58,29 +58,40 @@ def train(run: Run) -> Ending:
             run.metrics_window.note(result, run.learner.lr)
             run.audit.record(position.step, batch)
             run.run_log.advance(position.step)
-            held_out = run.validator.losses_after(position.step)
-            # A stop request during validation stops the run here: a resumed run validates again.
-            stopping = run.stop_poll.after_step(must_ask=run.periods.validate(position.step))
+            scores = run.validator.losses_after(position.step)
+            scores |= run.evaluation.scores_after(position.step)
+            # A stop request while measuring stops the run here: a resumed run measures again.
+            stopping = run.stop_poll.after_step(must_ask=run.periods.measure(position.step))
             saving = run.periods.save(position.step, stopping)
             judging = run.periods.judge(position.step, stopping)
             if judging and run.guard.must_roll_back(run.learner, saving):
                 position = roll_back(run, position)
                 continue
-            if run.periods.log(position.step) or saving or held_out:
-                measures = run.metrics_window.lap() | run.guard.lap() | held_out
+            if run.periods.record(position.step) or saving:
+                measures = run.metrics_window.lap() | run.guard.lap() | scores
                 marks = run.loss_spikes.on(position.step, measures)
                 run.run_log.record(position.step, measures | marks)
             if saving:
-                pending = run.metrics_window.unfinished
-                run.checkpoints.save(position, run.learner, held_out, pending)
-            run.run_log.log([*run.learner.messages(), *run.checkpoints.messages()])
+                run.checkpoints.save(position, run.learner, scores, run.metrics_window.unfinished)
+            log_news(run)
 
-    run.run_log.log(run.checkpoints.messages())
+    run.evaluation.finish(stopping)
+    log_news(run)
     return Ending.STOPPED if stopping else Ending.FINISHED
 
 
-def validate_missed(run: Run) -> None:
-    """Run the validation of the resumed step, if a stop request interrupted it."""
+def measure_missed(run: Run) -> None:
+    """Run the validation and evaluation of the resumed step that a stop request interrupted."""
     step = run.start.step
     if run.periods.validate(step) and run.world.any(run.run_log.lacks(step, HELD_OUT_LOSS)):
-        run.run_log.amend(run.validator.losses_after(step))
+        run.run_log.amend(step, run.validator.losses_after(step))
+    if run.periods.evaluate(step) and run.world.any(run.run_log.lacks(step, SUCCESS)):
+        run.run_log.amend(step, run.evaluation.scores_after(step))
+
+
+def log_news(run: Run) -> None:
+    """Log what parts of the run have to say since the last call, and scores that arrived late."""
+    for step, scores in run.evaluation.late_scores():
+        run.run_log.amend(step, scores)
+    for part in (run.learner, run.evaluation, run.checkpoints):
+        run.run_log.log(part.messages())

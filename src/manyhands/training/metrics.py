@@ -82,7 +82,7 @@ class MetricsWindow:
 
     def _is_due(self) -> bool:
         periods, step = self._periods, self._step
-        return periods.log(step) or periods.save(step) or periods.validate(step)
+        return periods.record(step) or periods.save(step)
 
     def _state(self) -> dict[str, Any]:
         """Collective."""
@@ -101,8 +101,8 @@ class MetricsWindow:
     def _speed(self, num_steps: int) -> dict[str, float]:
         laps = self._world.gather(self._clock.lap())
         worst = {phase: max(lap.get(phase, 0.0) for lap in laps) for phase in laps[0]}
-        # Validation time does not count as step time.
-        wall = worst.pop("wall") - worst.pop("validate", 0.0)
+        # The time of validation and evaluation does not count as step time.
+        wall = worst.pop("wall") - worst.pop("validate", 0.0) - worst.pop("evaluate", 0.0)
         return {
             "samples_per_s": num_steps * self._samples_per_step / wall,
             "data_wait_share": worst.get("data", 0.0) / wall,

@@ -1,4 +1,4 @@
-"""Periods of logging, saving, validation and NaN checks, in steps."""
+"""Periods of logging, saving, validation, evaluation and NaN checks, in steps."""
 
 import time
 from dataclasses import dataclass
@@ -18,14 +18,22 @@ class Periods:
     save_every: int  # Zero saves after the last step only.
     saves: bool = True
     validate_every: int = 0  # Zero measures no held-out loss.
+    evaluate_every: int = 0  # Zero runs no episodes in simulation.
     judge_every: int = 1
     """Steps between two NaN checks, each of which synchronizes with the device."""
 
     @classmethod
     def from_config(cls, config: TrainConfig, judge_every: int = 1) -> "Periods":
         """The periods of a config."""
-        periods = (config.num_steps, config.log_freq, config.save_freq)
-        return cls(*periods, config.save_checkpoint, config.eval_steps, judge_every)
+        return cls(
+            num_steps=config.num_steps,
+            log_every=config.log_freq,
+            save_every=config.save_freq,
+            saves=config.save_checkpoint,
+            validate_every=config.eval_steps,
+            evaluate_every=config.env_eval_freq if config.evaluates else 0,
+            judge_every=judge_every,
+        )
 
     def log(self, step: int) -> bool:
         """Whether to log metrics after this step."""
@@ -39,11 +47,23 @@ class Periods:
         """Whether to measure the held-out loss after this step."""
         return self.validate_every > 0 and self._falls(step, self.validate_every)
 
+    def evaluate(self, step: int) -> bool:
+        """Whether to run episodes in simulation after this step."""
+        return self.evaluate_every > 0 and self._falls(step, self.evaluate_every)
+
+    def measure(self, step: int) -> bool:
+        """Whether the policy is measured in any way after this step."""
+        return self.validate(step) or self.evaluate(step)
+
+    def record(self, step: int) -> bool:
+        """Whether this step has a row of metrics."""
+        return self.log(step) or self.measure(step)
+
     def judge(self, step: int, stopping: bool = False) -> bool:
         """Whether to check steps for NaN: periodically, and before they are logged or saved."""
         # Never by time: a rollback skips all samples up to the check, and a resumed run has to skip
         # the same samples.
-        is_used = self.log(step) or self.save(step) or self.validate(step) or stopping
+        is_used = self.record(step) or self.save(step) or stopping
         return is_used or step % self.judge_every == 0
 
     def _falls(self, step: int, every: int) -> bool:

@@ -12,6 +12,7 @@ from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.parallel.world import World
+from manyhands.training.evaluation import PeriodicEvaluation
 from manyhands.training.health.loss_spikes import LossSpikes
 from manyhands.training.health.nonfinite_guard import NonFiniteGuard
 from manyhands.training.metrics import MetricsWindow
@@ -42,6 +43,7 @@ class Run:
     data: TrainingData
     notes: list[str]  # Notes to log at the start.
     validator: Validator
+    evaluation: PeriodicEvaluation
     checkpoints: CheckpointStore
     run_log: RunLog | NullRunLog
     audit: Audit | NoAudit

@@ -1,5 +1,6 @@
 """Dataclasses as flags and back."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,20 @@ def test_a_long_value_is_told_by_its_start():
     decoder = Decoder(TrainConfig)
     decoder.section(TrainConfig, {"steps": "x" * 10**6, "policy": {"type": "y" * 10**6}})
     assert len(decoder.faults) == 2 and max(map(len, decoder.faults)) < 1000
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A section with a keyword of Python."""
+
+    async_: bool = False
+    """Do it aside."""
+
+
+def test_a_field_named_like_a_keyword_is_typed_and_stored_without_its_underscore():
+    assert [flag.name for flag in flags_of(Aside)] == ["async"]
+    decoder = Decoder(Aside)
+    assert decoder.section(Aside, {"async": RawText("true")}) == Aside(async_=True)
+    assert encode(Aside(async_=True)) == {"async": True}
+    decoder.section(Aside, {"async_": RawText("true")})
+    assert decoder.faults == ["unknown flag --async_; did you mean --async?"]

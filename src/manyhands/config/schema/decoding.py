@@ -88,7 +88,7 @@ def flags_of(config: type, prefix: str = "", section: str = "run") -> Iterator[F
     """Yield every flag of a dataclass, including nested ones, in order of declaration."""
     hints = get_type_hints(config)
     for item in fields(config):
-        name, hint = f"{prefix}{item.name}", plain_type(hints[item.name])
+        name, hint = f"{prefix}{stored_name(item.name)}", plain_type(hints[item.name])
         if hint in CHOICES:
             yield from _flags_of_choice(hint, name)
         elif isinstance(hint, type) and is_dataclass(hint):
@@ -108,6 +108,11 @@ def _flags_of_choice(base: type, name: str) -> Iterator[Flag]:
     for kind, config in choices.items():
         for flag in flags_of(config, f"{name}.", name):
             yield Flag(flag.name, f"{name} ({kind})", flag.type, flag.default, flag.help)
+
+
+def stored_name(field: str) -> str:
+    """The name of a field on command lines and in files: without the underscore of a keyword."""
+    return field.removesuffix("_")
 
 
 def plain_type(hint: Any) -> Any:
@@ -157,11 +162,11 @@ class Decoder:
     def section(self, config: type[Config], tree: Tree, prefix: str = "") -> Config:
         """Decode a section; invalid values keep their default."""
         hints = get_type_hints(config)
-        known = {item.name for item in fields(config)}
+        known = {stored_name(item.name): item.name for item in fields(config)}
         values: Tree = {}
         for name, raw in tree.items():
             if name in known:
-                values[name] = self._value(hints[name], raw, f"{prefix}{name}")
+                values[known[name]] = self._value(hints[known[name]], raw, f"{prefix}{name}")
             elif name != "type":
                 self.unknown(f"{prefix}{name}", raw)
         return config(**{name: value for name, value in values.items() if value is not MISSING})
@@ -195,7 +200,8 @@ class Decoder:
 
     def _value(self, hint: Any, raw: Any, name: str) -> Any:
         inner = plain_type(hint)
-        if raw is None and inner is not hint:
+        is_null = raw is None or (isinstance(raw, RawText) and raw == "null")
+        if is_null and inner is not hint:
             return None
         if inner in CHOICES:
             return self.choice(inner, raw, name) if isinstance(raw, dict) else self._ill(raw, name)
@@ -273,7 +279,7 @@ def _words(kind: Any) -> str:
 def encode(config: Any, stored: bool = False) -> Any:
     """Encode a config as JSON-ready values, sections with their `type`."""
     # `stored` excludes fields that only concern this machine, for LeRobot's own files.
-    if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
+    if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig | EnvConfig):
         return {"type": config.type} | _encode_fields(config, stored)
     if is_dataclass(config):
         return _encode_fields(config, stored)
@@ -288,7 +294,7 @@ def encode(config: Any, stored: bool = False) -> Any:
 
 def _encode_fields(config: Any, stored: bool) -> Tree:
     return {
-        item.name: encode(getattr(config, item.name), stored)
+        stored_name(item.name): encode(getattr(config, item.name), stored)
         for item in fields(config)
         if not (stored and item.metadata.get(UNSTORED))
     }

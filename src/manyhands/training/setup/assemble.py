@@ -23,6 +23,7 @@ from manyhands.policies.build import build_policy
 from manyhands.policies.load import find_policy, load_pretrained, prepare_adapters, saved_stats
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
+from manyhands.training.evaluation import PeriodicEvaluation, build_rollouts
 from manyhands.training.health.loss_spikes import LossSpikes
 from manyhands.training.health.nonfinite_guard import NonFiniteGuard
 from manyhands.training.health.nonfinite_samples import SampleInspector
@@ -74,6 +75,7 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
     periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
     held_out = build_held_out(config, data, learner.policy, world)
     weights = learner.ema.weights if config.ema.use_for_eval else LIVE
+    rollouts = build_rollouts(config, learner, world, run_dir)
     run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
     audit = Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
     return Run(
@@ -87,6 +89,7 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         data=data,
         notes=notes + data.notes + resuming,
         validator=Validator(held_out, weights, periods, clock),
+        evaluation=PeriodicEvaluation(rollouts, periods, clock),
         checkpoints=checkpoints,
         run_log=run_log,
         audit=audit,

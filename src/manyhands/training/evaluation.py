@@ -1,0 +1,170 @@
+"""Success in simulation during training: on all ranks, without any effect on training.
+
+Every rank runs its slice of the episodes with the averaged weights, or with the live ones if there
+is no average. The results are the same numbers on any number of ranks.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+from manyhands.config.train import TrainConfig
+from manyhands.errors import ConfigError, UserError
+from manyhands.evaluation.eval_info import eval_info
+from manyhands.evaluation.evaluate import Evaluator
+from manyhands.evaluation.rollout import EpisodeResult
+from manyhands.evaluation.run import film, run_episodes, write_info
+from manyhands.evaluation.score import score
+from manyhands.observe.clock import Clock
+from manyhands.observe.console import Metrics
+from manyhands.parallel.world import World
+from manyhands.training.evaluation_scores import (
+    FOLDER,
+    MAX_VIDEOS,
+    emptied,
+    lines_of,
+    metrics_of,
+)
+from manyhands.training.periods import Periods
+from manyhands.training.side_evaluation import SideRollouts
+from manyhands.training.step.ema import LIVE, Weights
+from manyhands.training.step.learner import Learner
+
+STOP_KEY = "evaluation/stop"
+ASK_S = 0.2  # Time between two looks for stop requests of other ranks.
+
+T = TypeVar("T")
+
+
+class StopNotice:
+    """Tells ranks that run episodes of a stop request to one of them; not collective."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._is_stopping = False
+        self._next_s = 0.0
+
+    def __call__(self) -> bool:
+        """Whether any rank was asked to stop."""
+        if self._is_stopping:
+            return True
+        if self._world.is_asked_to_stop:
+            self._world.watch.publish(STOP_KEY)
+            self._is_stopping = True
+        elif time.monotonic() >= self._next_s:
+            self._is_stopping = self._world.watch.has(STOP_KEY)
+            self._next_s = time.monotonic() + ASK_S
+        return self._is_stopping
+
+
+class Rollouts:
+    """Episodes of the policy in training, and what they amount to."""
+
+    def __init__(self, evaluator: Evaluator, weights: Weights, world: World, run_dir: Path) -> None:
+        self._evaluator = evaluator
+        *_, self._in_place = weights.values()
+        self._world = world
+        self._folder = run_dir / FOLDER
+        self.messages: SimpleQueue[str] = SimpleQueue()
+
+    def scores(self, step: int) -> Metrics:
+        """Collective. Run all episodes; a stop request or a broken environment returns nothing."""
+        with self._in_place():
+            start = time.monotonic()
+            results = self._attempt(
+                step, lambda: run_episodes(self._evaluator, self._world, lambda _: None)
+            )
+            seconds = time.monotonic() - start
+            if results is None or len(results) < self._evaluator.num_episodes:
+                return {}
+            total = score(results)
+            for line in lines_of(total, results, seconds):
+                self.messages.put(line)
+            self._attempt(step, lambda: self._write(step, results, seconds))
+        return metrics_of(total, seconds)
+
+    def _write(self, step: int, results: list[EpisodeResult], seconds: float) -> None:
+        folder = self._folder / str(step)
+        videos = film(self._evaluator, results, MAX_VIDEOS, folder, self._world)
+        info = eval_info(results, self._evaluator.env.type, seconds, videos)
+        write_info(info, folder, self._world)
+
+    def _attempt(self, step: int, work: Callable[[], T]) -> T | None:
+        """Collective. Work whose usage errors, the same on all ranks, do not end the run."""
+        try:
+            return work()
+        except UserError as error:
+            self.messages.put(f"WARNING: evaluation after step {step}: {error}")
+            return None
+        finally:
+            if self._world.device.type == "cuda":
+                # Predictions need other sizes than training, which may need all of the memory.
+                self._world.free_memory()
+
+    def late_scores(self) -> list[tuple[int, Metrics]]:
+        """None: all ranks wait for the scores."""
+        return []
+
+    def finish(self, stopping: bool) -> None:
+        """Nothing is left to wait for."""
+
+
+class PeriodicEvaluation:
+    """Evaluates periodically; never without an environment."""
+
+    def __init__(
+        self, rollouts: Rollouts | SideRollouts | None, periods: Periods, clock: Clock
+    ) -> None:
+        self._rollouts = rollouts
+        self._periods = periods
+        self._clock = clock
+
+    def scores_after(self, step: int) -> Metrics:
+        """Collective. The scores if an evaluation is scheduled after a step, else nothing."""
+        if self._rollouts is None or not self._periods.evaluate(step):
+            return {}
+        with self._clock.timing("evaluate"):
+            return self._rollouts.scores(step)
+
+    def messages(self) -> list[str]:
+        """Messages about evaluations since the last call."""
+        return [] if self._rollouts is None else emptied(self._rollouts.messages)
+
+    def late_scores(self) -> list[tuple[int, Metrics]]:
+        """Scores of earlier steps that arrived since the last call."""
+        return [] if self._rollouts is None else self._rollouts.late_scores()
+
+    def finish(self, stopping: bool) -> None:
+        """Collective. Wait for evaluations that still run; a stop request ends them."""
+        if self._rollouts is not None:
+            self._rollouts.finish(stopping)
+
+
+def build_rollouts(
+    config: TrainConfig, learner: Learner, world: World, run_dir: Path
+) -> Rollouts | SideRollouts | None:
+    """Collective. The episodes of a config, tried out; None if it asks for none."""
+    if config.env is None or not config.evaluates:
+        return None
+    weights = learner.ema.weights if config.ema.use_for_eval else LIVE
+    evaluator = partial(Evaluator, learner.policy, config.env, config.eval, config.seed)
+    if config.eval.async_:
+        world.on_main(lambda: evaluator().try_out())
+        return SideRollouts(config, learner, weights, run_dir)
+    if world.strategy.is_sharded:
+        # Ranks predict at different times, but gather sharded weights at the same time.
+        raise ConfigError(
+            f"--env.type={config.env.type}: processes with sharded weights cannot evaluate. Set "
+            "--eval.async=true, or --env_eval_freq=0 and use manyhands eval, or do not shard"
+        )
+    made: list[Evaluator] = []
+
+    def build() -> None:
+        made.append(evaluator(StopNotice(world)))
+        made[0].try_out()
+
+    world.on_every_rank(build)
+    return Rollouts(made[0], weights, world, run_dir)

@@ -1,0 +1,116 @@
+"""Evaluation in a side process while training continues."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from manyhands.config.resolve import read_train_config
+from manyhands.errors import ConfigError
+from manyhands.launch.outcome import Ending
+from manyhands.stop import StopSignal
+from manyhands.training.evaluation_scores import SUCCESS
+from manyhands.training.side_evaluation import SideRollouts
+from manyhands.training.start import run_training
+from manyhands.training.step.learner import Learner
+
+EVALUATION = ("--env.type=tray", "--env.episode_length=12", "--eval.n_episodes=5")
+EVALUATION += ("--eval.use_async_envs=false", "--ema.enable=true")
+STEPS = ("--steps=4", "--log_freq=1", "--save_freq=2", "--batch_size=6")
+ASIDE = "--eval.async=true"
+
+
+def train(argv: list[str], stop: StopSignal | None = None) -> Ending:
+    return run_training(read_train_config(argv), stop=stop)
+
+
+def scores(row: dict[str, Any]) -> dict[str, float]:
+    """What an evaluation adds to a row, but for its time."""
+    return {name: row[name] for name in row if name.startswith("eval_") and name != "eval_s"}
+
+
+def log_of(run_dir: Path) -> str:
+    return (run_dir / "log.txt").read_text()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that wait for the evaluation before them, so that none is skipped."""
+    train_step = Learner.train_step
+
+    def wait_and_train(*arguments: Any) -> Any:
+        for thread in threading.enumerate():
+            if thread.name == "evaluation":
+                thread.join()
+        return train_step(*arguments)
+
+    monkeypatch.setattr(Learner, "train_step", wait_and_train)
+
+
+@pytest.mark.process
+def test_it_finds_what_an_evaluation_on_all_ranks_finds_and_changes_no_number(
+    tray_argv, tmp_path, metrics, weights, patient
+):
+    here, aside = tmp_path / "here", tmp_path / "aside"
+    train(tray_argv(here, *EVALUATION, *STEPS, "--eval_freq=2"))
+    train(tray_argv(aside, *EVALUATION, *STEPS, "--eval_freq=2", ASIDE))
+    for step, row in metrics(here).items():
+        assert metrics(aside)[step]["loss"] == row["loss"]
+        assert scores(metrics(aside)[step]) == scores(row)
+    assert SUCCESS in metrics(aside)[2] and SUCCESS in metrics(aside)[4]
+    first, second = (
+        json.loads((folder / "eval/4/eval_info.json").read_text()) for folder in (here, aside)
+    )
+    assert first["per_episode"] == second["per_episode"]
+    assert all(torch.equal(weights(here)[name], each) for name, each in weights(aside).items())
+    assert not (aside / "eval/4/policy").exists()
+    assert "max reward 0.00, 0 s (step 4)" in log_of(aside)
+
+
+@pytest.mark.process
+def test_one_runs_at_a_time_and_the_last_is_waited_for(tray_argv, tmp_path, metrics):
+    run_dir = tmp_path / "run"
+    train(tray_argv(run_dir, *EVALUATION, *STEPS, "--eval_freq=1", ASIDE))
+    assert "evaluation after step 2 is skipped: that of step 1 still runs" in log_of(run_dir)
+    assert {step for step, row in metrics(run_dir).items() if SUCCESS in row} == {1, 4}
+
+
+@pytest.mark.process
+def test_a_crash_of_it_is_a_warning(tray_argv, tmp_path, metrics, monkeypatch):
+    monkeypatch.setattr("manyhands.training.side_evaluation.PROGRAM", "no.such.program")
+    run_dir = tmp_path / "run"
+    assert train(tray_argv(run_dir, *EVALUATION, *STEPS, "--eval_freq=4", ASIDE)) is Ending.FINISHED
+    assert SUCCESS not in metrics(run_dir)[4]
+    assert "WARNING: evaluation after step 4: its process failed with exit" in log_of(run_dir)
+
+
+@pytest.mark.process
+def test_a_stop_request_ends_it(tray_argv, tmp_path, metrics, monkeypatch):
+    stop, wait = StopSignal(), SideRollouts._wait
+
+    def ask_and_wait(rollouts: SideRollouts, stopping: bool) -> None:
+        stop.request()
+        wait(rollouts, stopping)
+
+    monkeypatch.setattr(SideRollouts, "_wait", ask_and_wait)
+    run_dir = tmp_path / "run"
+    endless = "--env.episode_length=1000000"
+    train(tray_argv(run_dir, *EVALUATION, *STEPS, "--eval_freq=4", ASIDE, endless), stop)
+    assert "evaluation after step 4 is stopped" in log_of(run_dir)
+    assert SUCCESS not in metrics(run_dir)[4]
+
+
+@pytest.mark.process
+def test_sharded_weights_are_evaluated(tray_argv, tmp_path, metrics, in_ranks):
+    run_dir = tmp_path / "run"
+    sharded = ("--parallelism.dp_shard=2", "--batch_size=3", "--steps=2", "--eval_freq=2")
+    in_ranks([(2, run_dir, tray_argv(run_dir, *EVALUATION, *sharded, ASIDE))])
+    assert metrics(run_dir)[2]["eval_episodes"] == 5
+
+
+def test_the_best_checkpoint_needs_its_score_at_once(tray_argv, tmp_path):
+    with pytest.raises(ConfigError, match=r"--eval\.async=true finds it later"):
+        read_train_config(tray_argv(tmp_path, *EVALUATION, ASIDE, "--keep_best=success"))
