@@ -28,6 +28,7 @@ from manyhands.config.commands import (
     DoctorConfig,
     PlanConfig,
 )
+from manyhands.config.eval import EvalCommandConfig
 from manyhands.config.schema.decoding import Flag, encode, flags_of
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
@@ -61,6 +62,7 @@ class Command:
 COMMANDS = (
     Command("train", TrainConfig),
     Command("demo", DemoConfig),
+    Command("eval", EvalCommandConfig),
     Command("plan", PlanConfig, takes_train_flags=True, describes_data=True),
     Command("launch slurm", SlurmConfig),
     Command("doctor", DoctorConfig),

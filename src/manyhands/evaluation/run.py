@@ -7,8 +7,9 @@ from datetime import datetime
 from pathlib import Path
 
 from manyhands.atomic import atomic_file
-from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA
+from manyhands.config.schema.decoding import encode
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.eval_info import eval_info
@@ -20,7 +21,7 @@ from manyhands.parallel.world import World, joined_world
 from manyhands.policies.load import find_policy, load_policy
 from manyhands.policies.policy import Policy
 
-INFO_FILE, VIDEOS, FILM_STRIPS = "eval_info.json", "videos", "film_strips.png"
+VIDEOS, FILM_STRIPS = "videos", "film_strips.png"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def run_evaluation(config: EvalCommandConfig) -> Evaluation | None:
     placed = TrainConfig(policy=replace(policy.config, device=policy.device.type))
     with joined_world(placed) as world:
         policy.to(world.device)
-        return _evaluate(config, folder, policy, world)
+        return evaluate_policy(config, folder, policy, world)
 
 
 def evaluated_folder(config: EvaluatedPolicyConfig) -> Path:
@@ -56,9 +57,10 @@ def evaluated_folder(config: EvaluatedPolicyConfig) -> Path:
     return averaged if has_average and config.use_ema is not False and not is_exact else folder
 
 
-def _evaluate(
+def evaluate_policy(
     config: EvalCommandConfig, folder: Path, policy: Policy, world: World
 ) -> Evaluation | None:
+    """Collective. Evaluate a policy in simulation and write its files."""
     assert config.env is not None
     start = time.monotonic()
     output_dir = world.broadcast(config.output_dir or default_folder(config, policy))
@@ -79,9 +81,9 @@ def _evaluate(
     videos = film(evaluator, results, config, output_dir, world)
     if not world.is_main:
         return None
-    info = eval_info(results, config.env.type, seconds, videos)
+    info = eval_info(results, config.env.type, seconds, videos) | {"env": encode(config.env)}
     output_dir.mkdir(parents=True, exist_ok=True)
-    with atomic_file(output_dir / INFO_FILE) as scratch:
+    with atomic_file(output_dir / EVAL_INFO) as scratch:
         scratch.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
     return Evaluation(folder, output_dir, results, seconds)
 
@@ -107,7 +109,7 @@ def film(
 
 def default_folder(config: EvalCommandConfig, policy: Policy) -> Path:
     """A folder named by the time, as LeRobot names it."""
-    assert config.env is not None
     now = datetime.now()
-    name = f"{now:%H-%M-%S}_{config.env.type}_{policy.config.type}"
+    scene = config.env.type if config.env else "open_loop"
+    name = f"{now:%H-%M-%S}_{scene}_{policy.config.type}"
     return Path("outputs", "eval", f"{now:%Y-%m-%d}", name)

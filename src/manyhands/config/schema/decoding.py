@@ -273,7 +273,7 @@ def _words(kind: Any) -> str:
 def encode(config: Any, stored: bool = False) -> Any:
     """Encode a config as JSON-ready values, sections with their `type`."""
     # `stored` excludes fields that only concern this machine, for LeRobot's own files.
-    if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig):
+    if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig | EnvConfig):
         return {"type": config.type} | _encode_fields(config, stored)
     if is_dataclass(config):
         return _encode_fields(config, stored)
