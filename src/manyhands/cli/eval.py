@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -51,10 +52,9 @@ def joined_pair(arguments: Sequence[str]) -> list[str]:
     """The arguments with `--compare A B` as one flag."""
     given = [*arguments]
     place = given.index(COMPARE) if COMPARE in given else len(given)
-    pair = given[place + 1 : place + 3]
-    if len(pair) < 2 or any(each.startswith("--") for each in pair):
-        return given
-    return [*given[:place], f"{COMPARE}={json.dumps(pair)}", *given[place + 3 :]]
+    pair = [*takewhile(lambda each: not each.startswith("--"), given[place + 1 : place + 3])]
+    joined = [f"{COMPARE}={json.dumps(pair)}"] if place < len(given) else []
+    return [*given[:place], *joined, *given[place + 1 + len(pair) :]]
 
 
 def default_processes(config: EvalCommandConfig) -> int:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import atomic_file
-from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.train import TrainConfig
+from manyhands.errors import UserError
 from manyhands.evaluation.comparison import Comparison, compare
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.results_file import read_results, refuse_unlike
@@ -50,8 +51,7 @@ def compare_files(config: EvalCommandConfig) -> ComparedPolicies:
 
 def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
     """Evaluate both policies as one of the ranks; the main one returns the comparison."""
-    named = [replace(config.policy, path=each) for each in config.compare or ()]
-    folders = [evaluated_folder(each) for each in named]
+    folders = [_find(config.policy, each) for each in config.compare or ()]
     # What is wrong with the second is reported before the episodes of the first.
     policies = [load_policy(folder, config.policy.device) for folder in folders]
     for policy in policies:
@@ -74,6 +74,13 @@ def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
     compared = ComparedPolicies(names, compare(*done), crashed, parent)
     write_comparison(parent, compared)
     return compared
+
+
+def _find(config: EvaluatedPolicyConfig, path: str) -> Path:
+    try:
+        return evaluated_folder(replace(config, path=path))
+    except UserError as error:
+        raise UserError(f"--compare: {error}") from None
 
 
 def write_comparison(folder: Path, compared: ComparedPolicies) -> None:

@@ -32,10 +32,10 @@ def read_results(path: Path) -> SavedResults:
         results = [_episode(row) for row in rows]
         env = document.get("env") or _group(document)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f" ({error})" if isinstance(error, OSError | ValueError) else ""
         raise UserError(
-            f"--compare={path}: {file} has no results of episodes with their seeds "
-            f"({type(error).__name__}: {error}). Name an {EVAL_INFO} or a --json file of "
-            "manyhands eval"
+            f"--compare={path}: {file} has no results of episodes with their seeds{reason}. Name "
+            f"an {EVAL_INFO} or a --json file of manyhands eval"
         ) from None
     if not results:
         raise UserError(f"--compare={path}: {file} has no episodes")

@@ -34,6 +34,7 @@ def write_open_loop_plot(path: Path, evaluation: OpenLoopEvaluation) -> str | No
             axes = figure.add_subplot(grid[row, column])
             _draw_trace(axes, trace, row, fps)
             axes.set_ylabel(name)
+            axes.set_xlabel("seconds" if row == len(joints) - 1 else "")
             if row == 0:
                 axes.set_title(f"Episode {trace.episode}")
                 axes.legend(loc="upper right", fontsize="small")
