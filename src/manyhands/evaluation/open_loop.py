@@ -13,11 +13,16 @@ from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.evaluation.action_errors import ActionErrors, action_errors, added
 from manyhands.evaluation.actor import rows_per_batch, sampling_draws
 from manyhands.lerobot_format import names
+from manyhands.observe.console import OnProgress
 from manyhands.parallel.world import World
 from manyhands.policies.policy import Policy
 from manyhands.types import Batch
 
 STREAM = "open loop"
+
+
+def unnoticed(done: int, total: int) -> None:
+    """Progress that is not shown."""
 
 
 class OpenLoop:
@@ -70,22 +75,35 @@ class OpenLoop:
 
 
 def open_loop_errors(
-    policy: Policy, dataset: Dataset, rows: np.ndarray, seed: int, world: World
+    open_loop: OpenLoop, rows: np.ndarray, world: World, on_progress: OnProgress = unnoticed
 ) -> ActionErrors:
     """Collective. The errors of a policy over samples of a dataset."""
-    own = rank_errors(OpenLoop(policy, dataset, seed), rows, world.rank, world.size)
+    own: dict[int, ActionErrors] = {}
+    on_progress = on_progress if world.is_main else unnoticed
+    # A sample that cannot be read ends all ranks.
+    world.on_every_rank(
+        lambda: own.update(rank_errors(open_loop, rows, world.rank, world.size, on_progress))
+    )
     return joined_errors(world.gather(own))
 
 
 def rank_errors(
-    open_loop: OpenLoop, rows: np.ndarray, rank: int, num_ranks: int
+    open_loop: OpenLoop,
+    rows: np.ndarray,
+    rank: int,
+    num_ranks: int,
+    on_progress: OnProgress = unnoticed,
 ) -> dict[int, ActionErrors]:
     """The errors of a rank's batches by their place among all."""
     batches = open_loop.batches(rows)
     # Sharded weights need the same number of passes on all ranks: some repeat the last batch.
     num_turns = -(-len(batches) // num_ranks)
     places = [min(rank + turn * num_ranks, len(batches) - 1) for turn in range(num_turns)]
-    return {place: open_loop.errors(batches[place]) for place in places}
+    found = {}
+    for number, place in enumerate(places, start=1):
+        found[place] = open_loop.errors(batches[place])
+        on_progress(number, num_turns)
+    return found
 
 
 def joined_errors(parts: list[dict[int, ActionErrors]]) -> ActionErrors:

@@ -16,9 +16,9 @@ from manyhands.evaluation.open_loop import OpenLoop, open_loop_errors, sample_ro
 from manyhands.evaluation.recorded_data import open_recorded, read_run
 from manyhands.evaluation.run import default_folder, evaluated_folder
 from manyhands.lerobot_format import names
+from manyhands.observe.console import progress_bar
 from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
-from manyhands.policies.policy import Policy
 
 ERRORS_FILE = "open_loop.json"
 NUM_TRACED = 2
@@ -79,7 +79,9 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
     placed = TrainConfig(policy=replace(policy.config, device=policy.device.type))
     with joined_world(placed) as world:
         policy.to(world.device)
-        errors = open_loop_errors(policy, dataset, rows, config.seed, world)
+        open_loop = OpenLoop(policy, dataset, config.seed)
+        with progress_bar("batches") as on_progress:
+            errors = open_loop_errors(open_loop, rows, world, on_progress)
         if not world.is_main:
             return None
         found = OpenLoopEvaluation(
@@ -89,7 +91,7 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
             stride=stride,
             seed=config.seed,
             errors=errors,
-            traces=trace_episodes(policy, dataset, rows, config.seed),
+            traces=trace_episodes(open_loop, dataset, rows, policy.config.num_executed_actions),
             output_dir=config.output_dir or default_folder(config, policy),
         )
     found.output_dir.mkdir(parents=True, exist_ok=True)
@@ -98,14 +100,16 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
     return found
 
 
-def trace_episodes(policy: Policy, dataset: Dataset, rows: np.ndarray, seed: int) -> list[Trace]:
+def trace_episodes(
+    open_loop: OpenLoop, dataset: Dataset, rows: np.ndarray, num_executed: int
+) -> list[Trace]:
     """The first episodes as recorded and as predicted at the given rows."""
-    open_loop, traces = OpenLoop(policy, dataset, seed), []
+    traces = []
     for place, (first, end) in enumerate(dataset.episode_bounds[:NUM_TRACED].tolist()):
         own = rows[(rows >= first) & (rows < end)]
         if not own.size:
             continue
-        chunks = open_loop.chunks(own)[:, : policy.config.num_executed_actions]
+        chunks = open_loop.chunks(own)[:, :num_executed]
         frames = np.arange(*dataset.frame_bounds[place])
         traces.append(
             Trace(
