@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from manyhands.cli.eval import eval_command, joined_pair
+from manyhands.cli.eval import eval_command
 from manyhands.cli.main import run_guarded
 from manyhands.evaluation.eval_info import as_json, eval_info
 from manyhands.evaluation.rollout import EpisodeResult
@@ -27,16 +27,6 @@ def saved(tmp_path):
         json.dumps({"env": {"type": "tray"}} | as_json(results(30), 1))
     )
     return [str(tmp_path / "a"), str(tmp_path / "b.json")]
-
-
-def test_two_names_after_the_flag_are_one_value():
-    assert joined_pair(["--compare", "a", "b c", "--seed=3"]) == [
-        '--compare=["a", "b c"]',
-        "--seed=3",
-    ]
-    assert joined_pair(["--compare=[a,b]", "--seed=3"]) == ["--compare=[a,b]", "--seed=3"]
-    assert joined_pair(["--compare", "a", "--seed=3"]) == ['--compare=["a"]', "--seed=3"]
-    assert joined_pair(["--seed=3"]) == ["--seed=3"]
 
 
 def test_the_better_one_is_named_and_disagreements_are_written(saved, tmp_path, capsys):

@@ -1,9 +1,7 @@
 """`manyhands eval`: a policy in simulation or on recorded episodes, or two policies compared."""
 
-import json
 import sys
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -27,12 +25,11 @@ interval. Without a simulator, compares the actions that it predicts with record
 --compare, runs two policies on the same seeds, or reads two results, and says which is better.
 The results are the same numbers for any number of processes and environments. Policies trained by
 LeRobot are evaluated alike."""
-COMPARE = "--compare"
 
 
 def eval_command(arguments: Sequence[str]) -> int:
     """Evaluate as the flags ask; return the exit code."""
-    config = read_config(EvalCommandConfig, USAGE, joined_pair(arguments))
+    config = read_config(EvalCommandConfig, USAGE, arguments)
     if config.compares_results:
         return compare_finished(config)
     from manyhands.launch.environment import current_launcher
@@ -46,15 +43,6 @@ def eval_command(arguments: Sequence[str]) -> int:
     if config.compare is not None:
         return compare_policies(config)
     return evaluate_open_loop(config) if config.dataset.is_named else evaluate_in_simulation(config)
-
-
-def joined_pair(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--compare A B` as one flag."""
-    given = [*arguments]
-    place = given.index(COMPARE) if COMPARE in given else len(given)
-    pair = [*takewhile(lambda each: not each.startswith("--"), given[place + 1 : place + 3])]
-    joined = [f"{COMPARE}={json.dumps(pair)}"] if place < len(given) else []
-    return [*given[:place], *joined, *given[place + 1 + len(pair) :]]
 
 
 def default_processes(config: EvalCommandConfig) -> int:
