@@ -9,8 +9,11 @@ import pytest
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.sections.open_loop import EvaluatedDatasetConfig
 from manyhands.config.train import DatasetConfig, TrainConfig
+from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import UserError
 from manyhands.evaluation.recorded_data import open_recorded, read_run
+
+CAMERA = "observation.images.top"
 
 
 @pytest.fixture
@@ -63,6 +66,38 @@ def test_names_are_those_that_the_run_renamed_to(opened, record_tiny, tmp_path):
     assert opened(tmp_path / "b", run)[0] == [0, 1]
     with pytest.raises(UserError, match=r"has no observation\.state, which the policy reads"):
         opened(tmp_path / "b")
+
+
+@pytest.fixture
+def camera_root(tmp_path):
+    """An episode with a camera of 24 by 32 pixels."""
+    features = {
+        "observation.state": {"dtype": "float32", "shape": (3,), "names": None},
+        "observation.environment_state": {"dtype": "float32", "shape": (4,), "names": None},
+        CAMERA: {"dtype": "image", "shape": (24, 32, 3), "names": ["height", "width", "channels"]},
+        "action": {"dtype": "float32", "shape": (2,), "names": None},
+    }
+    with DatasetWriter.create(tmp_path / "camera", 10, features) as writer:
+        for _ in range(4):
+            sizes = {name: item["shape"] for name, item in features.items()}
+            frame = {name: np.zeros(sizes[name], "f4") for name in features if name != CAMERA}
+            frame[CAMERA] = np.zeros(sizes[CAMERA], np.uint8)
+            writer.add_frame({**frame, "task": "look"})
+        writer.save_episode()
+    return tmp_path / "camera"
+
+
+def test_cameras_have_the_size_of_the_run(make_policy, camera_root):
+    policy = make_policy()
+    small = {CAMERA: PolicyFeature(FeatureType.VISUAL, (3, 12, 16))}
+    inputs = policy.config.input_features | small
+    policy.config = replace(policy.config, input_features=inputs)
+    config = EvaluatedDatasetConfig(root=camera_root)
+    run = TrainConfig(dataset=DatasetConfig(image_size=(12, 16)))
+    batch = open_recorded(config, policy, run).dataset.batch([0, 1])
+    assert batch[CAMERA].shape == (2, 3, 12, 16)
+    with pytest.raises(UserError, match=r"has shape \(3, 24, 32\) in .* expects \(3, 12, 16\)"):
+        open_recorded(config, policy, None)
 
 
 def test_another_shape_is_refused_with_both_shapes(make_policy, tiny_dataset):

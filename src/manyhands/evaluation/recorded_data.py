@@ -102,10 +102,8 @@ def refuse_other_features(policy: PolicyConfig, features: dict[str, Feature], ro
         )
     for name in (name for name in wanted if name in features):
         feature, expected = features[name], tuple(wanted[name].shape)
-        is_camera = feature.is_camera
-        shape = feature.channel_first_shape if is_camera else feature.shape
-        is_fitting = is_camera and policy.takes_any_image_size
-        if tuple(shape) != expected and not is_fitting:
+        shape = feature.channel_first_shape if feature.is_camera else feature.shape
+        if tuple(shape) != expected:
             raise UserError(
                 f"--dataset: {name} has shape {tuple(shape)} in {root}, but the policy expects "
                 f"{expected}. Choose a dataset of the same robot"
