@@ -33,6 +33,8 @@ FILES = {
     "pick.yaml": "{dataset: {root: data/pick}, policy: {type: act}}",
     "configs/debug_config.yaml": "{policy: {type: act}}",
     "lerobot/smolvla_base/config.json": '{"type": "smolvla", "load_vlm_weights": true}',
+    "outputs/eval/a/eval_info.json": "{}",
+    "outputs/eval/b.json": "{}",
     "outputs/pick/checkpoints/000200/training_state/none": "",
     "outputs/pick/checkpoints/000200/pretrained_model/train_config.json": (
         '{"dataset": {"root": "data/pick"}, "policy": {"type": "act"}}'

@@ -1,5 +1,7 @@
 """Tiny policies, and an environment that rewards every step otherwise; see toy_worlds.py."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,6 +9,8 @@ from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.sections.env import GymEnvConfig
+from manyhands.data.dataset import open_dataset
+from manyhands.data.policy_reading import windows_of
 from manyhands.policies.build import build_policy
 
 FEATURES = {
@@ -74,3 +78,39 @@ def point_env():
         )
 
     return make
+
+
+RECORDED = {
+    "input_features": {
+        "observation.state": PolicyFeature(FeatureType.STATE, (3,)),
+        "observation.environment_state": PolicyFeature(FeatureType.ENV, (4,)),
+    },
+    "output_features": {"action": PolicyFeature(FeatureType.ACTION, (2,))},
+}
+
+
+@pytest.fixture(scope="session")
+def make_policy():
+    """Makes a policy that reads the tiny dataset, with random weights."""
+
+    def make(kind="act"):
+        torch.manual_seed(0)
+        return build_policy(replace(CONFIGS[kind], **RECORDED), stats={}).eval()
+
+    return make
+
+
+@pytest.fixture(params=["act", "diffusion"])
+def recorded_policy(request, make_policy):
+    """A policy of every kind that reads the tiny dataset."""
+    return make_policy(request.param)
+
+
+@pytest.fixture(scope="session")
+def open_for():
+    """Opens a dataset with the windows of a policy."""
+
+    def opened(policy, root, episodes=None):
+        return open_dataset(root=root, episodes=episodes, windows=windows_of(policy.config))
+
+    return opened

@@ -4,12 +4,16 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from manyhands.config.resolve import read_train_config
+from manyhands.data.dataset import open_dataset
+from manyhands.data.policy_reading import windows_of
 from manyhands.errors import CheckpointError, ConfigError, UserError, WeightsUnavailable
+from manyhands.evaluation.open_loop import OpenLoop, joined_errors, rank_errors
 from manyhands.policies.load import load_policy
 from manyhands.training.start import run_training
 
@@ -236,3 +240,14 @@ class TestOnAGpu:
         )
         assert "NOTE: updates" not in capsys.readouterr().out
         assert all(torch.equal(graph[name], value) for name, value in eager.items())
+
+
+def test_it_is_evaluated_on_the_tasks_that_were_recorded(train, task_dataset):
+    run_dir = train("run", "--steps=1")
+    policy = load_policy(run_dir, "cpu")
+    dataset = open_dataset(root=task_dataset, windows=windows_of(policy.config))
+    rows, open_loop = np.arange(dataset.num_frames), OpenLoop(policy, dataset, seed=1)
+    alone = joined_errors([rank_errors(open_loop, rows, 0, 1)])
+    three = joined_errors([rank_errors(open_loop, rows, rank, 3) for rank in range(3)])
+    assert alone.overall() == three.overall()
+    assert alone.counts.tolist()[:2] == [16, 14]

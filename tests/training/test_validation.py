@@ -7,8 +7,8 @@ import torch
 from manyhands.config.resolve import read_train_config
 from manyhands.data.dataset import open_dataset
 from manyhands.data.mixture import Mixture
+from manyhands.data.policy_reading import windows_of
 from manyhands.policies.load import load_policy
-from manyhands.training.setup.data import windows_of
 from manyhands.training.start import run_training
 from manyhands.training.validation import CHUNK, chunk_means, held_out_rows, rank_chunks
 

@@ -1,4 +1,4 @@
-"""`manyhands eval`: roll out a policy in simulation."""
+"""`manyhands eval`: a policy in simulation or on recorded episodes, or two policies compared."""
 
 import sys
 from collections.abc import Sequence
@@ -7,22 +7,31 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from manyhands.cli.eval_compare import compare_finished, compare_policies
+from manyhands.cli.eval_open_loop import evaluate_open_loop
 from manyhands.cli.flags import read_config, write_results
 from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.schema.decoding import encode
 
 if TYPE_CHECKING:
     from manyhands.evaluation.run import Evaluation
 
 USAGE = """manyhands eval --policy.path=RUN --env.type=pusht [--eval.n_episodes=500] [--json=FILE]
+manyhands eval --policy.path=RUN --dataset.root=FOLDER [--dataset.episodes=[...]]
+manyhands eval --compare A B --env.type=pusht [--eval.n_episodes=500]
 
 Runs episodes of a policy in simulation on all GPUs and reports its success rate with a 95 %
-interval. The results are the same numbers for any number of processes and environments. Policies
-trained by LeRobot are evaluated alike."""
+interval. Without a simulator, compares the actions that it predicts with recorded ones. With
+--compare, runs two policies on the same seeds, or reads two results, and says which is better.
+The results are the same numbers for any number of processes and environments. Policies trained by
+LeRobot are evaluated alike."""
 
 
 def eval_command(arguments: Sequence[str]) -> int:
-    """Evaluate a policy; return the exit code."""
+    """Evaluate as the flags ask; return the exit code."""
     config = read_config(EvalCommandConfig, USAGE, arguments)
+    if config.compares_results:
+        return compare_finished(config)
     from manyhands.launch.environment import current_launcher
     from manyhands.launch.workers import run_workers
 
@@ -31,15 +40,9 @@ def eval_command(arguments: Sequence[str]) -> int:
     if num_processes > 1 and not launcher.started_ranks:
         command = [sys.executable, "-m", "manyhands", "eval", *arguments]
         return run_workers(num_processes, command).code
-    from manyhands.evaluation.eval_info import as_json
-    from manyhands.evaluation.run import run_evaluation
-
-    evaluation = run_evaluation(config)
-    if evaluation is None:
-        return 0
-    show(evaluation, Console(highlight=False, soft_wrap=True))
-    write_results(config.json, as_json(evaluation.results, evaluation.seconds))
-    return 0
+    if config.compare is not None:
+        return compare_policies(config)
+    return evaluate_open_loop(config) if config.dataset.is_named else evaluate_in_simulation(config)
 
 
 def default_processes(config: EvalCommandConfig) -> int:
@@ -49,6 +52,20 @@ def default_processes(config: EvalCommandConfig) -> int:
     from manyhands.parallel.world import num_visible_gpus
 
     return max(1, num_visible_gpus())
+
+
+def evaluate_in_simulation(config: EvalCommandConfig) -> int:
+    """Run episodes; return the exit code."""
+    from manyhands.evaluation.eval_info import as_json
+    from manyhands.evaluation.run import run_evaluation
+
+    evaluation = run_evaluation(config)
+    if evaluation is None:
+        return 0
+    show(evaluation, Console(highlight=False, soft_wrap=True))
+    results = as_json(evaluation.results, evaluation.seconds)
+    write_results(config.json, {"env": encode(config.env)} | results)
+    return 0
 
 
 def show(evaluation: "Evaluation", console: Console) -> None:

@@ -35,7 +35,7 @@ class Actor:
 
     def __init__(self, policy: Policy, seed: int, instruction: str) -> None:
         self.is_on_gpu = policy.device.type == "cuda"
-        self.num_rows = ROWS_ON_GPU if self.is_on_gpu else ROWS_ON_CPU
+        self.num_rows = rows_per_batch(policy.device)
         self._policy = policy
         self._key = derive_key(seed, STREAM).to(policy.device)
         self._instruction = instruction
@@ -52,12 +52,8 @@ class Actor:
             positions[row] = request.episode * max_steps + request.step
         source = CounterSource(self._key, positions.to(self._key.device))
         batch = self._batch(rows, [request.observation for request in requests])
-        chunks = self._policy.predict_action_chunk(batch, self._draws(source))
+        chunks = self._policy.predict_action_chunk(batch, sampling_draws(self._policy, source))
         return [chunks[row : row + 1] for row in rows]
-
-    def _draws(self, source: CounterSource) -> dict[str, Tensor]:
-        network = cast(Network, self._policy.network)
-        return network.draw_sampling(source) if hasattr(network, "draw_sampling") else {}
 
     def _batch(self, rows: Sequence[int], observations: Sequence[Observation]) -> Batch:
         batch: Batch = {"task": [self._instruction] * self.num_rows}
@@ -71,3 +67,14 @@ class Actor:
         # Images come with their channels last; (rows, observations, height, width, channels).
         values = values.movedim(-1, -3) if values.ndim == 5 else values
         return values[:, -1] if self._policy.config.observation_offsets is None else values
+
+
+def rows_per_batch(device: torch.device) -> int:
+    """The rows of every batch on a device."""
+    return ROWS_ON_GPU if device.type == "cuda" else ROWS_ON_CPU
+
+
+def sampling_draws(policy: Policy, source: CounterSource) -> dict[str, Tensor]:
+    """The noise that a policy samples actions from; none for one that draws nothing."""
+    network = cast(Network, policy.network)
+    return network.draw_sampling(source) if hasattr(network, "draw_sampling") else {}

@@ -14,6 +14,7 @@ import numpy as np
 from manyhands.atomic import atomic_file
 from manyhands.config.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA
+from manyhands.config.schema.decoding import encode
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.eval_info import eval_info
@@ -50,7 +51,7 @@ def run_evaluation(config: EvalCommandConfig) -> Evaluation | None:
     placed = TrainConfig(policy=replace(policy.config, device=policy.device.type))
     with joined_world(placed) as world:
         policy.to(world.device)
-        return _evaluate(config, folder, policy, world)
+        return evaluate_policy(config, folder, policy, world)
 
 
 def chosen_device(device: str | None) -> str | None:
@@ -74,9 +75,10 @@ def evaluated_folder(config: EvaluatedPolicyConfig) -> Path:
     return averaged if has_average and config.use_ema is not False and not is_exact else folder
 
 
-def _evaluate(
+def evaluate_policy(
     config: EvalCommandConfig, folder: Path, policy: Policy, world: World
 ) -> Evaluation | None:
+    """Collective. Evaluate a policy in simulation and write its files."""
     assert config.env is not None
     start = time.monotonic()
     output_dir = world.broadcast(config.output_dir or default_folder(config, policy))
@@ -93,7 +95,8 @@ def _evaluate(
         results = run_episodes(evaluator, world, count)
     seconds = time.monotonic() - start
     videos = film(evaluator, results, config.max_videos, output_dir, world)
-    write_info(eval_info(results, config.env.type, seconds, videos), output_dir, world)
+    info = eval_info(results, config.env.type, seconds, videos) | {"env": encode(config.env)}
+    write_info(info, output_dir, world)
     return Evaluation(folder, output_dir, results, seconds) if world.is_main else None
 
 
@@ -161,7 +164,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 def default_folder(config: EvalCommandConfig, policy: Policy) -> Path:
     """A folder named by the time, as LeRobot names it."""
-    assert config.env is not None
     now = datetime.now()
-    name = f"{now:%H-%M-%S}_{config.env.type}_{policy.config.type}"
+    scene = config.env.type if config.env else "open_loop"
+    name = f"{now:%H-%M-%S}_{scene}_{policy.config.type}"
     return Path("outputs", "eval", f"{now:%Y-%m-%d}", name)

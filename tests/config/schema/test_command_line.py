@@ -31,6 +31,15 @@ def test_names_that_people_give_keep_their_dashes():
     assert tree == {"tfs": {"my-own": {"weight": "2"}}, "with_loader": "true"}
 
 
+def test_two_names_after_compare_are_one_value():
+    assert read_flags(["--compare", "a", "b c", "--seed=3"]).tree == {
+        "compare": '["a", "b c"]',
+        "seed": "3",
+    }
+    assert read_flags(["--compare=[a,b]"]).tree == {"compare": "[a,b]"}
+    assert read_flags(["--compare", "a", "--seed=3"]).tree == {"compare": '["a"]', "seed": "3"}
+
+
 def test_a_negative_number_is_a_value():
     assert read_flags(["--steps", "-3"]).tree == {"steps": "-3"}
 

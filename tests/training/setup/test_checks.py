@@ -9,10 +9,11 @@ import pytest
 
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import DatasetConfig
+from manyhands.data.dataset_selection import find_datasets
+from manyhands.data.policy_reading import part_reading
 from manyhands.errors import DatasetError
 from manyhands.training.setup.checks import checking_of, thoroughness_of
-from manyhands.training.setup.data import alone, open_training_data, part_reading, read_options
-from manyhands.training.setup.dataset_selection import find_datasets
+from manyhands.training.setup.data import alone, open_training_data, read_options
 from manyhands.training.setup.features import with_features
 from manyhands.training.start import run_training
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import DatasetConfig
@@ -23,7 +22,6 @@ from manyhands.training.setup.data import (
     read_options,
     run_cache_options,
     scaling_stats,
-    windows_of,
 )
 from manyhands.training.start import run_training
 
@@ -33,12 +31,6 @@ CAMERA = "observation.images.top"
 def opened(*flags: str, policy: str = "act"):
     config = read_train_config([f"--policy={policy}", *flags])
     return open_training_data(config, alone)
-
-
-def test_only_actions_have_a_window_in_act():
-    assert windows_of(
-        ActConfig(chunk_size=3, n_action_steps=3, output_features={"action": None})
-    ) == {"action": [0, 1, 2]}
 
 
 def test_diffusion_has_windows_of_observations_and_drops_the_last_frames(tiny_dataset):

@@ -14,6 +14,7 @@ from manyhands.cores import num_cores
 from manyhands.data.cache.fill import Progress, fill
 from manyhands.data.dataset import Dataset
 from manyhands.data.loading.stream import BatchSplit, SampleStream, resolve_num_workers
+from manyhands.data.policy_reading import windows_of
 from manyhands.errors import ConfigError, UserError
 from manyhands.training.setup.data import (
     TrainingData,
@@ -21,7 +22,6 @@ from manyhands.training.setup.data import (
     data_ram_limit,
     loader_options,
     open_training_data,
-    windows_of,
 )
 from manyhands.types import Batch
 from manyhands_bench.config import BenchLoaderConfig

@@ -2,11 +2,14 @@
 
 `--a.b=v`, `--a.b v` and `a.b=v` are equivalent, and so are `--a_b=v` and `--a-b=v`.
 A flag without a value means true.
+`--compare A B` means `--compare=[A,B]`.
 `--policy=act` means `--policy.type=act`, `--config=F` means `--config_path=F`.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from manyhands.config.schema.decoding import BareFlag, RawText, Tree
 from manyhands.errors import ConfigError
@@ -18,6 +21,7 @@ SPELLINGS = {
     "config": "config_path",
 }
 SWITCHES = ("help", "print_config")
+PAIRS = ("compare",)
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,25 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
         if argument == "-h" or (dashed and not equals):
             bare = name in SWITCHES or not arguments or arguments[0].startswith("--")
             bare = bare or arguments[0] == "-h"
-            values[name] = BareFlag("true") if bare else RawText(arguments.pop(0))
+            if bare:
+                values[name] = BareFlag("true")
+            elif name in PAIRS:
+                values[name] = RawText(json.dumps(_take_pair(arguments)))
+            else:
+                values[name] = RawText(arguments.pop(0))
             continue
         if not equals or name.startswith("-"):
             strays.append(argument)
         else:
             values[name] = RawText(text)
     return values, strays
+
+
+def _take_pair(arguments: list[str]) -> list[str]:
+    """Take the values of a flag that has two; fewer where another flag follows."""
+    pair = [*takewhile(lambda each: not each.startswith("--"), arguments[:2])]
+    del arguments[: len(pair)]
+    return pair
 
 
 def set_value(tree: Tree, name: str, value: object) -> None:

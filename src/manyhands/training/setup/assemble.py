@@ -11,6 +11,7 @@ from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.policies.base import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit, SampleStream
+from manyhands.data.policy_reading import windows_of
 from manyhands.errors import WeightsUnavailable
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
@@ -38,7 +39,6 @@ from manyhands.training.setup.data import (
     loader_options,
     open_training_data,
     scaling_stats,
-    windows_of,
 )
 from manyhands.training.setup.resolved_run import ResolvedRun, resolve_run
 from manyhands.training.setup.vision_tokens import with_vision_tokens

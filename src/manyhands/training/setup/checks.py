@@ -13,13 +13,13 @@ from manyhands.data.checking.exclusions import bad_rows, rejection, unusable_epi
 from manyhands.data.checking.finding import CheckResult, Thoroughness
 from manyhands.data.checking.result_cache import check_once
 from manyhands.data.dataset import Dataset
+from manyhands.data.dataset_selection import TrainDataset
 from manyhands.data.episodes import Source
 from manyhands.data.location import shared_home
 from manyhands.data.order import SampleOrder
 from manyhands.data.read_options import ReadOptions
 from manyhands.errors import DatasetError
 from manyhands.observe.console import progress_bar
-from manyhands.training.setup.dataset_selection import TrainDataset
 
 PIXELS_PER_S = 15e6  # Approximate decoding speed of a core, to estimate the time of a full check.
 AFFORDABLE_S = 30.0  # Time limit of a full check that runs by default.

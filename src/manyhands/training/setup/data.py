@@ -19,13 +19,14 @@ from manyhands.data.cache.locations import available_ram
 from manyhands.data.cache.store import CacheStores
 from manyhands.data.cache.token_cache import TokenCaches
 from manyhands.data.dataset import Dataset, open_dataset
+from manyhands.data.dataset_selection import TrainDataset, find_datasets
 from manyhands.data.loading.stream import PREFETCH_RAM_FRACTION, LoaderOptions
 from manyhands.data.mixture import Mixture
 from manyhands.data.order import MixedOrder, SampleOrder
+from manyhands.data.policy_reading import part_reading, windows_of
 from manyhands.data.read_options import ReadOptions
 from manyhands.data.statistics import complete_stats
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.statistics import aggregate_stats
 from manyhands.observe.console import progress_bar
 from manyhands.rng import derive_seed
@@ -36,7 +37,6 @@ from manyhands.training.setup.checks import (
     check_notes,
     exclusions,
 )
-from manyhands.training.setup.dataset_selection import TrainDataset, find_datasets
 from manyhands.training.setup.features import unread_cameras, with_features
 from manyhands.types import Stats
 from manyhands.units import parse_bytes
@@ -198,30 +198,9 @@ def check_rename_map(rename_map: Mapping[str, str], parts: Sequence[TrainDataset
         )
 
 
-def part_reading(part: TrainDataset, policy: PolicyConfig, reading: ReadOptions) -> ReadOptions:
-    """How one dataset is read for a policy: skips observations it does not use."""
-    wanted, features = policy.input_features | policy.output_features, part.meta.info.features
-    unread = [
-        key
-        for key, feature in features.items()
-        if reading.delivered(key) not in wanted
-        and (feature.is_camera or key.startswith(names.OBSERVATION))
-    ]
-    known = {key: name for key, name in reading.rename_map.items() if key in features}
-    return replace(reading, skip=unread, rename_map=known)
-
-
 def run_cache_options(config: TrainConfig) -> CacheOptions:
     """Cache settings of a run; prefetched batches need memory too."""
     return cache_options(config.cache, int(data_ram_limit(config) * (1 - PREFETCH_RAM_FRACTION)))
-
-
-def windows_of(policy: PolicyConfig) -> dict[str, list[int]]:
-    """Frame offsets of the policy's windows, by key."""
-    windows = dict.fromkeys(policy.output_features, policy.action_offsets)
-    if policy.observation_offsets is not None:
-        windows |= dict.fromkeys(policy.recorded_features, policy.observation_offsets)
-    return windows
 
 
 def as_one_source(datasets: Sequence[Dataset], policy: PolicyConfig) -> Dataset | Mixture:

@@ -3,8 +3,8 @@
 import pytest
 
 from manyhands.config.train import DatasetConfig
+from manyhands.data.dataset_selection import find_datasets
 from manyhands.errors import DatasetError
-from manyhands.training.setup.dataset_selection import find_datasets
 
 
 def test_all_episodes_are_learned_from_unless_told_otherwise(tiny_dataset):
@@ -27,11 +27,11 @@ def test_excluding_what_is_not_there_or_everything_is_refused(tiny_dataset, excl
         find_datasets(DatasetConfig(root=tiny_dataset, exclude_episodes=excluded))
 
 
-def test_a_mixture_has_a_part_for_every_dataset_with_its_share(tiny_dataset, camera_dataset):
-    config = DatasetConfig(mix={str(tiny_dataset): 3, str(camera_dataset): 1})
-    tiny, camera = find_datasets(config)
-    assert (tiny.root, camera.root) == (tiny_dataset, camera_dataset)
-    assert (tiny.weight, camera.weight) == (0.75, 0.25)
+def test_a_mixture_has_a_part_for_every_dataset_with_its_share(tiny_dataset, plain_root):
+    config = DatasetConfig(mix={str(tiny_dataset): 3, str(plain_root): 1})
+    tiny, plain = find_datasets(config)
+    assert (tiny.root, plain.root) == (tiny_dataset, plain_root)
+    assert (tiny.weight, plain.weight) == (0.75, 0.25)
 
 
 def test_a_dataset_of_a_mixture_that_is_not_there_is_named(tiny_dataset):

@@ -1,0 +1,90 @@
+"""A comparison from its flags to its files: two evaluations are run, or read from files."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from manyhands.atomic import atomic_file
+from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.train import TrainConfig
+from manyhands.errors import UserError
+from manyhands.evaluation.comparison import Comparison, compare
+from manyhands.evaluation.evaluate import Evaluator
+from manyhands.evaluation.results_file import read_results, refuse_unlike
+from manyhands.evaluation.run import Evaluation, default_folder, evaluate_policy, evaluated_folder
+from manyhands.parallel.world import joined_world
+from manyhands.policies.load import load_policy
+
+COMPARISON_FILE = "comparison.json"
+SIDES = ("a", "b")
+
+
+@dataclass(frozen=True)
+class ComparedPolicies:
+    """A comparison, and what was compared."""
+
+    names: tuple[str, str]
+    """Policies or files A and B."""
+    comparison: Comparison
+    num_crashed: int
+    """Episodes whose environment crashed; they count as failures."""
+    output_dir: Path | None
+    """Where the results of both lie; None for results that were there before."""
+
+    def document(self) -> dict[str, Any]:
+        """The comparison for programs."""
+        return {"a": self.names[0], "b": self.names[1]} | self.comparison.document()
+
+
+def compare_files(config: EvalCommandConfig) -> ComparedPolicies:
+    """Compare two finished evaluations."""
+    a, b = (read_results(Path(each)) for each in config.compare or ())
+    refuse_unlike(a, b)
+    crashed = sum(result.error is not None for result in (*a.results, *b.results))
+    names = (str(a.file), str(b.file))
+    found = ComparedPolicies(names, compare(a.results, b.results), crashed, config.output_dir)
+    if config.output_dir is not None:
+        write_comparison(config.output_dir, found)
+    return found
+
+
+def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
+    """Evaluate both policies as one of the ranks; the main one returns the comparison."""
+    folders = [_find(config.policy, each) for each in config.compare or ()]
+    # What is wrong with the second is reported before the episodes of the first.
+    policies = [load_policy(folder, config.policy.device) for folder in folders]
+    for policy in policies:
+        assert config.env is not None
+        Evaluator(policy, config.env, config.eval, config.seed)
+    first = policies[0]
+    placed = TrainConfig(policy=replace(first.config, device=first.device.type))
+    with joined_world(placed) as world:
+        parent = world.broadcast(config.output_dir or default_folder(config, first))
+        found: list[Evaluation | None] = []
+        for side, folder, policy in zip(SIDES, folders, policies, strict=True):
+            policy.to(world.device)
+            own = replace(config, output_dir=parent / side)
+            found.append(evaluate_policy(own, folder, policy, world))
+    done = [each.results for each in found if each is not None]
+    if not done:
+        return None
+    crashed = sum(result.error is not None for results in done for result in results)
+    names = (str(folders[0]), str(folders[1]))
+    compared = ComparedPolicies(names, compare(*done), crashed, parent)
+    write_comparison(parent, compared)
+    return compared
+
+
+def _find(config: EvaluatedPolicyConfig, path: str) -> Path:
+    try:
+        return evaluated_folder(replace(config, path=path))
+    except UserError as error:
+        raise UserError(f"--compare: {error}") from None
+
+
+def write_comparison(folder: Path, compared: ComparedPolicies) -> None:
+    """Write `comparison.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_file(folder / COMPARISON_FILE) as scratch:
+        scratch.write_text(json.dumps(compared.document(), indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,124 @@
+"""An open-loop evaluation from its flags to its files, on all ranks."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manyhands.atomic import atomic_file
+from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.train import TrainConfig
+from manyhands.data.dataset import Dataset
+from manyhands.evaluation.action_errors import ActionErrors, errors_document, joint_names
+from manyhands.evaluation.open_loop import OpenLoop, open_loop_errors, sample_rows
+from manyhands.evaluation.recorded_data import open_recorded, read_run
+from manyhands.evaluation.run import default_folder, evaluated_folder
+from manyhands.lerobot_format import names
+from manyhands.observe.console import progress_bar
+from manyhands.parallel.world import joined_world
+from manyhands.policies.load import load_policy
+
+ERRORS_FILE = "open_loop.json"
+NUM_TRACED = 2
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One episode as recorded, and the chunks predicted along it."""
+
+    episode: int
+    recorded: np.ndarray
+    """Actions (frames, joints)."""
+    chunks: dict[int, np.ndarray]
+    """Actions (steps, joints) that are executed before the next chunk, by their first frame."""
+
+
+@dataclass(frozen=True)
+class OpenLoopEvaluation:
+    """What an open-loop evaluation found, and where it lies."""
+
+    policy_folder: Path
+    dataset: Dataset
+    choice: str
+    """Which episodes they are, in words."""
+    stride: int
+    seed: int
+    errors: ActionErrors
+    traces: list[Trace]
+    output_dir: Path
+
+    @property
+    def joints(self) -> list[str]:
+        """Names of the joints."""
+        return joint_names(self.dataset.features[names.ACTION])
+
+    def document(self) -> dict[str, Any]:
+        """The errors for programs."""
+        return {
+            "policy": str(self.policy_folder),
+            "dataset": str(self.dataset.root),
+            "episodes": self.dataset.episodes.tolist(),
+            "episodes_are": self.choice,
+            "stride": self.stride,
+            "seed": self.seed,
+            "fps": self.dataset.fps,
+            **errors_document(self.errors, self.joints, self.dataset.fps),
+        }
+
+
+def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
+    """Evaluate as one of the ranks; the main one returns the errors over all."""
+    folder = evaluated_folder(config.policy)
+    policy = load_policy(folder, config.policy.device)
+    recorded = open_recorded(config.dataset, policy, read_run(folder))
+    dataset = recorded.dataset
+    stride = config.open_loop.stride or policy.config.num_executed_actions
+    rows = sample_rows(dataset, stride, config.open_loop.max_samples)
+    placed = TrainConfig(policy=replace(policy.config, device=policy.device.type))
+    with joined_world(placed) as world:
+        policy.to(world.device)
+        open_loop = OpenLoop(policy, dataset, config.seed)
+        with progress_bar("batches") as on_progress:
+            errors = open_loop_errors(open_loop, rows, world, on_progress)
+        if not world.is_main:
+            return None
+        found = OpenLoopEvaluation(
+            policy_folder=folder,
+            dataset=dataset,
+            choice=recorded.choice,
+            stride=stride,
+            seed=config.seed,
+            errors=errors,
+            traces=trace_episodes(open_loop, dataset, rows, policy.config.num_executed_actions),
+            output_dir=config.output_dir or default_folder(config, policy),
+        )
+    found.output_dir.mkdir(parents=True, exist_ok=True)
+    with atomic_file(found.output_dir / ERRORS_FILE) as scratch:
+        scratch.write_text(json.dumps(found.document(), indent=2) + "\n", encoding="utf-8")
+    return found
+
+
+def trace_episodes(
+    open_loop: OpenLoop, dataset: Dataset, rows: np.ndarray, num_executed: int
+) -> list[Trace]:
+    """The first episodes as recorded and as predicted at the given rows."""
+    traces = []
+    for place, (first, end) in enumerate(dataset.episode_bounds[:NUM_TRACED].tolist()):
+        own = rows[(rows >= first) & (rows < end)]
+        if not own.size:
+            continue
+        chunks = open_loop.chunks(own)[:, :num_executed]
+        frames = np.arange(*dataset.frame_bounds[place])
+        traces.append(
+            Trace(
+                int(dataset.episodes[place]),
+                dataset.column_values(names.ACTION, frames),
+                {
+                    row - first: chunk[: end - row]
+                    for row, chunk in zip(own.tolist(), chunks, strict=True)
+                },
+            )
+        )
+    return traces
