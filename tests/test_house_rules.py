@@ -230,6 +230,25 @@ def catches_everything(handler: ast.ExceptHandler) -> bool:
     return "Exception" in names or ("BaseException" in names and not passes_on)
 
 
+MAY_READ_THE_DATE = (
+    "checkpoint/writer.py",
+    "cli/cache.py",
+    "data/cache/identity.py",
+    "parallel/hang_report.py",
+    "parallel/watchdog.py",
+    "training/restarts.py",
+)
+"""Times that other processes read, or that are compared with those of files: no deadlines."""
+
+
+def wall_clocks(source: Source) -> Iterator[str]:
+    if source.path in MAY_READ_THE_DATE:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "time.time":
+            yield source.at(node, "a clock that may be set back; use time.monotonic")
+
+
 def postponed_work(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), start=1):
         if re.search(r"\b(TODO|FIXME|XXX)\b", line):
@@ -283,6 +302,7 @@ CHECKS: list[Check] = [
     untyped,
     vague_modules,
     broad_handlers,
+    wall_clocks,
     postponed_work,
     device_waits,
 ]
@@ -362,6 +382,7 @@ ACTING = "class A:\n    def {}(self):\n        return x.cpu()"
         (broad_handlers, "try: pass\nexcept: pass", "catches everything"),
         (broad_handlers, "try: pass\nexcept (OSError, Exception): pass", "catches everything"),
         (broad_handlers, "try: pass\nexcept BaseException: pass", "catches everything"),
+        (wall_clocks, "import time\nend = time.time() + 5", ":2: a clock that may be set back"),
         (postponed_work, "x = 1  # TODO later", ":1: x = 1  # TODO later"),
         (postponed_work, "'''FIXME'''", "FIXME"),
         (device_waits, "loss.item()", ".item() waits"),
