@@ -19,6 +19,8 @@ def test_the_flags_are_these():
     assert names == {
         *("policy.path", "policy.revision", "policy.device", "policy.use_ema"),
         *("eval.n_episodes", "eval.batch_size", "eval.use_async_envs", "eval.timeout_s"),
+        *("dataset.root", "dataset.repo_id", "dataset.revision", "dataset.episodes"),
+        *("open_loop.stride", "open_loop.max_samples", "compare"),
         *("seed", "output_dir", "max_videos", "json", "launch.num_processes"),
     }
 

@@ -67,6 +67,7 @@ FLAGS = [
     "eval.async",
     "eval.batch_size",
     "eval.n_episodes",
+    "eval.timeout_s",
     "eval.use_async_envs",
     "eval_steps",
     "find_batch_size",

@@ -275,6 +275,7 @@ ELSEWHERE = {
     "eval.async": "training/test_side_evaluation.py",
     "eval.batch_size": "training/test_evaluation.py",
     "eval.n_episodes": "training/test_evaluation.py",
+    "eval.timeout_s": "evaluation/test_evaluate.py",
     "eval.use_async_envs": "training/test_evaluation.py",
     "epochs": "training/setup/test_batch.py",
     "find_batch_size": "training/setup/test_batch_size_search.py",
