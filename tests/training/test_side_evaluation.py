@@ -103,6 +103,7 @@ def test_a_stop_request_ends_it(tray_argv, tmp_path, metrics, monkeypatch):
     assert SUCCESS not in metrics(run_dir)[4]
 
 
+@pytest.mark.soak
 @pytest.mark.process
 def test_sharded_weights_are_evaluated(tray_argv, tmp_path, metrics, in_ranks):
     run_dir = tmp_path / "run"
