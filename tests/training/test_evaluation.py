@@ -36,6 +36,14 @@ def scores(row: dict[str, Any]) -> dict[str, float]:
     return {name: row[name] for name in row if name.startswith("eval_") and name != "eval_s"}
 
 
+def assert_same_run(expected: dict[int, dict[str, Any]], found: dict[int, dict[str, Any]]) -> None:
+    """Losses and scores of all logged steps are equal."""
+    assert found.keys() == expected.keys()
+    for step, row in expected.items():
+        assert found[step]["loss"] == row["loss"]
+        assert scores(found[step]) == scores(row)
+
+
 def test_rows_logs_and_files_tell_what_the_eval_command_finds(tray_argv, tmp_path, metrics):
     run_dir = tmp_path / "run"
     flags = (*EVALUATION, *STEPS, "--env_eval_freq=3", "--ema.enable=true", IN_PROCESS)
@@ -113,9 +121,7 @@ def test_a_stop_request_ends_an_evaluation_and_a_resumed_run_evaluates_again(
     assert not (parts / "eval").exists()
 
     train(tray_argv(parts, *flags))
-    for number, row in metrics(whole).items():
-        assert metrics(parts)[number]["loss"] == row["loss"]
-        assert scores(metrics(parts)[number]) == scores(row)
+    assert_same_run(metrics(whole), metrics(parts))
     assert all(torch.equal(weights(whole)[name], each) for name, each in weights(parts).items())
 
 
@@ -137,9 +143,7 @@ def test_a_run_that_is_killed_while_it_evaluates_continues_as_if_it_had_not_been
     assert 3 not in metrics(parts)
 
     train(tray_argv(parts, *flags, IN_PROCESS))
-    for number, row in metrics(whole).items():
-        assert metrics(parts)[number]["loss"] == row["loss"]
-        assert scores(metrics(parts)[number]) == scores(row)
+    assert_same_run(metrics(whole), metrics(parts))
     assert all(torch.equal(weights(whole)[name], each) for name, each in weights(parts).items())
 
 
@@ -240,9 +244,14 @@ def test_the_checkpoint_with_the_best_success_is_kept(tray_argv, tmp_path, monke
 
 
 @pytest.mark.process
-def test_sharded_weights_are_refused_by_name(tray_argv, tmp_path, in_ranks):
-    flags = tray_argv(tmp_path / "run", *EVALUATION, *STEPS, "--parallelism.dp_shard=2")
-    in_ranks([(2, tmp_path / "run", flags, 2)])
+def test_sharded_weights_are_refused_by_name(start_job, tray_argv, tmp_path):
+    run_dir = tmp_path / "run"
+    flags = tray_argv(run_dir, *EVALUATION, *STEPS, "--parallelism.dp_shard=2")
+    job = start_job(run_dir, 2, *flags)
+    assert job.end()[0] == 2
+    told = "processes with sharded weights cannot evaluate. Set --eval.async=true"
+    assert f"--env.type=tray: {told}" in job.printed()
+    assert "Traceback" not in job.printed()
 
 
 @pytest.mark.parametrize("flag", ["--dtype=float64", "--accelerator.mixed_precision=bf16"])

@@ -128,7 +128,7 @@ def find_config_file(name: str) -> Path:
     if file is None:
         places = f"; a folder must contain {TRAIN_CONFIG} or checkpoints/last"
         raise ConfigError(f"no configuration found at {name}{places if path.is_dir() else ''}")
-    # Manyhands' own config in the same checkpoint tells more than LeRobot's.
+    # Manyhands' own config in the same checkpoint has more settings than LeRobot's.
     own = file.absolute().parent.parent / TRAINING_STATE / OWN_CONFIG
     return own if file.name == TRAIN_CONFIG and own.is_file() else file
 

@@ -16,7 +16,7 @@ class ActionErrors:
     """Sums over samples, for every step ahead and joint."""
 
     counts: np.ndarray
-    """Samples (steps,) whose recording goes on for as many steps."""
+    """Samples (steps,) with a recorded action at each step ahead."""
     absolute: np.ndarray
     """Absolute errors (steps, joints)."""
     squared: np.ndarray

@@ -20,7 +20,7 @@ ALL = -1  # As --parallelism.dp_shard: one copy of the weights for all.
 class PlannedRun:
     """A run over some GPUs."""
 
-    config: TrainConfig  # With as many updates as its budget comes to.
+    config: TrainConfig  # With the number of steps of its budget.
     strategy: Strategy
     split: BatchSplit  # What a rank has of every update.
     precision: str

@@ -239,7 +239,7 @@ def rotation_vector(turn: np.ndarray) -> np.ndarray:
 
 
 def expert_frames(environment: AlohaEnvironment, seed: int, num_steps: int) -> Iterator[Frame]:
-    """The rows of one episode; it goes on for its full length after success, as recordings do."""
+    """The rows of one episode of full length: success does not end it."""
     environment.reset(seed)
     expert = AlohaExpert(environment, seed)
     for step in range(1, num_steps + 1):

@@ -50,6 +50,7 @@ class LocalSlot:
         try:
             self._episode = self._episode or Episode(self._setup)
             self._result = self._episode.run(command)
+        # Simulators may raise anything, and one that does ends its episode alone.
         except Exception as error:
             self._episode = None
             self._result = failure_of(error)

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class StopNotice:
-    """Tells ranks that run episodes of a stop request to one of them; not collective."""
+    """Notifies ranks that run episodes of a stop request to one of them; not collective."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -73,10 +73,10 @@ def train(run: Run) -> Ending:
                 run.run_log.record(position.step, measures | marks)
             if saving:
                 run.checkpoints.save(position, run.learner, scores, run.metrics_window.unfinished)
-            log_news(run)
+            log_messages(run)
 
     run.evaluation.finish(stopping)
-    log_news(run)
+    log_messages(run)
     return Ending.STOPPED if stopping else Ending.FINISHED
 
 
@@ -89,8 +89,8 @@ def measure_missed(run: Run) -> None:
         run.run_log.amend(step, run.evaluation.scores_after(step))
 
 
-def log_news(run: Run) -> None:
-    """Log what parts of the run have to say since the last call, and scores that arrived late."""
+def log_messages(run: Run) -> None:
+    """Log messages since the last call, and add scores that arrived late to their rows."""
     for step, scores in run.evaluation.late_scores():
         run.run_log.amend(step, scores)
     for part in (run.learner, run.evaluation, run.checkpoints):

@@ -73,8 +73,8 @@ class SideRollouts:
         is_last = step == self._config.num_steps
         is_busy = self._world.broadcast(self._is_running)
         if is_busy and not is_last:
-            told = f"that of step {self._running_step} still runs"
-            self.messages.put(f"evaluation after step {step} is skipped: {told}")
+            reason = f"that of step {self._running_step} still runs"
+            self.messages.put(f"evaluation after step {step} is skipped: {reason}")
             return {}
         with self._in_place():
             # Buffers of its own: those of checkpoints may be filled again while it is written.
@@ -146,8 +146,8 @@ class SideRollouts:
             self._process.kill()
         self._process.communicate(pickle.dumps(self._request(folder)))
         if self._process.returncode != 0:
-            told = f"{exit_reason(self._process.returncode)}: {last_line(log)}; see {log}"
-            raise UserError(f"its process {told}")
+            reason = exit_reason(self._process.returncode)
+            raise UserError(f"its process {reason}: {last_line(log)}; see {log}")
 
     def _request(self, folder: Path) -> EvalCommandConfig:
         device, path = self._world.device.type, str(folder / SNAPSHOT)
