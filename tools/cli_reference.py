@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from manyhands_bench.config import (
+    BenchInferenceConfig,
     BenchLoaderConfig,
     BenchResumeConfig,
     BenchScalingConfig,
@@ -73,6 +74,7 @@ COMMANDS = (
     Command("convert", ConvertConfig),
     Command("bench loader", BenchLoaderConfig, takes_train_flags=True),
     Command("bench step", BenchStepConfig, takes_train_flags=True, describes_data=True),
+    Command("bench inference", BenchInferenceConfig, takes_train_flags=True, describes_data=True),
     Command("bench scaling", BenchScalingConfig, takes_train_flags=True),
     Command("bench resume", BenchResumeConfig),
 )

@@ -1,7 +1,7 @@
 """Flags of the benchmarks; all other flags are those of training."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.commands import SyntheticDataConfig
@@ -168,6 +168,37 @@ class BenchStepConfig(SyntheticDataConfig):
                 bool(strange),
                 f"--compare={modes}: {strange[:1]} is not one of {', '.join(STEP_MODES)}",
             ),
+            (
+                self.against is not None and not self.against.is_file(),
+                f"--against={self.against} is not a Python executable",
+            ),
+        ]
+        return [*super().faults(), *(sentence for is_wrong, sentence in rules if is_wrong)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchInferenceConfig(SyntheticDataConfig):
+    """Measurement."""
+
+    batch_sizes: list[int] = field(default_factory=lambda: [1])
+    """Numbers of observations to predict for at once."""
+    num_chunks: int = 50
+    """Timed predictions of an action chunk; the median is reported."""
+    warm_up: int = 5
+    """Predictions before them."""
+    against: Path | None = None
+    """Python of an environment with LeRobot; its policy is measured in the same run."""
+    json: Path | None = None
+    """JSON file for the results."""
+
+    def faults(self) -> list[str]:
+        """Values that nothing can be measured with."""
+        sizes = self.batch_sizes
+        rules = [
+            (not sizes or min(sizes) < 1, f"--batch_sizes={sizes} must be integers from 1"),
+            (self.num_chunks < 1, f"--num_chunks={self.num_chunks} must be at least 1"),
+            # A prediction is captured when its shapes come for the second time.
+            (self.warm_up < 3, f"--warm_up={self.warm_up} must be at least 3"),
             (
                 self.against is not None and not self.against.is_file(),
                 f"--against={self.against} is not a Python executable",

@@ -6,14 +6,15 @@ from manyhands.errors import ConfigError
 
 USAGE = """manyhands bench WHAT --dataset.root=DIR --policy.type=act [--flag=value ...]
 
-  manyhands bench loader    samples per second of the data loader
-  manyhands bench step      time, memory and efficiency of a training step on this device
-  manyhands bench scaling   speed-up, efficiency and communication over process counts
-  manyhands bench resume    exact resume after kill -9 at any moment; cost of saving
+  manyhands bench loader     samples per second of the data loader
+  manyhands bench step       time, memory and efficiency of a training step on this device
+  manyhands bench inference  latency of a policy's action chunks on this device
+  manyhands bench scaling    speed-up, efficiency and communication over process counts
+  manyhands bench resume     exact resume after kill -9 at any moment; cost of saving
 
 `manyhands bench WHAT --help` lists the flags; those of manyhands train are among them."""
 
-KNOWN = ("loader", "step", "scaling", "resume")
+KNOWN = ("loader", "step", "inference", "scaling", "resume")
 
 Bench = Callable[[Sequence[str]], int]
 
@@ -41,6 +42,10 @@ def find_bench(name: str) -> Bench | None:
             from manyhands_bench.step.command import bench_step_command
 
             return bench_step_command
+        case "inference":
+            from manyhands_bench.inference.command import bench_inference_command
+
+            return bench_inference_command
         case "scaling":
             from manyhands_bench.scaling.command import bench_scaling_command
 

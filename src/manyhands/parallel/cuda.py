@@ -1,4 +1,4 @@
-"""CUDA warm-up in a background thread, and work on a side stream."""
+"""CUDA warm-up in a background thread, work on a side stream, and the capture of graphs."""
 
 import threading
 from collections.abc import Iterator
@@ -62,3 +62,42 @@ def on_side_stream(device: torch.device) -> Iterator[None]:
     with cuda.stream(side):
         yield
     current.wait_stream(side)
+
+
+ABANDONED: list[torch.cuda.CUDAGraph] = []
+"""Graphs whose capture failed: torch keeps asking them whether memory is theirs."""
+
+
+@contextmanager
+def capturing(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+    """Capture submitted kernels; leave the device usable if the capture fails."""
+    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.current_stream()
+    try:
+        # Other threads may use the device meanwhile: loaders copy batches.
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            yield
+    except RuntimeError:
+        if not has_ended(graph):
+            abort_capture(graph, pool, stream)
+        raise
+
+
+def has_ended(graph: torch.cuda.CUDAGraph) -> bool:
+    """Whether a capture finished; one that the device rejected did not."""
+    try:
+        graph.pool()
+    except RuntimeError:
+        return False
+    return True
+
+
+def abort_capture(
+    graph: torch.cuda.CUDAGraph, pool: tuple[int, int], stream: torch.cuda.Stream
+) -> None:
+    """Clean up as the end of a capture would."""
+    torch.cuda.set_stream(stream)
+    torch._C._cuda_endAllocateToPool(stream.device_index, pool)
+    ABANDONED.append(graph)
+    # The device's generator waits for the end of a capture; that of any capture suffices.
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        torch.zeros((), device=stream.device)

@@ -16,6 +16,7 @@ from manyhands.lerobot_format.names import LANGUAGE_TOKENS
 from manyhands.lerobot_format.policy.folder import PolicyFiles, Settings, saved_tensors
 from manyhands.lerobot_format.policy.processors import Processors
 from manyhands.policies.acting import ObservationWindow, action_plan
+from manyhands.policies.captured_prediction import CapturedPrediction
 from manyhands.policies.language import Language
 from manyhands.policies.normalize import Normalizer
 from manyhands.types import VISION_TOKENS, Batch, Draws, LossTerms, Network
@@ -45,6 +46,7 @@ class Policy:
         self.device = next(network.parameters()).device
         self._window = ObservationWindow(config.observation_offsets)
         self._plan = action_plan(config)
+        self._captured: CapturedPrediction | None = None
         self._normalizer = Normalizer(processors.inputs)
         self._unnormalizer = Normalizer(processors.outputs)
         self._language = Language(processors.tokenizing) if processors.tokenizing else None
@@ -56,6 +58,8 @@ class Policy:
         self.dtype = dtype or self.dtype
         self.network.to(device=device, dtype=dtype if is_other else None)
         self.device = next(self.network.parameters()).device
+        # Graphs read the weights where they were.
+        self._captured = None
         self._normalizer.to(self.device, self.dtype)
         self._unnormalizer.to(self.device, self.dtype)
         return self
@@ -157,7 +161,12 @@ class Policy:
         return self._normalizer.forward(self._on_device(self.tokenized(present)))
 
     def _predict(self, prepared: Batch, draws: Draws | None) -> Tensor:
-        return self._network.predict(prepared, self._on_device(self.cast(draws or {})))
+        given = self._on_device(self.cast(draws or {}))
+        if self.device.type != "cuda":
+            return self._network.predict(prepared, given)
+        if self._captured is None or self._captured.network is not self._network:
+            self._captured = CapturedPrediction(self._network)
+        return self._captured(prepared, given)
 
     @property
     def _network(self) -> Network:

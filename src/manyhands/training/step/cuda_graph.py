@@ -4,17 +4,13 @@ The host code of a step runs once, during capture. So a graph is valid for input
 shapes, as long as the addresses of weights and of all other state stay the same.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from manyhands.parallel.cuda import capturing
 from manyhands.training.step.train_step import StepFunction, StepInputs, StepMetrics
-
-ABANDONED: list[torch.cuda.CUDAGraph] = []
-"""Graphs whose capture failed: torch keeps asking them whether memory is theirs."""
 
 
 class CudaGraph:
@@ -39,41 +35,6 @@ class CudaGraph:
             self._measures.grad_norm.clone(),
             self._measures.is_bad.clone(),
         )
-
-
-@contextmanager
-def capturing(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
-    """Capture submitted kernels; leave the device usable if the capture fails."""
-    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.current_stream()
-    try:
-        # Other threads may use the device meanwhile: loaders copy batches.
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            yield
-    except RuntimeError:
-        if not has_ended(graph):
-            abort_capture(graph, pool, stream)
-        raise
-
-
-def has_ended(graph: torch.cuda.CUDAGraph) -> bool:
-    """Whether a capture finished; one that the device rejected did not."""
-    try:
-        graph.pool()
-    except RuntimeError:
-        return False
-    return True
-
-
-def abort_capture(
-    graph: torch.cuda.CUDAGraph, pool: tuple[int, int], stream: torch.cuda.Stream
-) -> None:
-    """Clean up as the end of a capture would."""
-    torch.cuda.set_stream(stream)
-    torch._C._cuda_endAllocateToPool(stream.device_index, pool)
-    ABANDONED.append(graph)
-    # The device's generator waits for the end of a capture; that of any capture suffices.
-    with torch.cuda.graph(torch.cuda.CUDAGraph()):
-        torch.zeros((), device=stream.device)
 
 
 def input_signature(inputs: StepInputs) -> tuple[Any, ...]:
