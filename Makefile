@@ -53,7 +53,7 @@ gpu-test: $(READY)
 # Hand-written kernels under a memory checker. Torch's allocator would hide accesses beyond a tensor
 # inside its blocks, so every tensor gets an allocation of its own. Torch reports API errors itself.
 COMPUTE_SANITIZER ?= compute-sanitizer
-KERNEL_TESTS := tests/policies/vision tests/training/step/test_adam_kernels.py -m kernels --hypothesis-profile=few
+KERNEL_TESTS := tests/policies/vision tests/policies/diffusion tests/training/step/test_adam_kernels.py -m kernels --hypothesis-profile=few
 gpu-memcheck: $(READY)
 	PYTORCH_NO_CUDA_MEMORY_CACHING=1 $(COMPUTE_SANITIZER) --tool=memcheck --padding=1024 \
 		--error-exitcode=9 --report-api-errors=no --target-processes=application-only \

@@ -7,6 +7,7 @@ from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import EvalConfig
 from manyhands.errors import UserError
+from manyhands.evaluation import actor
 from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
@@ -48,6 +49,23 @@ def test_results_are_the_same_on_any_number_of_ranks_and_environments(
 ):
     found = evaluated(policy, num_ranks, batch_size=batch_size, use_async_envs=False)
     assert found == expected
+
+
+@pytest.mark.parametrize("batch_size", [0, 10])
+def test_results_are_the_same_in_groups_that_take_turns(
+    policy, evaluated, expected, batch_size, monkeypatch
+):
+    monkeypatch.setattr(actor, "GROUPS_ON_CPU", 2)
+    calls = []
+    chunks = Actor.chunks
+
+    def record(self, requests, max_steps):
+        calls.append({self.place_of(request.episode).group for request in requests})
+        return chunks(self, requests, max_steps)
+
+    monkeypatch.setattr(Actor, "chunks", record)
+    assert evaluated(policy, batch_size=batch_size, use_async_envs=False) == expected
+    assert {0} in calls and {1} in calls and {0, 1} not in calls
 
 
 def test_results_are_the_same_in_processes(act_policy, evaluated):

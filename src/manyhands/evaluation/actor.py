@@ -17,6 +17,8 @@ from manyhands.sim.environment import Observation
 from manyhands.types import Batch, Network
 
 ROWS_ON_CPU, ROWS_ON_GPU = 8, 64
+GROUPS_ON_CPU, GROUPS_ON_GPU = 1, 2
+"""A GPU predicts for one group while environments act for the other; a CPU would do both slower."""
 STREAM = "evaluation"
 
 
@@ -30,23 +32,31 @@ class ChunkRequest(NamedTuple):
     """Arrays (observations, ...), the latest last."""
 
 
+class Place(NamedTuple):
+    """Where an episode is predicted, whichever rank runs it beside whichever others."""
+
+    group: int
+    row: int
+
+
 class Actor:
     """A policy with a batch of fixed size."""
 
     def __init__(self, policy: Policy, seed: int, instruction: str) -> None:
-        self.is_on_gpu = policy.device.type == "cuda"
         self.num_rows = rows_per_batch(policy.device)
+        self.num_groups = GROUPS_ON_GPU if policy.device.type == "cuda" else GROUPS_ON_CPU
         self._policy = policy
         self._key = derive_key(seed, STREAM).to(policy.device)
         self._instruction = instruction
 
-    def row_of(self, episode: int) -> int:
-        """The row of an episode, whichever rank runs it beside whichever others."""
-        return episode % self.num_rows
+    def place_of(self, episode: int) -> Place:
+        """The group of an episode and its row of the batch."""
+        group, row = divmod(episode, self.num_rows)
+        return Place(group % self.num_groups, row)
 
     def chunks(self, requests: Sequence[ChunkRequest], max_steps: int) -> list[Tensor]:
-        """Raw actions (1, steps, action) for each request; all have different rows."""
-        rows = [self.row_of(request.episode) for request in requests]
+        """Raw actions (1, steps, action) for each request of one group."""
+        rows = [self.place_of(request.episode).row for request in requests]
         positions = torch.zeros(self.num_rows, dtype=torch.int64)
         for row, request in zip(rows, requests, strict=True):
             positions[row] = request.episode * max_steps + request.step

@@ -82,8 +82,8 @@ class Evaluator:
 
     @contextmanager
     def _slots(self, num_tasks: int) -> Iterator[list[Slot]]:
-        asked = self._config.batch_size or self._actor.num_rows
-        number = min(asked, self._actor.num_rows, num_tasks)
+        most = self._actor.num_rows * self._actor.num_groups
+        number = min(self._config.batch_size or most, most, num_tasks)
         slots = [self._slot() for _ in range(number)]
         try:
             yield slots

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from manyhands.errors import UserError
-from manyhands.evaluation.actor import Actor, ChunkRequest
+from manyhands.evaluation.actor import Actor, ChunkRequest, Place
 from manyhands.policies.acting import ActionPlan, action_plan
 from manyhands.policies.policy import Policy
 from manyhands.sim.episode import Act, Begin, Segment
@@ -48,6 +48,7 @@ class EpisodeResult:
 @dataclass
 class _Running:
     task: EpisodeTask
+    place: Place
     slot: Slot
     plan: ActionPlan
     segment: Segment | None = None
@@ -98,38 +99,39 @@ class Rollout:
         waiting = list(tasks)
         while (waiting or self._running) and not self._must_stop():
             self._begin(waiting)
-            pending = [each for each in self._running if each.segment is None]
-            if self._may_predict(pending):
-                self._act()
+            if ready := self._ready_group():
+                self._act(ready)
                 continue
+            pending = [each for each in self._running if each.segment is None]
             wait_for_any([each.slot for each in pending])
             for episode in pending:
                 yield from self._progress(episode)
 
     def _begin(self, waiting: list[EpisodeTask]) -> None:
-        """Begin episodes in free slots; two with the same row never run together."""
-        rows = {self._actor.row_of(each.task.index) for each in self._running}
+        """Begin episodes in free slots; two with the same place never run together."""
+        taken = {each.place for each in self._running}
         for task in [*waiting]:
-            row = self._actor.row_of(task.index)
-            if not self._free or row in rows:
+            place = self._actor.place_of(task.index)
+            if not self._free or place in taken:
                 continue
             slot = self._free.pop()
             slot.send(Begin(task.seed, task.is_filmed))
-            self._running.append(_Running(task, slot, action_plan(self._policy.config)))
+            plan = action_plan(self._policy.config)
+            self._running.append(_Running(task, place, slot, plan))
             waiting.remove(task)
-            rows.add(row)
+            taken.add(place)
 
-    def _may_predict(self, pending: list[_Running]) -> bool:
-        """Whether to predict now, or to wait for more episodes to share the batch."""
-        num_ready = len(self._running) - len(pending)
-        # A GPU predicts for some while environments act for others; a CPU would do both slower.
-        enough = len(self._running) / 2 if self._actor.is_on_gpu else len(self._running)
-        return num_ready > 0 and num_ready >= enough
+    def _ready_group(self) -> list[_Running]:
+        """A group whose episodes all need actions, so that they share a batch; else none."""
+        for number in range(self._actor.num_groups):
+            group = [each for each in self._running if each.place.group == number]
+            if group and all(each.segment is not None for each in group):
+                return group
+        return []
 
-    def _act(self) -> None:
-        ready = [each for each in self._running if each.segment is not None]
-        chunks = self._actor.chunks([each.request() for each in ready], self._max_steps)
-        for episode, chunk in zip(ready, chunks, strict=True):
+    def _act(self, group: list[_Running]) -> None:
+        chunks = self._actor.chunks([each.request() for each in group], self._max_steps)
+        for episode, chunk in zip(group, chunks, strict=True):
             episode.segment = None
             actions = episode.plan.actions_before_next(chunk)
             episode.slot.send(Act(actions[0].numpy()))

@@ -60,11 +60,14 @@ class PredictionGraph:
     def __init__(self, network: Network, observation: Batch, draws: Draws) -> None:
         self._inputs = [cloned(observation), cloned(dict(draws))]
         device = next(value.device for value in tensors_of(self._inputs[0]).values())
+        random_state = torch.cuda.get_rng_state(device)
         with on_side_stream(device):
             network.predict(*self._inputs)
         self._graph = torch.cuda.CUDAGraph()
         with capturing(self._graph):
             self._chunk = network.predict(*self._inputs)
+        # What the warm-up has drawn is drawn again by the first replay.
+        torch.cuda.set_rng_state(random_state, device)
 
     def replay(self, observation: Batch, draws: Draws) -> Tensor:
         """The chunk for other inputs; the next replay does not overwrite it."""

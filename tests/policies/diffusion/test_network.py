@@ -115,10 +115,11 @@ def test_losses_gradients_and_chunks_are_lerobots(golden, case):
     assert (len(network.state_dict()), num_parameters) == case["sizes"]
     assert [loss.item(), evaluation.item()] == pytest.approx(case["losses"], rel=1e-6)
     assert grad_norm_of(network) == pytest.approx(case["grad_norm"], rel=2e-5)
-    # Kernels that round otherwise, which memory's layout may choose, move the mean by 1.2e-6.
+    # Kernels that round otherwise, which memory's layout may choose, move the mean by 1.2e-6
+    # and single actions by 1.1e-5.
     assert chunk.mean().item() == pytest.approx(case["mean"], abs=5e-6)
-    assert chunk[0, 0].tolist() == pytest.approx(case["first"], abs=1e-5)
-    assert chunk[2, 7].tolist() == pytest.approx(case["last"], abs=1e-5)
+    assert chunk[0, 0].tolist() == pytest.approx(case["first"], abs=3e-5)
+    assert chunk[2, 7].tolist() == pytest.approx(case["last"], abs=3e-5)
 
 
 def test_random_crops_are_drawn_as_by_lerobot(golden):

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from manyhands.policies.diffusion.unet import ConvBlock, ResidualBlock, UNet, group_norm, wave_codes
+from manyhands.policies.diffusion.residual_block import ConvBlock
+from manyhands.policies.diffusion.unet import UNet, wave_codes
 
 
 def unet_of(golden, **changes) -> UNet:
@@ -39,25 +40,6 @@ def test_acting_computes_what_training_does(golden, has_scale, down_dims):
         torch.testing.assert_close(denoise(noisy, number), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_a_block_is_scaled_and_shifted_by_its_condition(golden):
-    torch.manual_seed(0)
-    block = ResidualBlock(4, 8, 5, golden.diffusion_config())
-    hidden, condition = torch.randn(2, 16, 4), torch.randn(2, 5)
-    scale, shift = block.cond_encoder(condition)[:, None].split(8, dim=-1)
-    shortcut = block.residual_conv(hidden.mT).mT
-    expected = block.conv2(scale * block.conv1(hidden) + shift) + shortcut
-    torch.testing.assert_close(block(hidden, nn.functional.mish(condition)), expected)
-
-
-def test_a_block_may_be_shifted_alone(golden):
-    torch.manual_seed(0)
-    block = ResidualBlock(8, 8, 5, golden.diffusion_config(use_film_scale_modulation=False))
-    hidden, condition = torch.randn(2, 16, 8), torch.randn(2, 5)
-    shift = block.cond_encoder(condition)[:, None]
-    expected = block.conv2(block.conv1(hidden) + shift) + hidden
-    torch.testing.assert_close(block(hidden, nn.functional.mish(condition)), expected)
-
-
 def test_groups_are_as_told_but_for_the_last_norm(golden):
     unet = unet_of(golden, n_groups=4)
     groups = [part.num_groups for part in unet.modules() if isinstance(part, nn.GroupNorm)]
@@ -68,15 +50,6 @@ def test_groups_are_as_told_but_for_the_last_norm(golden):
 def test_no_kernel_changes_the_length(golden, kernel):
     assert unet_of(golden, kernel_size=kernel)(*inputs()).shape == (3, 16, 4)
     assert ConvBlock(4, 8, kernel, 8)(torch.zeros(2, 5, 4)).shape == (2, 5, 8)
-
-
-def test_a_norm_is_that_of_torch_with_its_channels_last():
-    torch.manual_seed(0)
-    norm = nn.GroupNorm(3, 12).double()
-    nn.init.normal_(norm.weight)
-    hidden = torch.randn(2, 7, 12).double() * 3 + 5
-    torch.testing.assert_close(group_norm(hidden, norm), norm(hidden.mT).mT, rtol=0, atol=1e-12)
-    assert group_norm(hidden.bfloat16(), norm.bfloat16()).dtype == torch.float32
 
 
 def test_weights_lie_in_memory_as_values_do(golden):

@@ -29,6 +29,7 @@ LARGE = (
     "--policy.dim_feedforward=3200",
     "--policy.chunk_size=100",
     "--policy.n_encoder_layers=4",
+    "--optimizer.lr=1e-5",
     "--batch_size=64",
 )
 """So large that a compiled step is faster for certain."""

@@ -13,8 +13,9 @@ from manyhands.config.policies.base import visual_features
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.policies.diffusion.encoder import ImageEncoder, crop_margin
 from manyhands.policies.diffusion.model import DiffusionModel
+from manyhands.policies.diffusion.residual_block import ResidualBlock
 from manyhands.policies.diffusion.sampler import Sampler, alpha_bars
-from manyhands.policies.diffusion.unet import ResidualBlock, UNet
+from manyhands.policies.diffusion.unet import UNet
 from manyhands.types import Batch, Draws, DrawSource, LossTerm, LossTerms
 
 

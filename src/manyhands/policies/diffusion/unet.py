@@ -8,7 +8,6 @@ convolutions are fastest.
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -16,70 +15,10 @@ from torch import Tensor, nn
 
 from manyhands.config.policies.diffusion import FINAL_GROUPS, DiffusionConfig
 from manyhands.policies.activation_checkpointing import checkpointed
+from manyhands.policies.diffusion.residual_block import ConvBlock, ResidualBlock, convolve
 from manyhands.policies.diffusion.sampler import Denoise
 
 _LONGEST_WAVE = 10000.0
-
-
-class ConvBlock(nn.Module):
-    """A convolution over time, a group norm and Mish."""
-
-    def __init__(self, num_inputs: int, num_outputs: int, kernel: int, num_groups: int) -> None:
-        super().__init__()
-        self.block = nn.Sequential(
-            nn.Conv1d(num_inputs, num_outputs, kernel, padding=kernel // 2),
-            nn.GroupNorm(num_groups, num_outputs),
-            nn.Mish(),
-        )
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Channels over time (samples, steps, channels)."""
-        conv, norm, activation = self.block
-        output: Tensor = activation(group_norm(convolve(hidden, conv), norm))
-        return output
-
-
-class ResidualBlock(nn.Module):
-    """Two convolution blocks around a shortcut, modulated by the condition between them."""
-
-    lerobot_class: ClassVar[str] = "DiffusionConditionalResidualBlock1d"
-
-    def __init__(
-        self, num_inputs: int, num_outputs: int, condition_dim: int, config: DiffusionConfig
-    ) -> None:
-        super().__init__()
-        self._has_scale = config.use_film_scale_modulation
-        kernel, num_groups = config.kernel_size, config.n_groups
-        num_modulations = 2 * num_outputs if self._has_scale else num_outputs
-        self.conv1 = ConvBlock(num_inputs, num_outputs, kernel, num_groups)
-        # The activation only holds its index: one for all blocks runs before them.
-        self.cond_encoder = nn.Sequential(nn.Mish(), nn.Linear(condition_dim, num_modulations))
-        self.conv2 = ConvBlock(num_outputs, num_outputs, kernel, num_groups)
-        self.residual_conv = (
-            nn.Conv1d(num_inputs, num_outputs, 1) if num_inputs != num_outputs else nn.Identity()
-        )
-
-    @property
-    def film(self) -> nn.Linear:
-        """From the condition, which has gone through Mish already, to the modulation."""
-        linear = self.cond_encoder[1]
-        assert isinstance(linear, nn.Linear)
-        return linear
-
-    def forward(self, hidden: Tensor, condition: Tensor) -> Tensor:
-        """Channels over time (samples, steps, channels) under a condition after Mish."""
-        return self.modulated(hidden, self.film(condition))
-
-    def modulated(self, hidden: Tensor, modulation: Tensor) -> Tensor:
-        """Channels over time with the modulation (samples, channels) of their condition."""
-        inner = self.conv1(hidden)
-        if self._has_scale:
-            scale, shift = modulation[:, None].chunk(2, dim=-1)
-            inner = torch.addcmul(shift, inner, scale)
-        else:
-            inner = inner + modulation[:, None]
-        output: Tensor = self.conv2(inner) + convolve(hidden, self.residual_conv)
-        return output
 
 
 class UNet(nn.Module):
@@ -179,32 +118,6 @@ class UNet(nn.Module):
             hidden = convolve(run(second, run(first, hidden)), double)
         block, head = self.final_conv
         return convolve(block(hidden), head)
-
-
-def convolve(hidden: Tensor, conv: nn.Module) -> Tensor:
-    """A convolution over the steps of (samples, steps, channels)."""
-    if isinstance(conv, nn.Identity):
-        return hidden
-    if isinstance(conv, nn.Conv1d) and conv.kernel_size == (1,):
-        return F.linear(hidden, conv.weight.squeeze(-1), conv.bias)
-    assert isinstance(conv, nn.Conv1d | nn.ConvTranspose1d)
-    # As an image one pixel high: torch transposes the values of a 1D convolution.
-    image, weight = hidden.transpose(1, 2).unsqueeze(2), conv.weight.unsqueeze(2)
-    kind = F.conv2d if isinstance(conv, nn.Conv1d) else F.conv_transpose2d
-    assert not isinstance(conv.padding, str)
-    output = kind(image, weight, conv.bias, (1, *conv.stride), (0, *conv.padding))
-    return output.squeeze(2).transpose(1, 2)
-
-
-def group_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
-    """The group norm of (samples, steps, channels), never in less than single precision."""
-    assert isinstance(norm, nn.GroupNorm)
-    kind = torch.promote_types(hidden.dtype, torch.float32)
-    weight, bias = (each.to(kind).view(norm.num_groups, -1) for each in (norm.weight, norm.bias))
-    grouped = hidden.to(kind).view(*hidden.shape[:-1], *weight.shape)
-    var, mean = torch.var_mean(grouped, dim=(1, 3), correction=0, keepdim=True)
-    scale = weight * torch.rsqrt(var + norm.eps)
-    return torch.addcmul(bias, grouped - mean, scale).flatten(-2)
 
 
 def wave_codes(num_steps: int, dim: int) -> Tensor:
