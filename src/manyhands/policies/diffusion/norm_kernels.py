@@ -8,6 +8,15 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
+MAX_GROUP_SIZE = 2**14
+"""Values of a group that fit into the registers of a thread block."""
+
+
+def can_normalize(hidden: Tensor, norm: nn.GroupNorm) -> bool:
+    """Whether the kernel applies."""
+    _, steps, channels = hidden.shape
+    return steps * channels // norm.num_groups <= MAX_GROUP_SIZE
+
 
 def norm_mish(
     hidden: Tensor,

@@ -1,7 +1,7 @@
 """Residual blocks of convolutions over time, modulated (FiLM) by a condition.
 
-Values are (samples, steps, channels). In predictions on a GPU one kernel computes all that follows
-a convolution, and rounds otherwise.
+Values are (samples, steps, channels). Predictions on a GPU have kernels of their own, which round
+otherwise: for convolutions over few steps, and for all that follows a convolution.
 """
 
 from functools import cache
@@ -13,9 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyhands.config.policies.diffusion import DiffusionConfig
-
-MAX_GROUP_SIZE = 2**14
-"""Values of a group that one thread block normalizes in registers."""
 
 
 class ConvBlock(nn.Module):
@@ -40,10 +37,11 @@ class ConvBlock(nn.Module):
         conv, norm, activation = self.block
         assert isinstance(norm, nn.GroupNorm)
         hidden = convolve(hidden, conv)
-        if can_fuse(hidden, norm.num_groups):
-            from manyhands.policies.diffusion.norm_kernels import norm_mish
+        if has_kernels(hidden):
+            from manyhands.policies.diffusion.norm_kernels import can_normalize, norm_mish
 
-            return norm_mish(hidden, norm, scale, shift, shortcut)
+            if can_normalize(hidden, norm):
+                return norm_mish(hidden, norm, scale, shift, shortcut)
         output: Tensor = activation(group_norm(hidden, norm))
         if shift is not None:
             output = (
@@ -97,6 +95,11 @@ def convolve(hidden: Tensor, conv: nn.Module) -> Tensor:
     """A convolution over the steps of (samples, steps, channels)."""
     if isinstance(conv, nn.Identity):
         return hidden
+    if isinstance(conv, nn.Conv1d) and has_kernels(hidden):
+        from manyhands.policies.diffusion.conv_kernels import can_convolve, convolve_few
+
+        if can_convolve(hidden, conv):
+            return convolve_few(hidden, conv)
     if isinstance(conv, nn.Conv1d) and conv.kernel_size == (1,):
         return F.linear(hidden, conv.weight.squeeze(-1), conv.bias)
     assert isinstance(conv, nn.Conv1d | nn.ConvTranspose1d)
@@ -119,13 +122,12 @@ def group_norm(hidden: Tensor, norm: nn.Module) -> Tensor:
     return torch.addcmul(bias, grouped - mean, scale).flatten(-2)
 
 
-def can_fuse(hidden: Tensor, num_groups: int) -> bool:
-    """Whether the Triton kernel applies: to predictions on a GPU, with indices of 32 bits."""
+def has_kernels(hidden: Tensor) -> bool:
+    """Whether Triton kernels apply: to predictions on a GPU, with indices of 32 bits."""
     if torch.compiler.is_compiling() or torch.is_grad_enabled() or not hidden.is_cuda:
         return False
     is_single = hidden.dtype != torch.float64 and hidden.numel() < 2**31
-    is_short = hidden.shape[1] * hidden.shape[2] // num_groups <= MAX_GROUP_SIZE
-    return is_single and is_short and can_run_kernels(hidden.device)
+    return is_single and can_run_kernels(hidden.device)
 
 
 @cache
