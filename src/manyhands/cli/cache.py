@@ -97,9 +97,9 @@ def show(config: CacheContentsConfig) -> int:
     ]
     table = Table("dataset", "camera", "size", "as", "frames", "bytes", "last used")
     for store in stores:
-        told = store.description
+        description = store.description
         table.add_row(
-            *(told.get(name, "?") for name in ("dataset", "camera", "size")),
+            *(description.get(name, "?") for name in ("dataset", "camera", "size")),
             store.encoding,
             f"{store.num_present:,} of {store.num_frames:,}",
             units.num_bytes(store.disk_bytes),

@@ -107,9 +107,9 @@ def read_launcher(environ: Mapping[str, str]) -> Launcher:
 
 
 def _precision(environ: Mapping[str, str]) -> str | None:
-    told = environ.get("ACCELERATE_MIXED_PRECISION", "")
-    if told not in ("no", ""):
-        return told
+    precision = environ.get("ACCELERATE_MIXED_PRECISION", "")
+    if precision not in ("no", ""):
+        return precision
     return "no" if _is_on(environ, FULL_PRECISION) else None
 
 

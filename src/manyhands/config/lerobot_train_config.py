@@ -93,7 +93,7 @@ LEROBOT_ENVS = ("aloha", "pusht")  # Environments of ours that LeRobot has under
 MARKS = ("reward_model", "eval_freq")  # Keys of which every release of LeRobot writes at least one.
 
 RUN_HISTORY = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
-"""From where and on what a run went, and whom it told: not what it was."""
+"""How a run was started, distributed and published, not what it trains."""
 
 COMMUNICATION = ("ddp", "fsdp")
 """How weights and gradients went between processes, as little a run's own as their number."""

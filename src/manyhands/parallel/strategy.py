@@ -62,7 +62,7 @@ class Strategy:
         return self.checkpoint_format != WHOLE
 
     def __str__(self) -> str:
-        told = {
+        descriptions = {
             StrategyKind.SINGLE: "single process",
             StrategyKind.DP: (
                 f"DP, one process with weights replicated on {self.num_devices} devices"
@@ -73,7 +73,7 @@ class Strategy:
                 f"HSDP, {self.num_replicas} replicas, each sharded over {self.num_shards} processes"
             ),
         }
-        return told[self.kind]
+        return descriptions[self.kind]
 
 
 def resolve_strategy(config: TrainConfig, launcher: Launcher) -> Strategy:

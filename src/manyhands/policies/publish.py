@@ -72,17 +72,17 @@ def publish_checkpoint(
     assert policy is not None and policy.repo_id is not None
     message = f"{policy.type} policy after {config.steps} steps"
     card = model_card(policy.repo_id, config, facts, rows)
-    told = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
+    log_lines = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
     if (checkpoint / PRETRAINED_EMA).is_dir():
         policy = replace(policy, repo_id=f"{policy.repo_id}-ema")
         assert policy.repo_id is not None
         card = model_card(policy.repo_id, config, facts, rows, is_average=True)
         try:
             page = publish(checkpoint / PRETRAINED_EMA, policy, card, message)
-            told.append(f"EMA published at {page}")
+            log_lines.append(f"EMA published at {page}")
         except UserError as error:
-            told.append(f"WARNING: {error}")
-    return told
+            log_lines.append(f"WARNING: {error}")
+    return log_lines
 
 
 def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:

@@ -189,8 +189,8 @@ def _batch(run: Mapping[str, Any]) -> Tile | None:
     factors = [_amount(run, "batch", key) for key in ("per_process", "processes", "accumulation")]
     product = " × ".join(f"{factor:g}" for factor in factors if factor)
     # What does not divide is no product.
-    is_told = all(factors) and _section(run, "batch").get("is_even", True)
-    return Tile("samples/step", count(effective), f"= {product}" if is_told else "")
+    is_product = all(factors) and _section(run, "batch").get("is_even", True)
+    return Tile("samples/step", count(effective), f"= {product}" if is_product else "")
 
 
 def _parameters(run: Mapping[str, Any]) -> Tile | None:

@@ -139,10 +139,10 @@ def plan_token_caches(
 
 def _token_spec(frames: StoreSpec, form: TokenSpec) -> StoreSpec:
     """The store of tokens of the frames that another store would hold."""
-    told = f"{frames.key} {form.identity}"
+    identity = f"{frames.key} {form.identity}"
     size = f"{'x'.join(map(str, form.shape))} tokens of {form.identity[:NUM_SHOWN]}"
     return StoreSpec(
-        key=blake2b(told.encode(), digest_size=len(frames.key) // 2).hexdigest(),
+        key=blake2b(identity.encode(), digest_size=len(frames.key) // 2).hexdigest(),
         shape=form.shape,
         dtype=form.dtype,
         num_frames=frames.num_frames,

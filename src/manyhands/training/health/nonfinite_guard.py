@@ -61,13 +61,16 @@ class NonFiniteGuard:
     def must_roll_back(self, learner: Learner, saving: bool) -> bool:
         """Collective. Check the steps so far, and the weights before they are saved."""
         # Returns whether to roll back to the last checkpoint; raises Diverged if training must end.
-        told = [self._explained(each) for each in self._bad_ones()]
+        reasons = [self._explained(each) for each in self._bad_ones()]
         is_hopeless = self._num_in_a_row >= MAX_IN_A_ROW
-        if saving and not told and not self._is_finite(learner):
-            told, is_hopeless = ["weights are NaN or Inf, although all gradients were finite"], True
-        if told and (self._answer == "stop" or (self._answer == "skip" and is_hopeless)):
-            raise Diverged(f"training diverged: {told[-1]}\n{ADVICE}")
-        return bool(told) and self._answer == "rollback"
+        if saving and not reasons and not self._is_finite(learner):
+            reasons, is_hopeless = (
+                ["weights are NaN or Inf, although all gradients were finite"],
+                True,
+            )
+        if reasons and (self._answer == "stop" or (self._answer == "skip" and is_hopeless)):
+            raise Diverged(f"training diverged: {reasons[-1]}\n{ADVICE}")
+        return bool(reasons) and self._answer == "rollback"
 
     def record_rollback(self, step: int) -> None:
         """Count a rollback to a checkpoint; ends the run after too many."""
@@ -113,12 +116,12 @@ class NonFiniteGuard:
         rows = {} if samples else {"rows": evidence.rows}
         facts = {"loss": _number(loss), "grad_norm": _number(norm), "samples": samples, **rows}
         self._run_log.record_incident(step, facts | {"position": bad.before.samples})
-        told = (
+        message = (
             f"step {step}: NaN or Inf (loss {loss:.4g}, gradient norm {norm:.4g}), weights "
             f"unchanged; {describe(evidence)}"
         )
-        self._run_log.log_line(f"WARNING: {told}")
-        return told
+        self._run_log.log_line(f"WARNING: {message}")
+        return message
 
 
 def _number(value: float) -> float | None:

@@ -15,7 +15,7 @@ from manyhands.lerobot_format import names
 from manyhands.parallel.world import World
 from manyhands.types import Batch
 
-MAX_TOLD = 3
+MAX_LISTED = 3
 
 Windows = Mapping[str, Sequence[int]]
 """Frame offsets of the features that a policy reads or predicts."""
@@ -97,6 +97,6 @@ def describe(evidence: StepSamples) -> str:
         return f"all values of its {len(evidence.rows)} samples are finite"
     # Several samples may contain the same value.
     first_of_each = {each._replace(row=0): each for each in reversed(culprits)}
-    told = [str(each) for each in reversed(first_of_each.values())]
-    more = f" and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else ""
-    return f"non-finite input: {'; '.join(told[:MAX_TOLD])}{more}"
+    listed = [str(each) for each in reversed(first_of_each.values())]
+    more = f" and {len(listed) - MAX_LISTED} more" if len(listed) > MAX_LISTED else ""
+    return f"non-finite input: {'; '.join(listed[:MAX_LISTED])}{more}"

@@ -90,7 +90,7 @@ def exclusions(found: Sequence[Checked]) -> list[str]:
     """All faults that exclude samples."""
     results = [each.result for each in found if each.result is not None]
     return [
-        finding.told
+        finding.text
         for result in results
         for finding in result.findings
         if finding.severity == "bad"
@@ -108,7 +108,7 @@ def check_notes(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list
             episodes = ", ".join(map(str, each.result.bad_episodes[:8]))
             notes.append(f"WARNING: {order.num_bad} samples excluded, in episodes {episodes}")
         warnings = [finding for finding in each.result.findings if finding.severity == "warning"]
-        notes += [f"WARNING: {finding.told}" for finding in warnings[:MAX_WARNINGS]]
+        notes += [f"WARNING: {finding.text}" for finding in warnings[:MAX_WARNINGS]]
         if len(warnings) > MAX_WARNINGS:
             notes.append(f"WARNING: {len(warnings) - MAX_WARNINGS} more; run manyhands doctor")
     return notes

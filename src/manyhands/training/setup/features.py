@@ -110,21 +110,21 @@ def _describe(feature: PolicyFeature) -> str:
 
 def _remedies(asked: Features, inputs: Features, policy: PolicyConfig) -> list[str]:
     """Flags that may fix a mismatch."""
-    told = []
+    remedies = []
     proposal = _candidates(asked, inputs)
     if proposal:
-        told.append(f"Try {rename_flag(proposal)}")
+        remedies.append(f"Try {rename_flag(proposal)}")
     sizes = {
         tuple(feature.shape[1:])
         for name, feature in asked.items()
         if _is_other_size(feature, inputs.get(name))
     }
     if len(sizes) == 1:
-        told.append(f"Try --dataset.image_size='{list(*sizes)}'")
-    if not told and policy.pretrained_path is not None:
+        remedies.append(f"Try --dataset.image_size='{list(*sizes)}'")
+    if not remedies and policy.pretrained_path is not None:
         scratch = f"Train from scratch: --policy.type={policy.type}"
-        told.append(f"weights for another robot do not fit. {scratch}")
-    return told
+        remedies.append(f"weights for another robot do not fit. {scratch}")
+    return remedies
 
 
 def _candidates(asked: Features, inputs: Features) -> dict[str, str]:
