@@ -98,7 +98,7 @@ RUN_HISTORY = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_h
 COMMUNICATION = ("ddp", "fsdp")
 """How weights and gradients went between processes, as little a run's own as their number."""
 
-WISHES = ("push_to_hub", "compile_model")
+OWNER_SETTINGS = ("push_to_hub", "compile_model")
 
 OLD_WEIGHTING = ("use_rabc", "rabc_")
 
@@ -153,7 +153,7 @@ def is_lerobots(tree: Tree) -> bool:
 
 def without_publishing(policy: Tree) -> Tree:
     """A stored policy without its owner's settings: publishing and compiling."""
-    return {key: value for key, value in policy.items() if key not in WISHES}
+    return {key: value for key, value in policy.items() if key not in OWNER_SETTINGS}
 
 
 def _environment(env: Tree) -> Tree:

@@ -65,14 +65,14 @@ class Watchdog:
         self._place = RankPhase(0, "start", time.time())
         # The wall clock may be adjusted, which must not make a rank late.
         self._began_s = time.monotonic()
-        self._is_patient = False
+        self._ignores_timeout = False
         self._is_stopped = False
         self._exit_code = RankLost.exit_code
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._over = threading.Event()
         self._is_retired = False
-        self._looks_no_more = threading.Event()
+        self._has_stopped_checking = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
         self._peers = self._introduce()
 
@@ -85,12 +85,12 @@ class Watchdog:
     def without_timeout(self, phase: str) -> Iterator[None]:
         """A phase without timeout, in which ranks wait for one that works."""
         self.begin(phase)
-        self._is_patient = True
+        self._ignores_timeout = True
         try:
             yield
         finally:
             self.begin(f"after {phase}")
-            self._is_patient = False
+            self._ignores_timeout = False
 
     def wait_for(self, key: str) -> None:
         """Wait without timeout until a rank has set a key."""
@@ -131,7 +131,7 @@ class Watchdog:
         if self._is_stopped:
             self._exit_code = Stopped.exit_code
         self._is_retired = True
-        self._looks_no_more.wait(RETIRE_S)
+        self._has_stopped_checking.wait(RETIRE_S)
 
     def leave_stopped(self) -> None:
         """Leave because of a stop request; notify the others, which leave too."""
@@ -200,26 +200,26 @@ class Watchdog:
                 if shown != self._place:
                     shown = self._place
                     self._store.set(f"place/{self.rank}", shown.as_text())
-                self._look()
+                self._check()
             except dist.DistError:
                 self._end(f"rank 0 was lost, which rank {self.rank} can no longer reach")
-        self._looks_no_more.set()
+        self._has_stopped_checking.set()
         if self._is_retired:
             self._leave_soon(GRACE_S if self._error is None else TEARDOWN_S)
 
-    def _look(self) -> None:
-        if self._look_for_a_stop():
+    def _check(self) -> None:
+        if self._check_stop_request():
             return
         if self._store.check([VERDICT]):
             self._leave_soon()
         lost = self._lost_peer(self._store)
         if lost is not None:
             self._end(lost)
-        is_late = not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
+        is_late = not self._ignores_timeout and time.monotonic() - self._began_s > self._timeout_s
         if is_late or self._store.check([LATE]):
-            self._report()
+            self._report_hang()
 
-    def _look_for_a_stop(self) -> bool:
+    def _check_stop_request(self) -> bool:
         if self.stop.is_immediate and not self._is_stopped:
             self._store.set(STOPPED, "1")
         self._is_stopped = self._is_stopped or self._store.check([STOPPED])
@@ -249,7 +249,7 @@ class Watchdog:
             report(self._error, self.rank)
         force_exit(self._exit_code)
 
-    def _report(self) -> None:
+    def _report_hang(self) -> None:
         self._store.set(LATE, "1")
         # A full disk must not keep this thread from ending the process.
         with suppress(OSError):

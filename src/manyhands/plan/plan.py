@@ -38,7 +38,7 @@ class Row:
     lr: float = 0.0
     memory: Footprint | None = None
     disk: Disk | None = None
-    fits: bool | None = None  # Whether a GPU has room for it; None where its memory is not known.
+    fits: bool | None = None  # Whether it fits into the memory of a GPU; None if that is unknown.
 
 
 @dataclass(frozen=True)

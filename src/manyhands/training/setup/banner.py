@@ -139,9 +139,9 @@ def budget_summary(config: TrainConfig, split: BatchSplit, num_samples: int) -> 
     """The length of a run in words."""
     facts = budget_facts(config, split, num_samples)
     name = facts["asked"]
-    asked = "" if name == "steps" else f" (--{name}={getattr(config, name)})"
+    flag = "" if name == "steps" else f" (--{name}={getattr(config, name)})"
     return (
-        f"{facts['steps']:,} steps{asked} = {facts['samples']:,} samples = "
+        f"{facts['steps']:,} steps{flag} = {facts['samples']:,} samples = "
         f"{facts['epochs']:.2f} epochs; "
         f"{num_samples / split.samples_per_step:,.1f} steps per epoch"
     )
@@ -207,8 +207,8 @@ def num_parameters(run: Run) -> tuple[int, int]:
 
 def precision_hint(config: TrainConfig, world: World) -> str:
     """How to override the default precision, if it is in use."""
-    asked = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
-    if asked or world.precision == "no":
+    is_set = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
+    if is_set or world.precision == "no":
         return ""
     return " (for float32: --accelerator.mixed_precision=no)"
 

@@ -63,10 +63,10 @@ def checking_of(source: Source, reading: ReadOptions, config: DatasetConfig) -> 
     return CheckOptions(thoroughness=thoroughness_of(source, keys, config.check), keys=keys)
 
 
-def thoroughness_of(source: Source, keys: Sequence[str], asked: str) -> Thoroughness:
+def thoroughness_of(source: Source, keys: Sequence[str], requested: str) -> Thoroughness:
     """As configured; by default full if decoding every image is fast enough, else quick."""
-    if asked in ("quick", "full"):
-        return "quick" if asked == "quick" else "full"
+    if requested in ("quick", "full"):
+        return "quick" if requested == "quick" else "full"
     features = (source.meta.info.features[key] for key in keys)
     num_pixels = sum(prod(each.channel_first_shape[1:]) for each in features if each.is_camera)
     expected_s = num_pixels * source.selection.num_rows / PIXELS_PER_S / num_cores()
