@@ -185,7 +185,7 @@ def test_once_one_rank_has_left_on_request_all_are_asked(tmp_path, monkeypatch):
     )
     start = time.monotonic()
     outcome = run_workers(2, command_of(script))
-    assert (outcome.code, outcome.was_asked) == (75, True)
+    assert (outcome.code, outcome.stop_requested) == (75, True)
     assert time.monotonic() - start < 30
 
 

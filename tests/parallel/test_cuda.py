@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from manyhands.parallel.cuda import WAKING, first_kernels, warming_up
+from manyhands.parallel.cuda import WARM_UP_THREAD, first_kernels, warming_up
 
 
 def threads() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == WAKING]
+    return [each for each in threading.enumerate() if each.name == WARM_UP_THREAD]
 
 
 def test_no_thread_is_started_where_there_is_nothing_to_load():

@@ -8,7 +8,7 @@ from manyhands.parallel.hang_report import RankPhase, hang_message, read_place, 
 
 def test_a_place_survives_the_store():
     place = RankPhase(7, "work of the main rank", 12.5)
-    assert read_place(place.told().encode()) == place
+    assert read_place(place.as_text().encode()) == place
 
 
 def test_the_rank_that_did_not_arrive_is_named_with_its_stack(tmp_path: Path):

@@ -58,7 +58,7 @@ def test_without_restarts_nothing_is_added_to_the_flags():
 
 def test_a_run_that_was_asked_to_stop_is_not_started_again():
     config = config_of("--launch.max_restarts=3")
-    run = Deaths(Outcome(1, was_asked=True))
+    run = Deaths(Outcome(1, stop_requested=True))
     assert run_with_restarts(config, Placement(2), run, lambda: Placement(2), StopSignal()) == 1
 
 

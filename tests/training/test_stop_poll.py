@@ -86,7 +86,7 @@ def test_ranks_ask_at_once_where_they_must(now):
     assert world.num_polls == 2
     world.is_asked_to_stop = True
     assert not poll.after_step()
-    assert poll.after_step(must_ask=True)
+    assert poll.after_step(force=True)
 
 
 def test_a_request_is_found_within_the_interval():

@@ -36,15 +36,15 @@ class AsyncSave:
         self._files = files
         self._world = world
         self._channel = channel
-        self._say: Log = print
+        self._log: Log = print
         self.fault: str | None = None  # Why the save failed.
         self._error: BaseException | None = None
         self._is_hurried = threading.Event()
         self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
 
-    def start(self, say: Log) -> None:
+    def start(self, log: Log) -> None:
         """Start the save; the main rank logs its progress."""
-        self._say = say
+        self._log = log
         self._thread.start()
 
     def finish(self) -> None:
@@ -79,18 +79,18 @@ class AsyncSave:
             self.fault = attempt(key)
             if self.fault is None:
                 wall_s = time.monotonic() - started
-                self._tell(f"checkpoint of step {self._files.step} saved in {wall_s:.1f} s")
+                self._report(f"checkpoint of step {self._files.step} saved in {wall_s:.1f} s")
                 return
             if pause_s is None:
                 break
-            self._tell(f"WARNING: {self.fault}; retrying in {pause_s:.0f} s")
+            self._report(f"WARNING: {self.fault}; retrying in {pause_s:.0f} s")
             self._is_hurried.wait(pause_s if self._world.is_main else 0.0)
         self._files.give_up()
-        self._tell(f"WARNING: {self.fault}; older checkpoints are intact and training continues")
+        self._report(f"WARNING: {self.fault}; older checkpoints are intact and training continues")
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if self._world.is_main:
-            self._say(text)
+            self._log(text)
 
     def _run_main(self, key: str) -> str | None:
         """Let all ranks write, publish the checkpoint, and send the result."""
@@ -109,11 +109,11 @@ class AsyncSave:
         if self._files.is_sharded:
             self._channel.send(f"{key}/{self._world.rank}", self._written())
             for rank in range(self._world.size):
-                said = self._channel.receive(f"{key}/{rank}")
-                fault = self._fault_in(said)
+                message = self._channel.receive(f"{key}/{rank}")
+                fault = self._fault_in(message)
                 if fault is not None:
                     return f"rank {rank}: {fault}"
-                name, *entry = json.loads(said)
+                name, *entry = json.loads(message)
                 shards[name] = Entry(*entry)
         return self._guarded(lambda: self._files.write(shards))
 
@@ -138,5 +138,5 @@ class AsyncSave:
         return None
 
     @staticmethod
-    def _fault_in(said: str) -> str | None:
-        return said.removeprefix(DAMAGE) if said.startswith(DAMAGE) else None
+    def _fault_in(message: str) -> str | None:
+        return message.removeprefix(DAMAGE) if message.startswith(DAMAGE) else None

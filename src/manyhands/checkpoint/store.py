@@ -72,7 +72,7 @@ class CheckpointStore:
         self._channel = world.watch.channel("saves")
         self._saving: AsyncSave | None = None
         self._num_saves = 0
-        self._said: SimpleQueue[str] = SimpleQueue()
+        self._messages: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
             # Saves do not create it again once it is removed.
             run_dir.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class CheckpointStore:
         files = CheckpointWriter(self._run_dir, self._config, self._world, snapshot)
         self._num_saves += 1
         self._saving = AsyncSave(str(self._num_saves), files, self._world, self._channel)
-        self._saving.start(self._said.put)
+        self._saving.start(self._messages.put)
 
     def finish(self) -> None:
         """Wait until the current save is written or has failed."""
@@ -149,7 +149,7 @@ class CheckpointStore:
 
     def messages(self) -> list[str]:
         """Messages about saves since the last call."""
-        return [self._said.get_nowait() for _ in range(self._said.qsize())]
+        return [self._messages.get_nowait() for _ in range(self._messages.qsize())]
 
 
 def ema_note(folder: Path, step: int) -> str:

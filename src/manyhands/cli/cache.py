@@ -32,15 +32,15 @@ def cache_command(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if arguments else 2
-    word, *rest = arguments
-    match word:
+    subcommand, *rest = arguments
+    match subcommand:
         case "build":
             return build(read_config(CacheBuildConfig, USAGE, rest))
         case "show":
             return show(read_config(CacheContentsConfig, USAGE, rest))
         case "clear":
             return clear_stores(read_config(CacheContentsConfig, USAGE, rest))
-    raise ConfigError(f"cache {word} is unknown; choose from build, show and clear")
+    raise ConfigError(f"cache {subcommand} is unknown; choose from build, show and clear")
 
 
 def build(config: CacheBuildConfig) -> int:
@@ -97,9 +97,9 @@ def show(config: CacheContentsConfig) -> int:
     ]
     table = Table("dataset", "camera", "size", "as", "frames", "bytes", "last used")
     for store in stores:
-        told = store.description
+        description = store.description
         table.add_row(
-            *(told.get(name, "?") for name in ("dataset", "camera", "size")),
+            *(description.get(name, "?") for name in ("dataset", "camera", "size")),
             store.encoding,
             f"{store.num_present:,} of {store.num_frames:,}",
             units.num_bytes(store.disk_bytes),

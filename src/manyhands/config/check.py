@@ -163,9 +163,9 @@ def _count_faults(config: TrainConfig) -> Iterator[str]:
 
 def _budget_faults(config: TrainConfig) -> Iterator[str]:
     given = {name: getattr(config, name) for name in BUDGETS}
-    told = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    if len(told) > 1:
-        yield f"{' and '.join(told)} contradict each other. Set only one of them"
+    flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    if len(flags) > 1:
+        yield f"{' and '.join(flags)} contradict each other. Set only one of them"
     if config.epochs is not None and not 0 < config.epochs < math.inf:
         yield f"--epochs={config.epochs} must be above 0"
 

@@ -61,8 +61,8 @@ def hub_error(error: BaseException, cache: Path | None = None) -> str:
         case OfflineModeIsEnabled():
             return "HF_HUB_OFFLINE is set"
         case LocalEntryNotFoundError() if error.__cause__ is not None:
-            told = hub_error(error.__cause__)
-            return f"{told}, and it is not in the cache {cache or constants.HF_HUB_CACHE}"
+            reason = hub_error(error.__cause__)
+            return f"{reason}, and it is not in the cache {cache or constants.HF_HUB_CACHE}"
         case EntryNotFoundError() if not isinstance(error, LocalEntryNotFoundError):
             return f"{constants.ENDPOINT} has no such file in the repository"
         case HfHubHTTPError() if error.response.status_code == 401:

@@ -30,7 +30,7 @@ USED = (
 HEEDED_BY_ACCELERATE = ("ACCELERATE_LOG_LEVEL", "ACCELERATE_ENABLE_RICH")
 DETAILS = ("FSDP_", "PARALLELISM_CONFIG_", "MEGATRON_LM_")
 """Beginnings of variables that say how to do what an ACCELERATE_USE_... variable asks for."""
-ASKS_NOTHING = ("", "0", "no", "none", "false", "off", "default")
+OFF = ("", "0", "no", "none", "false", "off", "default")
 LISTENING = "MANYHANDS_LISTENING"
 """Set by our own launcher: the number of an inherited socket on the main rank, else zero."""
 FULL_PRECISION = "MANYHANDS_FULL_PRECISION"
@@ -107,9 +107,9 @@ def read_launcher(environ: Mapping[str, str]) -> Launcher:
 
 
 def _precision(environ: Mapping[str, str]) -> str | None:
-    told = environ.get("ACCELERATE_MIXED_PRECISION", "")
-    if told not in ("no", ""):
-        return told
+    precision = environ.get("ACCELERATE_MIXED_PRECISION", "")
+    if precision not in ("no", ""):
+        return precision
     return "no" if _is_on(environ, FULL_PRECISION) else None
 
 
@@ -117,14 +117,14 @@ def _requests(environ: Mapping[str, str]) -> list[str]:
     """The unsupported requests of a launcher, each with its variable."""
     wanted = [f"{what} ({name})" for name, what in REJECTED.items() if _is_on(environ, name)]
     backend = environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
-    if backend.lower() not in ASKS_NOTHING:
+    if backend.lower() not in OFF:
         wanted.append(f"compilation with {backend} (ACCELERATE_DYNAMO_BACKEND)")
     if environ.get("ACCELERATE_MIXED_PRECISION") == "fp8":
         wanted.append("fp8 (ACCELERATE_MIXED_PRECISION)")
     named = (*REJECTED, *USED, *HEEDED_BY_ACCELERATE, "ACCELERATE_DYNAMO_BACKEND")
     unknown = [name for name in environ if name.startswith("ACCELERATE_") and name not in named]
     unknown += _details_of_nothing(environ)
-    wanted += [f"{name}={environ[name]}" for name in unknown if _asks(environ, name)]
+    wanted += [f"{name}={environ[name]}" for name in unknown if _is_requested(environ, name)]
     return wanted
 
 
@@ -136,8 +136,8 @@ def _details_of_nothing(environ: Mapping[str, str]) -> list[str]:
     return [name for name in environ if name.startswith(details)]
 
 
-def _asks(environ: Mapping[str, str], name: str) -> bool:
-    return environ[name].lower() not in ASKS_NOTHING
+def _is_requested(environ: Mapping[str, str], name: str) -> bool:
+    return environ[name].lower() not in OFF
 
 
 def _is_on(environ: Mapping[str, str], name: str) -> bool:

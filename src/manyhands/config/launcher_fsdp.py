@@ -124,10 +124,10 @@ def _wrap_modules(environ: Mapping[str, str]) -> list[str] | None:
     return classes or None
 
 
-def reject_unsupported(wishes: list[str]) -> None:
+def reject_unsupported(requests: list[str]) -> None:
     """Reject the unsupported requests of a launcher."""
-    if wishes:
+    if requests:
         raise EnvironmentFault(
-            f"the launcher sets {', '.join(wishes)}, which manyhands does not support. Remove it "
+            f"the launcher sets {', '.join(requests)}, which manyhands does not support. Remove it "
             "from the launcher's flags or its config file"
         )

@@ -93,12 +93,12 @@ LEROBOT_ENVS = ("aloha", "pusht")  # Environments of ours that LeRobot has under
 MARKS = ("reward_model", "eval_freq")  # Keys of which every release of LeRobot writes at least one.
 
 RUN_HISTORY = ("resume", "parallelism", "checkpoint_path", "save_checkpoint_to_hub")
-"""From where and on what a run went, and whom it told: not what it was."""
+"""How a run was started, distributed and published, not what it trains."""
 
 COMMUNICATION = ("ddp", "fsdp")
 """How weights and gradients went between processes, as little a run's own as their number."""
 
-WISHES = ("push_to_hub", "compile_model")
+OWNER_SETTINGS = ("push_to_hub", "compile_model")
 
 OLD_WEIGHTING = ("use_rabc", "rabc_")
 
@@ -153,7 +153,7 @@ def is_lerobots(tree: Tree) -> bool:
 
 def without_publishing(policy: Tree) -> Tree:
     """A stored policy without its owner's settings: publishing and compiling."""
-    return {key: value for key, value in policy.items() if key not in WISHES}
+    return {key: value for key, value in policy.items() if key not in OWNER_SETTINGS}
 
 
 def _environment(env: Tree) -> Tree:

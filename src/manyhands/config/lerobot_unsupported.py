@@ -45,7 +45,7 @@ WITHOUT_EFFECT = (
     "job.",
     "wandb.",
 )
-"""Details of features that are off, as LeRobot's files carry them; typed, each is a wish."""
+"""Details of features that are off, as LeRobot's files carry them; typed, each is a request."""
 
 
 def drop_unsupported(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
@@ -54,7 +54,7 @@ def drop_unsupported(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
     for name, value in tree.items():
         full = f"{prefix}{name}"
         if full in AT_DEFAULT or full.startswith(WITHOUT_EFFECT):
-            faults += [_refusal(wish) for wish in _requests(full, value)]
+            faults += [_rejection(request) for request in _requests(full, value)]
         elif isinstance(value, dict) and value:
             inner = drop_unsupported(value, faults, f"{full}.")
             kept |= {name: inner} if inner else {}
@@ -63,9 +63,9 @@ def drop_unsupported(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
     return kept
 
 
-def _refusal(wish: str) -> str:
-    meant = next((other for name, other in INSTEAD.items() if wish.startswith(name)), None)
-    return REJECTION.format(wish) + ("" if meant is None else f"; use {meant}")
+def _rejection(request: str) -> str:
+    meant = next((other for name, other in INSTEAD.items() if request.startswith(name)), None)
+    return REJECTION.format(request) + ("" if meant is None else f"; use {meant}")
 
 
 def _requests(name: str, value: Any) -> list[str]:
@@ -73,7 +73,9 @@ def _requests(name: str, value: Any) -> list[str]:
     if name in AT_DEFAULT:
         return [] if _is_default(value, AT_DEFAULT[name]) else [f"{name}={value}"]
     if isinstance(value, dict):
-        return [wish for key, inner in value.items() for wish in _requests(f"{name}.{key}", inner)]
+        return [
+            request for key, inner in value.items() for request in _requests(f"{name}.{key}", inner)
+        ]
     return [f"{name}={value}"] if isinstance(value, RawText) else []
 
 

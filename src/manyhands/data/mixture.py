@@ -97,7 +97,7 @@ def _check_alike(parts: Sequence[Dataset], needed: Collection[str]) -> None:
                     "--policy.input_features"
                 )
             if layout[key] != layouts[0][key]:
-                seen, other = (_told(layouts[0][key]), _told(layout[key]))
+                seen, other = (_describe(layouts[0][key]), _describe(layout[key]))
                 hint = ". Resize cameras: --dataset.image_size=[HEIGHT,WIDTH]"
                 is_camera = first.features[key].is_camera
                 raise DatasetError(
@@ -106,5 +106,5 @@ def _check_alike(parts: Sequence[Dataset], needed: Collection[str]) -> None:
                 )
 
 
-def _told(spec: ArraySpec) -> str:
+def _describe(spec: ArraySpec) -> str:
     return f"{spec.dtype} of shape {list(spec.shape[1:])}"

@@ -33,7 +33,7 @@ def _root(dataset: CheckedDatasetConfig) -> Path:
     return locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
 
 
-TOLD = ("episode", "file", "message", "severity", "key", "frames")
+REPORTED_FIELDS = ("episode", "file", "message", "severity", "key", "frames")
 
 
 def as_json(result: CheckResult) -> dict[str, Any]:
@@ -57,7 +57,8 @@ def _check(result: CheckResult, check: str) -> dict[str, Any]:
         "state": result.state_of(check),
         "looked_at": result.looked_at.get(check),
         "findings": [
-            {name: getattr(finding, name) for name in TOLD} for finding in result.of_check(check)
+            {name: getattr(finding, name) for name in REPORTED_FIELDS}
+            for finding in result.of_check(check)
         ],
     }
 
@@ -102,7 +103,7 @@ def verdict_line(result: CheckResult) -> str:
 
 def _findings(result: CheckResult, check: str) -> str:
     findings = result.of_check(check)
-    lines = [finding.told for finding in findings[:MAX_SHOWN]]
+    lines = [finding.text for finding in findings[:MAX_SHOWN]]
     if len(findings) > MAX_SHOWN:
         lines.append(f"and {len(findings) - MAX_SHOWN} more")
     return "\n".join(lines)

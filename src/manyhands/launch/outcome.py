@@ -46,7 +46,7 @@ class Outcome:
 
     code: int  # The exit code of the whole.
     deaths: Sequence[WorkerDeath] = ()  # Ranks that failed by themselves.
-    was_asked: bool = False  # Whether somebody asked the workers to stop.
+    stop_requested: bool = False  # Whether a signal asked the workers to stop.
 
 
 def failed_ranks(codes: Codes) -> dict[int, int]:

@@ -33,7 +33,7 @@ POLL_S = 0.05
 GRACE_S = 5.0
 EXIT_MESSAGE_S = 5.0
 """How long the others may take to end once a rank has left, by itself or dragged down by them."""
-ANSWER_S = 120.0  # How long workers may take to save and leave once asked to stop.
+STOP_TIMEOUT_S = 120.0  # How long workers may take to save and leave once asked to stop.
 Request = tuple[int, float]  # A signal that asked to stop, and when.
 LOOPBACK = "127.0.0.1"
 
@@ -138,14 +138,14 @@ def _watch(workers: Workers, requests: list[Request]) -> Outcome:
             first_end = time.monotonic()
         is_time = first_end is not None and time.monotonic() - first_end > EXIT_MESSAGE_S
         if None not in codes or is_explained(codes) or (is_time and failed_ranks(codes)):
-            return report_deaths(replace(outcome_of(codes), was_asked=bool(requests)))
+            return report_deaths(replace(outcome_of(codes), stop_requested=bool(requests)))
         if is_time and not requests:
             # One rank stopped on request; ranks before the rendezvous would wait for it.
             requests.append((signal.SIGTERM, time.monotonic()))
         interrupts = [number for number, _ in requests if number == signal.SIGINT]
-        is_unanswered = bool(requests) and time.monotonic() - requests[0][1] > ANSWER_S
-        if is_unanswered or len(interrupts) > 1:
-            return Outcome(INTERRUPTED, was_asked=True)
+        is_overdue = bool(requests) and time.monotonic() - requests[0][1] > STOP_TIMEOUT_S
+        if is_overdue or len(interrupts) > 1:
+            return Outcome(INTERRUPTED, stop_requested=True)
         time.sleep(POLL_S)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-WAKING = "waking"  # Name of the warm-up thread.
+WARM_UP_THREAD = "cuda-warm-up"
 NUM_TOKENS = 102
 """As in ACT's action encoder: the attention kernel depends on the alignment of the mask."""
 
@@ -20,13 +20,13 @@ def warming_up(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    thread = threading.Thread(target=_wake, args=(device,), name=WAKING)
+    thread = threading.Thread(target=_warm_up, args=(device,), name=WARM_UP_THREAD)
     thread.start()
     yield
     thread.join()
 
 
-def _wake(device: torch.device) -> None:
+def _warm_up(device: torch.device) -> None:
     # The run itself reports a faulty device better.
     with suppress(RuntimeError):
         first_kernels(device)

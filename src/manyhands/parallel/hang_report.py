@@ -20,7 +20,7 @@ class RankPhase(NamedTuple):
     phase: str
     since: float
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         """The place as text for the store."""
         return f"{self.num_phases} {self.since} {self.phase}"
 
@@ -81,9 +81,9 @@ def write_stacks(hang_dir: Path | None, rank: int) -> None:
         faulthandler.dump_traceback(file, all_threads=True)
 
 
-def print_last(told: str) -> None:
+def print_last(message: str) -> None:
     """Print why a run ends."""
-    for line in told.splitlines():
+    for line in message.splitlines():
         print(f"manyhands: {line}", file=sys.stderr)
     sys.stderr.flush()
 

@@ -33,12 +33,12 @@ class LocalMessages:
     """The channel of a single process."""
 
     def __init__(self) -> None:
-        self._said: dict[str, str] = {}
+        self._messages: dict[str, str] = {}
 
     def send(self, name: str, text: str = "") -> None:
         """Store a message."""
-        self._said[name] = text
+        self._messages[name] = text
 
     def receive(self, name: str) -> str:
         """The stored message."""
-        return self._said.pop(name)
+        return self._messages.pop(name)

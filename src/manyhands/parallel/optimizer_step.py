@@ -40,12 +40,12 @@ def clip_and_step(
 def _fused_step(optimizer: Optimizer, is_bad: Tensor, divisor: Tensor | None) -> None:
     # Attributes by which loss scalers pass overflow and scale to fused kernels. The kernel divides
     # gradients by the scale, which saves a pass over them.
-    telling = cast(Any, optimizer)
-    telling.found_inf, telling.grad_scale = is_bad.float(), divisor
+    fused = cast(Any, optimizer)
+    fused.found_inf, fused.grad_scale = is_bad.float(), divisor
     try:
         optimizer.step()
     finally:
-        del telling.found_inf, telling.grad_scale
+        del fused.found_inf, fused.grad_scale
 
 
 @torch.no_grad()

@@ -19,9 +19,9 @@ def resolve_precision(config: TrainConfig, launcher: Launcher, device: torch.dev
 
 def preferred_precision(config: TrainConfig, launcher: Launcher, has_bf16: bool) -> str:
     """The precision of a run on a device with or without bf16 support."""
-    asked = config.accelerator.mixed_precision or launcher.mixed_precision
-    if asked is not None:
-        return asked
+    precision = config.accelerator.mixed_precision or launcher.mixed_precision
+    if precision is not None:
+        return precision
     policy = config.policy
     if policy is None or config.dtype != "float32":
         return "no"

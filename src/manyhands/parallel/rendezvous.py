@@ -137,24 +137,24 @@ def open_store(launcher: Launcher, timeout: timedelta) -> Store:
             )
         return PrefixStore(f"attempt/{launcher.attempt}", store)
     except dist.DistError as error:
-        raise EnvironmentFault(_meeting_fault(str(error), launcher)) from error
+        raise EnvironmentFault(_rendezvous_fault(str(error), launcher)) from error
 
 
-def _meeting_fault(told: str, launcher: Launcher) -> str:
+def _rendezvous_fault(message: str, launcher: Launcher) -> str:
     where = f"{launcher.main_address}:{launcher.main_port}"
-    if "EADDRINUSE" in told:
+    if "EADDRINUSE" in message:
         return (
             f"another program uses the rendezvous port {launcher.main_port} (MASTER_PORT). Choose "
             "another: MASTER_PORT for srun, --master-port for torchrun, --main_process_port=0 for "
             "accelerate launch"
         )
-    if "clients joined" in told:
-        joined = told.rpartition(". ")[2].split()[0]
+    if "clients joined" in message:
+        joined = message.rpartition(". ")[2].split()[0]
         return (
             f"only {joined} ranks joined the rendezvous at {where} in time. Start the launcher on "
             "every machine, or check why the others ended"
         )
-    return f"rank {launcher.rank} cannot reach the main rank at {where}: {told.splitlines()[0]}"
+    return f"rank {launcher.rank} cannot reach the main rank at {where}: {message.splitlines()[0]}"
 
 
 @contextmanager
@@ -202,5 +202,5 @@ def _let_others_know(watch: Watchdog) -> None:
 
 def is_peer_lost(error: BaseException) -> bool:
     """Whether an error only reports a lost connection to another rank."""
-    told = any(sign in str(error) for sign in LOST_PEER)
-    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and told)
+    has_sign = any(sign in str(error) for sign in LOST_PEER)
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and has_sign)

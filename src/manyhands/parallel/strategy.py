@@ -62,7 +62,7 @@ class Strategy:
         return self.checkpoint_format != WHOLE
 
     def __str__(self) -> str:
-        told = {
+        descriptions = {
             StrategyKind.SINGLE: "single process",
             StrategyKind.DP: (
                 f"DP, one process with weights replicated on {self.num_devices} devices"
@@ -73,7 +73,7 @@ class Strategy:
                 f"HSDP, {self.num_replicas} replicas, each sharded over {self.num_shards} processes"
             ),
         }
-        return told[self.kind]
+        return descriptions[self.kind]
 
 
 def resolve_strategy(config: TrainConfig, launcher: Launcher) -> Strategy:
@@ -82,14 +82,14 @@ def resolve_strategy(config: TrainConfig, launcher: Launcher) -> Strategy:
     if degrees == ParallelismConfig():
         degrees = launcher.parallelism or degrees
     replicas, shards = _filled(degrees, launcher.num_ranks)
-    asked_format = config.checkpoint_format or launcher.checkpoint_format or BOTH
+    checkpoint_format = config.checkpoint_format or launcher.checkpoint_format or BOTH
     strategy = Strategy(
         replicas,
         shards,
         num_devices=degrees.gpus_per_process,
         fsdp=_merged(config.accelerator.fsdp, launcher.fsdp),
         # A sharded run that resumes in a single process has nothing to shard.
-        checkpoint_format=asked_format if shards > 1 else WHOLE,
+        checkpoint_format=checkpoint_format if shards > 1 else WHOLE,
     )
     faults = [
         *_device_faults(strategy, launcher.num_ranks),
@@ -117,11 +117,11 @@ def _filled(degrees: ParallelismConfig, num_ranks: int) -> tuple[int, int]:
     )
 
 
-def _merged(asked: FsdpConfig, launched: FsdpConfig | None) -> FsdpConfig:
+def _merged(flags: FsdpConfig, launcher: FsdpConfig | None) -> FsdpConfig:
     """FSDP details from flags, else from the launcher."""
-    default, launched = FsdpConfig(), launched or FsdpConfig()
+    default, launcher = FsdpConfig(), launcher or FsdpConfig()
     values: dict[str, Any] = {
-        name: getattr(asked if getattr(asked, name) != getattr(default, name) else launched, name)
+        name: getattr(flags if getattr(flags, name) != getattr(default, name) else launcher, name)
         for name in (item.name for item in fields(FsdpConfig))
     }
     return FsdpConfig(**values)

@@ -49,7 +49,7 @@ class Watchdog:
         rank: int,
         num_ranks: int,
         timeout_s: float,
-        tells_losses: bool = True,
+        reports_losses: bool = True,
     ) -> None:
         self.rank = rank
         self.hang_dir: Path | None = None
@@ -58,21 +58,21 @@ class Watchdog:
         """Stop requests of this rank; one before the first step stops all ranks."""
         self._num_ranks = num_ranks
         self._timeout_s = timeout_s
-        self._tells_losses = tells_losses
+        self._reports_losses = reports_losses
         self._main_store = store
         # Two threads must not block each other. Torch does not declare that stores have clones.
         self._store: Store = cast(Any, store).clone()
         self._place = RankPhase(0, "start", time.time())
         # The wall clock may be adjusted, which must not make a rank late.
         self._began_s = time.monotonic()
-        self._is_patient = False
+        self._ignores_timeout = False
         self._is_stopped = False
         self._exit_code = RankLost.exit_code
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._over = threading.Event()
         self._is_retired = False
-        self._looks_no_more = threading.Event()
+        self._has_stopped_checking = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
         self._peers = self._introduce()
 
@@ -85,12 +85,12 @@ class Watchdog:
     def without_timeout(self, phase: str) -> Iterator[None]:
         """A phase without timeout, in which ranks wait for one that works."""
         self.begin(phase)
-        self._is_patient = True
+        self._ignores_timeout = True
         try:
             yield
         finally:
             self.begin(f"after {phase}")
-            self._is_patient = False
+            self._ignores_timeout = False
 
     def wait_for(self, key: str) -> None:
         """Wait without timeout until a rank has set a key."""
@@ -131,7 +131,7 @@ class Watchdog:
         if self._is_stopped:
             self._exit_code = Stopped.exit_code
         self._is_retired = True
-        self._looks_no_more.wait(RETIRE_S)
+        self._has_stopped_checking.wait(RETIRE_S)
 
     def leave_stopped(self) -> None:
         """Leave because of a stop request; notify the others, which leave too."""
@@ -150,13 +150,13 @@ class Watchdog:
     def claim(self, error: BaseException) -> bool:
         """End the run; returns whether this rank is the first to do so, and reports for all."""
         self._exit_code = getattr(error, "exit_code", 1)
-        told = f"rank {self.rank} failed: {type(error).__name__}: {error}"
-        is_first = self._claim(told, self._main_store)
+        message = f"rank {self.rank} failed: {type(error).__name__}: {error}"
+        is_first = self._claim(message, self._main_store)
         if is_first:
             self._error = error
         return is_first
 
-    def leave_lost(self, told: str) -> None:
+    def leave_lost(self, reason: str) -> None:
         """Leave a run after a failed collective: the first to notice reports the lost rank."""
         # If all ranks seem alive, it reports the error of the transport.
         try:
@@ -166,14 +166,14 @@ class Watchdog:
             lost = f"rank 0 was lost, which rank {self.rank} can no longer reach"
         if lost is None and self._over.wait(GRACE_S):
             return
-        self._tell(lost or f"a rank was lost: {told}", self._main_store)
+        self._report_loss(lost or f"a rank was lost: {reason}", self._main_store)
 
-    def _tell(self, told: str, store: Store) -> None:
-        if self._claim(told, store) and self._tells_losses:
-            print_last(told)
+    def _report_loss(self, message: str, store: Store) -> None:
+        if self._claim(message, store) and self._reports_losses:
+            print_last(message)
 
-    def _claim(self, told: str, store: Store) -> bool:
-        own = f"{self.rank} {threading.get_ident()} {told}"
+    def _claim(self, message: str, store: Store) -> bool:
+        own = f"{self.rank} {threading.get_ident()} {message}"
         # The store is gone if the main rank died; then any rank may report.
         with suppress(dist.DistError):
             return bool(store.compare_set(VERDICT, "", own).decode() == own)
@@ -183,12 +183,12 @@ class Watchdog:
         """Register this process; returns the processes of the other ranks of this machine."""
         here = machine_identity()
         # Before the peer entry: ranks that see it also read the place.
-        self._store.set(f"place/{self.rank}", self._place.told())
+        self._store.set(f"place/{self.rank}", self._place.as_text())
         self._store.set(f"peer/{self.rank}", f"{os.getpid()} {here}")
         keys = [f"peer/{rank}" for rank in range(self._num_ranks)]
         peers = {}
-        for rank, told in enumerate(self._store.multi_get(keys)):
-            pid, where = told.decode().split(" ", 1)
+        for rank, entry in enumerate(self._store.multi_get(keys)):
+            pid, where = entry.decode().split(" ", 1)
             if where == here and rank != self.rank and psutil.pid_exists(int(pid)):
                 peers[rank] = psutil.Process(int(pid))
         return peers
@@ -199,27 +199,27 @@ class Watchdog:
             try:
                 if shown != self._place:
                     shown = self._place
-                    self._store.set(f"place/{self.rank}", shown.told())
-                self._look()
+                    self._store.set(f"place/{self.rank}", shown.as_text())
+                self._check()
             except dist.DistError:
                 self._end(f"rank 0 was lost, which rank {self.rank} can no longer reach")
-        self._looks_no_more.set()
+        self._has_stopped_checking.set()
         if self._is_retired:
             self._leave_soon(GRACE_S if self._error is None else TEARDOWN_S)
 
-    def _look(self) -> None:
-        if self._look_for_a_stop():
+    def _check(self) -> None:
+        if self._check_stop_request():
             return
         if self._store.check([VERDICT]):
             self._leave_soon()
         lost = self._lost_peer(self._store)
         if lost is not None:
             self._end(lost)
-        is_late = not self._is_patient and time.monotonic() - self._began_s > self._timeout_s
+        is_late = not self._ignores_timeout and time.monotonic() - self._began_s > self._timeout_s
         if is_late or self._store.check([LATE]):
-            self._report()
+            self._report_hang()
 
-    def _look_for_a_stop(self) -> bool:
+    def _check_stop_request(self) -> bool:
         if self.stop.is_immediate and not self._is_stopped:
             self._store.set(STOPPED, "1")
         self._is_stopped = self._is_stopped or self._store.check([STOPPED])
@@ -233,11 +233,11 @@ class Watchdog:
                 return f"rank {rank} was lost: its process {process.pid} is gone"
         return None
 
-    def _end(self, told: str) -> None:
+    def _end(self, message: str) -> None:
         # The rank may have left regularly between the two checks.
         if self._ended.is_set() or self._is_stopped:
             return
-        self._tell(told, self._store)
+        self._report_loss(message, self._store)
         self._leave_soon()
 
     def _leave_soon(self, grace_s: float = GRACE_S) -> None:
@@ -249,12 +249,12 @@ class Watchdog:
             report(self._error, self.rank)
         force_exit(self._exit_code)
 
-    def _report(self) -> None:
+    def _report_hang(self) -> None:
         self._store.set(LATE, "1")
         # A full disk must not keep this thread from ending the process.
         with suppress(OSError):
             write_stacks(self.hang_dir, self.rank)
-        self._store.set(f"late/{self.rank}", self._place.told())
+        self._store.set(f"late/{self.rank}", self._place.as_text())
         deadline = time.monotonic() + REPORT_S
         answers = [f"late/{rank}" for rank in range(self._num_ranks)]
         while not self._store.check(answers) and time.monotonic() < deadline:
@@ -266,9 +266,9 @@ class Watchdog:
             read_place(self._store.get(f"place/{rank}" if rank in silent else f"late/{rank}"))
             for rank in range(self._num_ranks)
         ]
-        told = hang_message(places, silent, self._timeout_s, self.hang_dir)
-        if self._claim(told, self._store):
-            print_last(told)
+        message = hang_message(places, silent, self._timeout_s, self.hang_dir)
+        if self._claim(message, self._store):
+            print_last(message)
         # Others may still write; the launcher ends all ranks once one has exited.
         time.sleep(1.0)
         force_exit(1)

@@ -204,8 +204,8 @@ def _outcome(work: Callable[[], T]) -> tuple[T | None, UserError | None]:
 
 def resolve_accumulation(config: TrainConfig) -> int:
     """Micro-batches per step, from the flag or else from the launcher."""
-    asked = config.accelerator.gradient_accumulation.steps
-    return asked if asked > 1 else read_launcher(os.environ).accumulation or 1
+    steps = config.accelerator.gradient_accumulation.steps
+    return steps if steps > 1 else read_launcher(os.environ).accumulation or 1
 
 
 def indexed(device: torch.device, launcher: Launcher) -> torch.device:
@@ -224,10 +224,10 @@ def num_visible_gpus() -> int:
 
 
 def _device_of(config: TrainConfig, launcher: Launcher) -> torch.device:
-    asked = config.policy.device if config.policy is not None else None
-    if launcher.use_cpu or asked == "cpu" or (asked is None and not torch.cuda.is_available()):
+    device = config.policy.device if config.policy is not None else None
+    if launcher.use_cpu or device == "cpu" or (device is None and not torch.cuda.is_available()):
         return torch.device("cpu")
-    return torch.device(asked or "cuda")
+    return torch.device(device or "cuda")
 
 
 def _refuse_missing_gpus(device: torch.device, launcher: Launcher) -> None:

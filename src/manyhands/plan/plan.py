@@ -38,7 +38,7 @@ class Row:
     lr: float = 0.0
     memory: Footprint | None = None
     disk: Disk | None = None
-    fits: bool | None = None  # Whether a GPU has room for it; None where its memory is not known.
+    fits: bool | None = None  # Whether it fits into the memory of a GPU; None if that is unknown.
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class Plan:
 
 
 def _row_as_json(row: Row) -> dict[str, Any]:
-    told = asdict(row)
+    fields = asdict(row)
     if row.memory is not None:
         memory = row.memory
-        told["memory"] |= {"needed": memory.needed, "most": memory.most, "trial": memory.trial}
+        fields["memory"] |= {"needed": memory.needed, "most": memory.most, "trial": memory.trial}
     if row.disk is not None:
-        told["disk"] |= {"most_bytes": row.disk.most_bytes}
-    return told
+        fields["disk"] |= {"most_bytes": row.disk.most_bytes}
+    return fields
 
 
 def make_plan(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) -> Plan:

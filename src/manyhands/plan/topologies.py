@@ -33,8 +33,8 @@ class PlannedRun:
 
 def topologies(plan: PlanConfig, config: TrainConfig) -> Iterator[tuple[int, TrainConfig]]:
     """Yield numbers of GPUs, each with the config of the run on them."""
-    asked = config.launch.num_processes
-    numbers = plan.gpus or ([asked] if asked is not None else USUAL_GPUS)
+    num_processes = config.launch.num_processes
+    numbers = plan.gpus or ([num_processes] if num_processes is not None else USUAL_GPUS)
     is_free = config.parallelism == ParallelismConfig()
     for number in numbers:
         yield number, config

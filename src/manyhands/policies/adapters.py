@@ -42,18 +42,18 @@ def new_settings(config: PeftConfig, policy: PolicyConfig) -> Settings:
 def adapt(policy: Policy, settings: Settings) -> None:
     """Add new adapters to a policy's network and freeze everything else."""
     peft, network = _peft(), policy.network
-    asked = {
+    requested = {
         "target_modules": settings.get("target_modules"),
         "full_training_modules": settings.get("modules_to_save"),
     }
-    for flag, names in asked.items():
+    for flag, names in requested.items():
         _refuse_unknown(network, flag, names)
     try:
         config = peft.PeftConfig.from_peft_type(**settings | {"inference_mode": False})
         peft.inject_adapter_in_model(config, network, adapter_name=NAME)
     except (ValueError, TypeError) as error:
         raise UserError(
-            f"adapters with target_modules={asked['target_modules']} do not match the policy; "
+            f"adapters with target_modules={requested['target_modules']} do not match the policy; "
             f"its layers are {', '.join(_layer_names(network))}: {error}"
         ) from None
     for name, weight in network.named_parameters():

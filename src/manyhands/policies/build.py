@@ -98,8 +98,8 @@ def _start_backbones(network: nn.Module, config: PolicyConfig) -> None:
     file = getattr(config, "backbone_weights", None)
     weights = getattr(config, "pretrained_backbone_weights", None)
     if file is not None and not backbones:
-        told = f"--policy.backbone_weights={file} has no effect: the policy reads no camera"
-        raise ConfigError([told])
+        fault = f"--policy.backbone_weights={file} has no effect: the policy reads no camera"
+        raise ConfigError([fault])
     if file is not None:
         load_backbone_file(backbones, file)
     elif weights is not None and backbones and config.pretrained_path is None:

@@ -99,5 +99,5 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _digest(told: Mapping[str, object]) -> str:
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+def _digest(facts: Mapping[str, object]) -> str:
+    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -54,13 +54,13 @@ class Language:
         """The tokens of a batch's tasks, and their attention mask."""
         # Texts are padded as the policy configures, or all to the maximum length.
         lines = self._lines_of(batch)
-        words = [each.ids for each in self._reader.tokenizer.encode_batch(lines)]
-        longest = max((len(each) for each in words), default=0)
+        token_ids = [each.ids for each in self._reader.tokenizer.encode_batch(lines)]
+        longest = max((len(each) for each in token_ids), default=0)
         is_fixed = at_full_length or self._tokenizing.padding == "max_length"
         length = max(longest, self._tokenizing.max_length) if is_fixed else longest
         filler = self._reader.padding_token
-        tokens = torch.tensor([self._padded(each, length, filler) for each in words])
-        mask = torch.tensor([self._padded([1] * len(each), length, 0) for each in words])
+        tokens = torch.tensor([self._padded(each, length, filler) for each in token_ids])
+        mask = torch.tensor([self._padded([1] * len(each), length, 0) for each in token_ids])
         return {LANGUAGE_TOKENS: tokens, LANGUAGE_MASK: mask.bool()}
 
     def _lines_of(self, batch: Batch) -> list[str]:

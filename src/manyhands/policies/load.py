@@ -127,12 +127,12 @@ def find_policy(folder_or_repo_id: Path | str, revision: str | None = None) -> P
     return fetched
 
 
-def choose_device(asked: torch.device | str | None, saved: str | None) -> torch.device:
+def choose_device(requested: torch.device | str | None, saved: str | None) -> torch.device:
     """The requested device; else the first available of the saved one, a GPU, the CPU."""
-    if asked is not None:
-        if not _is_here(asked):
-            raise UserError(f"device {asked} is not available on this machine")
-        return torch.device(asked)
+    if requested is not None:
+        if not _is_here(requested):
+            raise UserError(f"device {requested} is not available on this machine")
+        return torch.device(requested)
     for candidate in (saved, "cuda"):
         if candidate is not None and _is_here(candidate):
             return torch.device(candidate)

@@ -30,22 +30,22 @@ def check_hub_access(config: TrainConfig) -> None:
     """Reject a configuration whose policy could not be published after training."""
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
-    asked = f"--policy.push_to_hub to {policy.repo_id}"
+    flag = f"--policy.push_to_hub to {policy.repo_id}"
     try:
         user = HfApi().whoami()
         RepoCard(model_card(policy.repo_id, config, {})).validate("model")
     except LocalTokenNotFoundError:
         raise UserError(
-            f"{asked}: you are not logged in to {constants.ENDPOINT}. {_LOGIN}"
+            f"{flag}: you are not logged in to {constants.ENDPOINT}. {_LOGIN}"
         ) from None
     except HUB_ERRORS as error:
         if isinstance(error, HfHubHTTPError) and error.response.status_code == 429:
             # Many runs that start at once exceed the Hub's rate limit.
             return
-        raise UserError(f"{asked}: {_refusal(error)}") from None
+        raise UserError(f"{flag}: {_error_message(error)}") from None
     fault = login_fault(user, policy.repo_id)
     if fault is not None:
-        raise UserError(f"{asked}: {fault}")
+        raise UserError(f"{flag}: {fault}")
 
 
 def login_fault(user: Facts, repo_id: str) -> str | None:
@@ -72,17 +72,17 @@ def publish_checkpoint(
     assert policy is not None and policy.repo_id is not None
     message = f"{policy.type} policy after {config.steps} steps"
     card = model_card(policy.repo_id, config, facts, rows)
-    told = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
+    log_lines = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
     if (checkpoint / PRETRAINED_EMA).is_dir():
         policy = replace(policy, repo_id=f"{policy.repo_id}-ema")
         assert policy.repo_id is not None
         card = model_card(policy.repo_id, config, facts, rows, is_average=True)
         try:
             page = publish(checkpoint / PRETRAINED_EMA, policy, card, message)
-            told.append(f"EMA published at {page}")
+            log_lines.append(f"EMA published at {page}")
         except UserError as error:
-            told.append(f"WARNING: {error}")
-    return told
+            log_lines.append(f"WARNING: {error}")
+    return log_lines
 
 
 def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
@@ -109,7 +109,7 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
     return str(page)
 
 
-def _refusal(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     if type(error) is ValueError:
         return (
             f"the Hub rejected the model card: {str(error)[:300]}. Check --policy.license and "

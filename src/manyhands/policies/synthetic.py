@@ -18,7 +18,7 @@ STATE = "observation.state"
 NUM_CAMERAS, IMAGE_SIZE, NUM_JOINTS = 1, (480, 640), 14
 """Typical of robots with two arms of seven joints."""
 STATISTICS = {"mean": 0.0, "std": 1.0, "min": -1.0, "max": 1.0}
-MIN_WORD, MAX_WORD = 3, 256
+MIN_TOKEN, MAX_TOKEN = 3, 256
 """Tokens that every tokenizer has, and that stand for no more than a letter."""
 QUANTILES = {"q01": -1.0, "q10": -0.9, "q90": 0.9, "q99": 1.0}
 
@@ -65,16 +65,16 @@ def synthetic_batch(policy: PolicyConfig, num_samples: int, device: torch.device
         batch[name + names.PAD_SUFFIX] = torch.zeros(
             (num_samples, *done), dtype=torch.bool, device=device
         )
-    return batch | _made_up_words(policy, num_samples, generator)
+    return batch | _synthetic_tokens(policy, num_samples, generator)
 
 
-def _made_up_words(policy: PolicyConfig, num_samples: int, generator: torch.Generator) -> Batch:
+def _synthetic_tokens(policy: PolicyConfig, num_samples: int, generator: torch.Generator) -> Batch:
     if policy.language is None:
         return {}
     shape, device = (num_samples, policy.language.max_length), generator.device
-    words = torch.randint(MIN_WORD, MAX_WORD, shape, generator=generator, device=device)
-    is_word = torch.ones(shape, dtype=torch.bool, device=device)
-    return {names.LANGUAGE_TOKENS: words, names.LANGUAGE_MASK: is_word}
+    tokens = torch.randint(MIN_TOKEN, MAX_TOKEN, shape, generator=generator, device=device)
+    mask = torch.ones(shape, dtype=torch.bool, device=device)
+    return {names.LANGUAGE_TOKENS: tokens, names.LANGUAGE_MASK: mask}
 
 
 def _random(lead: tuple[int, ...], feature: PolicyFeature, generator: torch.Generator) -> Tensor:

@@ -15,7 +15,7 @@ from manyhands.config.policies.registry import policy_title
 from manyhands.report.metrics import Series, smoothed
 from manyhands.units import count, duration, num_bytes
 
-SAID_ELSEWHERE = ("command", "ending")
+SHOWN_ELSEWHERE = ("command", "ending")
 UNIT = re.compile(r"(_bytes|_share|(?<!_per)_s)$")
 
 
@@ -39,7 +39,7 @@ class FactTable:
 def fact_groups(run: Mapping[str, Any]) -> list[FactGroup]:
     """Single values first, then one group per nested dictionary."""
     nested = {key: value for key, value in run.items() if isinstance(value, dict)}
-    known = {*nested, *SAID_ELSEWHERE}
+    known = {*nested, *SHOWN_ELSEWHERE}
     single = {key: value for key, value in run.items() if key not in known and not _is_rows(value)}
     groups = [("Run", single), *((_words(key).capitalize(), nested[key]) for key in nested)]
     return [FactGroup(title, list(_facts(values))) for title, values in groups if values]
@@ -189,8 +189,8 @@ def _batch(run: Mapping[str, Any]) -> Tile | None:
     factors = [_amount(run, "batch", key) for key in ("per_process", "processes", "accumulation")]
     product = " × ".join(f"{factor:g}" for factor in factors if factor)
     # What does not divide is no product.
-    is_told = all(factors) and _section(run, "batch").get("is_even", True)
-    return Tile("samples/step", count(effective), f"= {product}" if is_told else "")
+    is_product = all(factors) and _section(run, "batch").get("is_even", True)
+    return Tile("samples/step", count(effective), f"= {product}" if is_product else "")
 
 
 def _parameters(run: Mapping[str, Any]) -> Tile | None:

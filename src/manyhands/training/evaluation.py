@@ -34,7 +34,7 @@ from manyhands.training.step.ema import LIVE, Weights
 from manyhands.training.step.learner import Learner
 
 STOP_KEY = "evaluation/stop"
-ASK_S = 0.2  # Time between two looks for stop requests of other ranks.
+POLL_S = 0.2  # Time between two looks for stop requests of other ranks.
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class StopNotice:
             self._is_stopping = True
         elif time.monotonic() >= self._next_s:
             self._is_stopping = self._world.watch.has(STOP_KEY)
-            self._next_s = time.monotonic() + ASK_S
+            self._next_s = time.monotonic() + POLL_S
         return self._is_stopping
 
 

@@ -61,7 +61,7 @@ def train(run: Run) -> Ending:
             scores = run.validator.losses_after(position.step)
             scores |= run.evaluation.scores_after(position.step)
             # A stop request while measuring stops the run here: a resumed run measures again.
-            stopping = run.stop_poll.after_step(must_ask=run.periods.measure(position.step))
+            stopping = run.stop_poll.after_step(force=run.periods.measure(position.step))
             saving = run.periods.save(position.step, stopping)
             judging = run.periods.judge(position.step, stopping)
             if judging and run.guard.must_roll_back(run.learner, saving):

@@ -86,22 +86,22 @@ class StopPoll:
         self._num_steps = 0
         self._since = time.monotonic()
 
-    def after_step(self, must_ask: bool = False) -> bool:
+    def after_step(self, force: bool = False) -> bool:
         """Collective. Whether to stop after this step; False where ranks do not poll.
 
-        All ranks must agree on `must_ask`.
+        All ranks must agree on `force`.
         Counts calls: after a rollback the numbers of steps start again from a smaller one.
         """
         self._num_steps += 1
-        if self._num_steps < self._interval and not must_ask:
+        if self._num_steps < self._interval and not force:
             return False
         wait_for_device(self._world.device)
         now = time.monotonic()
         step_s = (now - self._since) / self._num_steps
-        answers = self._world.gather((self._world.is_asked_to_stop, step_s))
-        self._interval = next_interval(self._interval, max(seconds for _, seconds in answers))
+        gathered = self._world.gather((self._world.is_asked_to_stop, step_s))
+        self._interval = next_interval(self._interval, max(seconds for _, seconds in gathered))
         self._num_steps, self._since = 0, now
-        return any(is_asked for is_asked, _ in answers)
+        return any(is_requested for is_requested, _ in gathered)
 
 
 def next_interval(interval: int, step_s: float) -> int:

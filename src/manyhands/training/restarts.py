@@ -86,7 +86,7 @@ class Restarts:
 
     def may_follow(self, outcome: Outcome) -> bool:
         """Whether to restart processes that ended."""
-        if self._allowed == 0 or outcome.code in FINAL or outcome.was_asked:
+        if self._allowed == 0 or outcome.code in FINAL or outcome.stop_requested:
             return False
         _, newest_at = self._standing()
         self._num_in_vain = 1 if newest_at > self._started_at else self._num_in_vain + 1

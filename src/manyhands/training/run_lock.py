@@ -48,7 +48,7 @@ class RunLock:
                     f"or choose another folder. If it no longer runs, remove {LOCK} there"
                 )
             time.sleep(POLL_S)
-        self._say(f"process {os.getpid()} {_here()}")
+        self._write_holder(f"process {os.getpid()} {_here()}")
 
     def _taken_by(self) -> str | None:
         """Lock the file; returns the holder if another process has it."""
@@ -74,7 +74,7 @@ class RunLock:
         """Release the lock; a run that wrote nothing removes its folder."""
         if self._file is None:
             return
-        self._say("")
+        self._write_holder("")
         with suppress(OSError):
             if [*self._run_dir.iterdir()] == [self._run_dir / LOCK]:
                 (self._run_dir / LOCK).unlink()
@@ -82,12 +82,12 @@ class RunLock:
                 folder.rmdir()
         self._file.close()
 
-    def _say(self, who: str) -> None:
+    def _write_holder(self, holder: str) -> None:
         assert self._file is not None
         # A full disk must not end a run: the lock works without the text.
         with suppress(OSError):
             self._file.truncate(0)
-            self._file.write(who.encode())
+            self._file.write(holder.encode())
 
 
 def _here() -> str:

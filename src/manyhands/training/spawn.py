@@ -147,16 +147,16 @@ def num_processes_of(config: TrainConfig, launcher: Launcher) -> int:
     """Ranks on this machine: those of a launcher, those configured, or one per GPU."""
     if launcher.started_ranks:
         return launcher.num_local_ranks
-    asked = config.launch.num_processes
-    if asked is None and config.parallelism.gpus_per_process > 1:
-        asked = 1
-    if asked is None and config.launch.gpu_ids is not None:
-        asked = len(config.launch.gpu_ids)
-    if not asked and (command := accelerate_command()) is not None:
-        asked = command.count("num_processes")
-    if not asked and may_have_several():
-        asked = _num_gpus(config, launcher)
-    return asked or 1
+    num_processes = config.launch.num_processes
+    if num_processes is None and config.parallelism.gpus_per_process > 1:
+        num_processes = 1
+    if num_processes is None and config.launch.gpu_ids is not None:
+        num_processes = len(config.launch.gpu_ids)
+    if not num_processes and (command := accelerate_command()) is not None:
+        num_processes = command.count("num_processes")
+    if not num_processes and may_have_several():
+        num_processes = _num_gpus(config, launcher)
+    return num_processes or 1
 
 
 def refuse_other_processes(config: TrainConfig, launcher: Launcher) -> None:
@@ -164,16 +164,16 @@ def refuse_other_processes(config: TrainConfig, launcher: Launcher) -> None:
     # A resumed run may have stored launch flags, and our workers get the flags of their parent.
     if config.resumes or launcher.is_ours:
         return
-    asked = config.launch
-    if asked.num_processes not in (None, launcher.num_local_ranks):
+    launch = config.launch
+    if launch.num_processes not in (None, launcher.num_local_ranks):
         raise EnvironmentFault(
-            f"--launch.num_processes={asked.num_processes}, but the launcher started "
+            f"--launch.num_processes={launch.num_processes}, but the launcher started "
             f"{launcher.num_local_ranks} processes. Use only one of them"
         )
     for name, default in vars(LaunchConfig()).items():
-        if name != "num_processes" and getattr(asked, name) != default:
+        if name != "num_processes" and getattr(launch, name) != default:
             raise EnvironmentFault(
-                f"--launch.{name}={getattr(asked, name)}, but a launcher started this process. "
+                f"--launch.{name}={getattr(launch, name)}, but a launcher started this process. "
                 "Use the flags of the launcher instead"
             )
 

@@ -14,7 +14,7 @@ def request(mode="auto", disk=0, ram=0, shared=None, **facts):
     room = FreeSpace(
         int(disk * GIB), int(ram * GIB), int((ram if shared is None else shared) * GIB)
     )
-    return CacheRequest(mode=mode, cameras=facts.pop("cameras", TEN_GIB), room=room, **facts)
+    return CacheRequest(mode=mode, cameras=facts.pop("cameras", TEN_GIB), free=room, **facts)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_reason_is_a_sentence_with_the_numbers(asked, reason):
 def test_cameras_get_the_same_share_of_their_frames():
     cameras = (CameraNeed(1000, 900), CameraNeed(1000, 100))
     room = FreeSpace(disk_bytes=4 * 500_000, ram_bytes=0, shared_memory_bytes=0)
-    plan = plan_cache(CacheRequest(mode="auto", cameras=cameras, room=room))
+    plan = plan_cache(CacheRequest(mode="auto", cameras=cameras, free=room))
     assert plan.capacities == (500, 500)
     assert plan.max_bytes == (450_000, 50_000)
 
@@ -100,7 +100,7 @@ requests = st.builds(
     cameras=st.lists(
         st.builds(CameraNeed, st.integers(0, 10**7), st.integers(1, 10**6)), max_size=4
     ).map(tuple),
-    room=st.builds(FreeSpace, sizes, sizes, sizes),
+    free=st.builds(FreeSpace, sizes, sizes, sizes),
     cached_bytes=sizes,
     other_bytes=sizes,
     max_disk=limits,
@@ -110,7 +110,7 @@ requests = st.builds(
 
 @given(asked=requests)
 def test_no_plan_exceeds_its_budget(asked):
-    plan, room = plan_cache(asked), asked.room
+    plan, room = plan_cache(asked), asked.free
     planned = sum(plan.max_bytes)
     assert len(plan.capacities) == len(plan.max_bytes) == len(asked.cameras)
     for camera, capacity in zip(asked.cameras, plan.capacities, strict=True):

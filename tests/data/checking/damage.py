@@ -264,7 +264,7 @@ def outcome_of(root: Path, home: Path, seed: int) -> str:
     result = check_folder(root, None, home, CheckOptions(num_workers=0))
     for finding in result.findings:
         assert finding.file is not None or str(root) in finding.message, finding
-        assert "\n" not in finding.told, finding
+        assert "\n" not in finding.text, finding
     try:
         read_all(opened(root, home), seed)
     except DatasetError as error:
@@ -272,7 +272,7 @@ def outcome_of(root: Path, home: Path, seed: int) -> str:
         assert not result.is_usable, f"not found by the check: {error}"
     if not result.is_usable and result.num_frames:
         read_the_rest(root, home, result, seed)
-    return "usable" if result.is_usable else result.findings[0].told
+    return "usable" if result.is_usable else result.findings[0].text
 
 
 def read_the_rest(root: Path, home: Path, result: Any, seed: int) -> None:

@@ -35,12 +35,12 @@ def test_the_bad_is_told_first():
 
 
 def test_a_finding_names_episode_and_file_once():
-    assert BAD.told == "episode 2, videos/a.mp4: frame 3: gone"
-    assert ODD.told == "videos/a.mp4: odd"
-    assert Finding("files", "bad", "a.mp4 is missing", 1, "a.mp4").told == (
+    assert BAD.text == "episode 2, videos/a.mp4: frame 3: gone"
+    assert ODD.text == "videos/a.mp4: odd"
+    assert Finding("files", "bad", "a.mp4 is missing", 1, "a.mp4").text == (
         "episode 1: a.mp4 is missing"
     )
-    assert Finding("metadata", "bad", "gone").told == "gone"
+    assert Finding("metadata", "bad", "gone").text == "gone"
 
 
 def test_a_result_survives_a_file():

@@ -21,7 +21,7 @@ def test_metadata_that_cannot_be_read_are_a_finding(tiny_root, tmp_path, file):
     result = check_folder(tiny_root, None, tmp_path / "home", HERE)
     (found,) = result.findings
     assert (found.check, found.severity, found.episode) == ("metadata", "bad", None)
-    assert found.told.startswith(file) or f"meta: {file}" in found.told
+    assert found.text.startswith(file) or f"meta: {file}" in found.text
     assert result.state_of("metadata") == "bad"
     assert result.state_of("videos") == "skipped"
 

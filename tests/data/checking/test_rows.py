@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read_makes_its_episodes_bad(check, damaged_root, 
         path.write_bytes(content[:200] if damage == "cut" else b"")
     (found,) = only(check(damaged_root), "files")
     assert (found.episode, found.frames) == (0, (0, 3))
-    assert FILE in found.told
+    assert FILE in found.text
 
 
 def test_a_file_of_other_length_is_found(check, tiny_root):

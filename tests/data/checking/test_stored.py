@@ -70,7 +70,7 @@ def test_a_damaged_row_group_is_bad_as_a_whole(check, plain_root, tmp_path):
     path.write_bytes(content)
     (found,) = check(root).of_check("pictures")
     assert (found.episode, found.frames) == (1, (5, 8))
-    assert f"{FILE} is damaged" in found.told
+    assert f"{FILE} is damaged" in found.text
 
 
 def test_strict_decoding_is_a_choice():

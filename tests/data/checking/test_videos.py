@@ -34,7 +34,7 @@ def test_a_missing_file_makes_its_episodes_bad(check, damaged_root):
     (damaged_root / FILE).unlink()
     (found,) = check(damaged_root, thoroughness="quick").of_check("files")
     assert (found.episode, found.key, found.frames) == (0, TOP, (0, 3))
-    assert f"{FILE} is missing" in found.told
+    assert f"{FILE} is missing" in found.text
 
 
 @pytest.mark.parametrize("thoroughness", ["quick", "full"])

@@ -17,7 +17,7 @@ from manyhands.launch.outcome import Ending
 from manyhands.observe.jsonl import read_rows
 from manyhands.observe.run_log import NullRunLog
 from manyhands.parallel.world import joined_world
-from manyhands.training.health.nonfinite_guard import MAX_IN_A_ROW, MAX_RETURNS, NonFiniteGuard
+from manyhands.training.health.nonfinite_guard import MAX_IN_A_ROW, MAX_ROLLBACKS, NonFiniteGuard
 from manyhands.training.health.nonfinite_samples import SampleInspector, StepSamples
 from manyhands.training.start import run_training
 from manyhands.training.step.train_step import StepMetrics
@@ -168,9 +168,9 @@ def test_skipping_ends_where_nothing_else_comes(command, tiny_dataset, tmp_path)
 
 def test_going_back_ends_where_it_does_not_help(command, tiny_dataset, tmp_path):
     flags = ("--optimizer.lr=1e300", "--optimizer.grad_clip_norm=0", "--on_nonfinite=rollback")
-    with pytest.raises(Diverged, match=f"after {MAX_RETURNS} rollbacks to step 0"):
+    with pytest.raises(Diverged, match=f"after {MAX_ROLLBACKS} rollbacks to step 0"):
         train(command, tiny_dataset, tmp_path / "run", *flags, "--save_freq=0")
-    assert len(incidents(tmp_path / "run")) == MAX_RETURNS + 1
+    assert len(incidents(tmp_path / "run")) == MAX_ROLLBACKS + 1
 
 
 class NoEvidence(SampleInspector):
@@ -179,7 +179,7 @@ class NoEvidence(SampleInspector):
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def of_update(self, position: int) -> StepSamples:
+    def inspect(self, position: int) -> StepSamples:
         self.asked.append(position)
         return StepSamples([1], [])
 
@@ -239,7 +239,7 @@ def test_a_run_may_go_back_often_if_it_gets_on_in_between(make_guard):
     guard.note(Position(), result_of(True))
     assert guard.must_roll_back(None, saving=False)
     for step in range(0, 50, 10):
-        for _ in range(MAX_RETURNS):
+        for _ in range(MAX_ROLLBACKS):
             guard.record_rollback(step)
     with pytest.raises(Diverged, match="rollbacks to step 40"):
         guard.record_rollback(40)

@@ -95,8 +95,8 @@ def test_the_samples_of_a_past_update_are_read_again(command, plant, tmp_path, n
         for rank in range(num_ranks):
             split = BatchSplit(rank, num_ranks, 8)
             stream = SampleStream(data.source, data.order, split, LoaderOptions(num_workers=0))
-            evidence = SampleInspector(stream, {"action": range(6)}, world).of_update(16)
-            found, rows = found + evidence.culprits, rows + evidence.rows
+            evidence = SampleInspector(stream, {"action": range(6)}, world).inspect(16)
+            found, rows = found + evidence.values, rows + evidence.rows
     drawn = data.order.indices(16, 24)
     assert rows == drawn.tolist()
     assert {(each.episode, each.frame) for each in found} == {(1, 4)}

@@ -101,7 +101,7 @@ def test_rows_after_a_stop_and_a_resume_are_those_of_one_run(command, tmp_path, 
     steps = []
     with monkeypatch.context() as patch:
         patch.setattr(RunLog, "advance", lambda self, step: steps.append(step))
-        patch.setattr(StopPoll, "after_step", lambda self, must_ask=False: 3 in steps)
+        patch.setattr(StopPoll, "after_step", lambda self, force=False: 3 in steps)
         ending = run_training(read_train_config(command.argv(stopped, *flags)))
     assert ending is Ending.STOPPED
     assert [row[0] for row in rows_of(stopped)] == [1, 3]

@@ -14,7 +14,7 @@ from manyhands.checkpoint.snapshot import Position
 from manyhands.config.resolve import read_train_config
 from manyhands.data.dataset import Dataset
 from manyhands.parallel.accelerate_engine import AccelerateEngine
-from manyhands.parallel.cuda import WAKING
+from manyhands.parallel.cuda import WARM_UP_THREAD
 from manyhands.parallel.world import joined_world
 from manyhands.training.setup.assemble import build_initial_policy, build_learner
 from manyhands.training.setup.batch import split_batch
@@ -53,7 +53,7 @@ def batch_at(data: Dataset, step: int, size: int = 4) -> Batch:
 
 def wait_until_awake() -> None:
     for thread in threading.enumerate():
-        if thread.name == WAKING:
+        if thread.name == WARM_UP_THREAD:
             thread.join()
 
 

@@ -117,13 +117,13 @@ class Starter:
         while self.left() and time.monotonic() < deadline:
             time.sleep(POLL_S)
         stayed = self.left()
-        told = [f"process {each.pid} is still running: {_command_of(each)}" for each in stayed]
+        messages = [f"process {each.pid} is still running: {_command_of(each)}" for each in stayed]
         for each in stayed:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
         while any(is_alive(each) for each in stayed):
             time.sleep(POLL_S)
-        return told
+        return messages
 
 
 def chosen(members: Sequence[Member], share: float) -> Member:

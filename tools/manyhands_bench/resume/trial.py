@@ -99,10 +99,10 @@ class Trial:
 
     def _kill_often(self, run_dir: Path, left: deque[Kill], made: list[str]) -> None:
         while left and len(made) < KILLS_PER_RUN and last_step(run_dir) < NUM_STEPS:
-            told = self._kill_once(run_dir, left[0])
-            if told is None:
+            description = self._kill_once(run_dir, left[0])
+            if description is None:
                 break
-            made.append(told)
+            made.append(description)
             left.popleft()
             self._on_kill()
             refuse(self._starter.clear())

@@ -66,14 +66,14 @@ def busy_share() -> float:
 
 def sizes_of(bench: BenchScalingConfig, host: Host) -> Sizes:
     """Split the numbers of processes into measured and modelled ones."""
-    asked = sorted({1, *(bench.processes or default_processes(host))})
-    hosted = [number for number in asked if number <= host.capacity]
+    numbers = sorted({1, *(bench.processes or default_processes(host))})
+    hosted = [number for number in numbers if number <= host.capacity]
     if bench.kind == "measured":
         if bench.processes is not None:
             refuse_more(bench, host)
-        asked = hosted
+        numbers = hosted
     measured = [1] if bench.kind == "modelled" else hosted
-    return Sizes(measured, [number for number in asked if number not in measured])
+    return Sizes(measured, [number for number in numbers if number not in measured])
 
 
 def default_processes(host: Host) -> list[int]:

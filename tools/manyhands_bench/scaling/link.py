@@ -45,8 +45,8 @@ def usual_link(is_gpu: bool, num_processes: int, capacity: int) -> Link:
 
 def link_between_gpus() -> Link:
     """The link of this machine's first GPU to another."""
-    told = ask_driver(lambda nvml: link_of_gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(0)))
-    return told or pcie_link(generation=4, num_lanes=16)
+    detected = ask_driver(lambda nvml: link_of_gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(0)))
+    return detected or pcie_link(generation=4, num_lanes=16)
 
 
 def link_of_gpu(nvml: Any, gpu: Any) -> Link:

@@ -127,7 +127,7 @@ def measure(
 
     The single process, the baseline, is measured before and after the others.
     """
-    asked = RankRequest(
+    base = RankRequest(
         num_steps=bench.steps,
         warm_up=bench.warm_up,
         threads=bench.threads or threads_per_worker(cases[-1].processes),
@@ -139,7 +139,7 @@ def measure(
     reports: defaultdict[tuple[int, bool], list[RankReport]] = defaultdict(list)
     for done, (number, is_silent) in enumerate(worlds):
         on_progress(done, len(worlds))
-        request = replace(asked, exchanges=not is_silent)
+        request = replace(base, exchanges=not is_silent)
         reports[number, is_silent] += measure_world(config, number, request)
     on_progress(len(worlds), len(worlds))
     return [

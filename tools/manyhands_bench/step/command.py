@@ -138,6 +138,6 @@ def phase_captions(row: "Row") -> Iterator[str]:
         "backward": row.backward_ms,
         "optimizer and other": row.optimizer_ms,
     }
-    told = [f"{name} {value:.2f} ms" for name, value in times.items() if value is not None]
-    if told:
-        yield f"{row.mode}: {', '.join(told)}"
+    parts = [f"{name} {value:.2f} ms" for name, value in times.items() if value is not None]
+    if parts:
+        yield f"{row.mode}: {', '.join(parts)}"

@@ -41,12 +41,12 @@ EAGER = "eager"
 
 def modes_of(bench: BenchStepConfig, config: TrainConfig, device: torch.device) -> list[str]:
     """The modes to measure; the first is the main one."""
-    asked = config.step.mode
-    modes = bench.compare or [asked]
+    run_mode = config.step.mode
+    modes = bench.compare or [run_mode]
     if device.type == "cuda":
         # The mode of the run comes first.
-        return sorted(modes, key=lambda mode: mode != asked)
-    if modes not in ([asked], [EAGER]):
+        return sorted(modes, key=lambda mode: mode != run_mode)
+    if modes not in ([run_mode], [EAGER]):
         raise EnvironmentFault(
             f"--compare={bench.compare} needs a GPU: on the CPU every mode is {EAGER}"
         )

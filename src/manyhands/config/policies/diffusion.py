@@ -190,9 +190,9 @@ class DiffusionConfig(BackbonePolicyConfig):
         shapes = {name: self.input_features[name].shape for name in visual_features(self)}
         crop = self.crop_shape if self.resize_shape is None else None
         if len(set(shapes.values())) > 1:
-            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             yield (
-                f"all cameras must have the same shape, not {told}. Set --dataset.image_size, or "
+                f"all cameras must have the same shape, not {listed}. Set --dataset.image_size, or "
                 "select cameras with --policy.input_features"
             )
         for name, shape in shapes.items():

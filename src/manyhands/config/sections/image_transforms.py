@@ -48,8 +48,9 @@ class TransformConfig:
         given = {name: value for name, value in self.kwargs.items() if value is not None}
         for name, value in given.items():
             if name not in known:
-                told = f"it has {', '.join(known)}" if known else "it has none"
-                yield f"kwargs.{name} is not one of {self.type}: {told}{closest_match(name, known)}"
+                choices = f"it has {', '.join(known)}" if known else "it has none"
+                hint = closest_match(name, known)
+                yield f"kwargs.{name} is not one of {self.type}: {choices}{hint}"
                 continue
             try:
                 known[name].read(value)
@@ -101,6 +102,6 @@ class ImageTransformsConfig:
             faults.append(f"{FLAG}.tfs has no entry with a weight above 0")
         for name, entry in self.tfs.items():
             # An entry of weight zero is never sampled.
-            told = entry.faults() if entry.weight else ()
-            faults += (f"{FLAG}.tfs: {name}.{fault}" for fault in told)
+            invalid = entry.faults() if entry.weight else ()
+            faults += (f"{FLAG}.tfs: {name}.{fault}" for fault in invalid)
         return faults

@@ -39,7 +39,7 @@ class CacheRequest:
 
     mode: Mode
     cameras: tuple[CameraNeed, ...]
-    room: FreeSpace
+    free: FreeSpace
     cached_bytes: int = 0  # Size of what is already cached on disk of these cameras
     other_bytes: int = 0  # Size of other stores on disk; it counts against `max_disk`
     max_disk: int | None = None  # None: what is cached, and a quarter of the free space
@@ -87,16 +87,16 @@ def plan_cache(request: CacheRequest) -> CachePlan:
 
 def _disk_budget(request: CacheRequest) -> int:
     if request.max_disk is None:
-        return request.cached_bytes + request.room.disk_bytes // 4
+        return request.cached_bytes + request.free.disk_bytes // 4
     # A disk that is filled to the last byte has no place for checkpoints.
-    possible = request.cached_bytes + request.room.disk_bytes * 9 // 10
+    possible = request.cached_bytes + request.free.disk_bytes * 9 // 10
     return max(0, min(request.max_disk - request.other_bytes, possible))
 
 
 def _ram_budget(request: CacheRequest) -> int:
-    room = request.room
-    wanted = room.ram_bytes // 2 if request.max_ram is None else request.max_ram
-    return min(wanted, room.ram_bytes, room.shared_memory_bytes)
+    free = request.free
+    wanted = free.ram_bytes // 2 if request.max_ram is None else request.max_ram
+    return min(wanted, free.ram_bytes, free.shared_memory_bytes)
 
 
 def _partial_plan(request: CacheRequest, where: Place, budget: int) -> CachePlan:

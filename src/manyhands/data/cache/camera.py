@@ -32,7 +32,7 @@ class CachedCamera:
         if flat.min() < 0 or flat.max() >= self._store.spec.num_frames:
             raise IndexError(f"frames must be between 0 and {self._store.spec.num_frames - 1}")
         places = out.reshape(len(flat), *self.shape)
-        is_filled = self._ask(self._store.gather, flat, places)
+        is_filled = self._try_read(self._store.gather, flat, places)
         missed = np.arange(len(flat)) if is_filled is None else np.flatnonzero(~is_filled)
         if len(missed):
             distinct, inverse = np.unique(flat[missed], return_inverse=True)
@@ -44,7 +44,7 @@ class CachedCamera:
     def missing(self, frames: np.ndarray) -> np.ndarray:
         """The frames that are not cached, ascending and unique."""
         distinct: np.ndarray = np.unique(frames)
-        is_present = self._ask(self._store.are_present, distinct)
+        is_present = self._try_read(self._store.are_present, distinct)
         return distinct if is_present is None else distinct[~is_present]
 
     def cacheable(self, frames: np.ndarray) -> np.ndarray:
@@ -62,14 +62,14 @@ class CachedCamera:
                     self.fault = str(error)
             yield self._store.decode(encoded)
 
-    def _ask(
-        self, question: Callable[..., np.ndarray], *arguments: np.ndarray
+    def _try_read(
+        self, read: Callable[..., np.ndarray], *arguments: np.ndarray
     ) -> np.ndarray | None:
         """Run a read of the store; None once it cannot be read."""
         if not self._is_readable:
             return None
         try:
-            return question(*arguments)
+            return read(*arguments)
         except OSError as error:
             self._is_readable, self.fault = False, str(error)
             return None

@@ -110,12 +110,12 @@ def _fill_clip(cameras: list[CachedCamera], clip: Clip) -> Filled:
 def build_cache(
     source: Source,
     reading: ReadOptions,
-    wish: CacheOptions,
+    options: CacheOptions,
     num_workers: int,
     on_progress: Progress,
 ) -> tuple[FillSummary, str]:
     """Cache all frames that fit; return a summary and the reason of the plan."""
-    planned = plan_frame_caches([(source, reading)], wish)
+    planned = plan_frame_caches([(source, reading)], options)
     (cache,) = planned.caches
     if cache is None:
         raise UserError(f"nothing to build. Frame cache: {planned.reason}")

@@ -67,10 +67,10 @@ class FrameCache:
     """The cached frames of one dataset's cameras."""
 
     def __init__(
-        self, source: Source, wish: CacheOptions, budgets: dict[str, int], in_ram: bool
+        self, source: Source, options: CacheOptions, budgets: dict[str, int], in_ram: bool
     ) -> None:
         self._source = source
-        self._wish = wish
+        self._options = options
         self._budgets = budgets  # Most bytes by camera
         self._in_ram = in_ram
         self._stores: dict[str, FrameStore] = {}
@@ -89,11 +89,11 @@ class FrameCache:
 
     def column(self, key: str, source: ImageSource, drops_single_axis: bool) -> ArrayColumn:
         """A camera's column that reads through the cache."""
-        home = ram_folder() if self._in_ram else self._wish.home
+        home = ram_folder() if self._in_ram else self._options.home
         assert home is not None
         try:
             if key not in self._stores:
-                spec = store_spec(self._source, key, source, self._wish)
+                spec = store_spec(self._source, key, source, self._options)
                 self._stores[key] = FrameStore(home, spec, self._budgets[key], self._in_ram)
         except OSError as error:
             self.faults.append(f"cannot cache frames of {key}: {error}")
@@ -107,11 +107,11 @@ class FrameCache:
         return [] if self._in_ram else list(self._stores.values())
 
 
-def store_spec(source: Source, key: str, pictures: ImageSource, wish: CacheOptions) -> StoreSpec:
+def store_spec(source: Source, key: str, pictures: ImageSource, options: CacheOptions) -> StoreSpec:
     """The specification of a store of a camera's frames."""
     present = [path for path in pictures.paths if path.is_file()]
-    digests = dict(zip(present, file_digests(present, wish.home), strict=True))
-    encoding = camera_encoding(pictures, wish)
+    digests = dict(zip(present, file_digests(present, options.home), strict=True))
+    encoding = camera_encoding(pictures, options)
     origin = PixelOrigin(
         file_digests=[digests.get(path, "missing") for path in pictures.paths],
         table_digest=blake2b(pictures.layout(), digest_size=16).hexdigest(),
@@ -130,28 +130,28 @@ def store_spec(source: Source, key: str, pictures: ImageSource, wish: CacheOptio
 
 
 def plan_frame_caches(
-    sources: Sequence[tuple[Source, ReadOptions]], wish: CacheOptions
+    sources: Sequence[tuple[Source, ReadOptions]], options: CacheOptions
 ) -> FrameCaches:
     """Decide which frames of all datasets are cached, and where."""
     cameras = [(source, cameras_of(source, reading)) for source, reading in sources]
     each = [(source, key, pictures) for source, own in cameras for key, pictures in own.items()]
-    needs = [_need(source, pictures, wish) for source, _, pictures in each]
+    needs = [_need(source, pictures, options) for source, _, pictures in each]
     described = [description_of(*camera) for camera in each]
-    plan = plan_cache(request_for(needs, described, wish))
+    plan = plan_cache(request_for(needs, described, options))
     if plan.where == "off":
         return FrameCaches([None] * len(sources), plan.reason)
     budgets = iter(zip(plan.capacities, plan.max_bytes, strict=True))
     caches: list[FrameCache | None] = []
     for source, own in cameras:
-        room = {key: _camera_bytes(source, own[key], wish, *next(budgets)) for key in own}
-        caches.append(FrameCache(source, wish, room, plan.where == "ram"))
+        max_bytes = {key: _camera_bytes(source, own[key], options, *next(budgets)) for key in own}
+        caches.append(FrameCache(source, options, max_bytes, plan.where == "ram"))
     return FrameCaches(caches, plan.reason)
 
 
-def camera_encoding(source: ImageSource, wish: CacheOptions) -> Encoding:
+def camera_encoding(source: ImageSource, options: CacheOptions) -> Encoding:
     """Encoding of a camera's cached frames: only colors can be JPEG."""
     is_color = source.dtype.kind == "u" and source.shape[0] == 3
-    return wish.encoding if is_color else "raw"
+    return options.encoding if is_color else "raw"
 
 
 def description_of(source: Source, key: str, pictures: ImageSource) -> dict[str, str]:
@@ -169,34 +169,34 @@ def cameras_of(source: Source, reading: ReadOptions) -> dict[str, ImageSource]:
     }
 
 
-def _need(source: Source, pictures: ImageSource, wish: CacheOptions) -> CameraNeed:
+def _need(source: Source, pictures: ImageSource, options: CacheOptions) -> CameraNeed:
     size = prod(pictures.shape) * pictures.dtype.itemsize
-    is_jpeg = camera_encoding(pictures, wish) == "jpeg"
+    is_jpeg = camera_encoding(pictures, options) == "jpeg"
     return CameraNeed(source.selection.num_rows, size // JPEG_SHARE if is_jpeg else size)
 
 
 def request_for(
-    needs: list[CameraNeed], described: list[dict[str, str]], wish: CacheOptions
+    needs: list[CameraNeed], described: list[dict[str, str]], options: CacheOptions
 ) -> CacheRequest:
     """The request that decides about some cameras; `described` names them for users."""
-    stores = cached_stores(wish.home) if wish.mode != "off" else []
+    stores = cached_stores(options.home) if options.mode != "off" else []
     own = [store.disk_bytes for store in stores if store.description in described]
     return CacheRequest(
-        mode=wish.mode,
+        mode=options.mode,
         cameras=tuple(needs),
-        room=free_space(wish.home, ram_folder()),
+        free=free_space(options.home, ram_folder()),
         cached_bytes=sum(own),
         other_bytes=sum(store.disk_bytes for store in stores) - sum(own),
-        max_disk=wish.max_disk,
-        max_ram=wish.max_ram,
+        max_disk=options.max_disk,
+        max_ram=options.max_ram,
     )
 
 
 def _camera_bytes(
-    source: Source, pictures: ImageSource, wish: CacheOptions, num_kept: int, max_bytes: int
+    source: Source, pictures: ImageSource, options: CacheOptions, num_kept: int, max_bytes: int
 ) -> int:
     """Bytes for one camera, counted as its store counts them."""
-    if camera_encoding(pictures, wish) == "jpeg":
+    if camera_encoding(pictures, options) == "jpeg":
         return max_bytes
     # Raw frames are at their index in a sparse file: as far as the last cached one.
     size, selection = prod(pictures.shape) * pictures.dtype.itemsize, source.selection

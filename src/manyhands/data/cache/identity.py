@@ -46,8 +46,8 @@ class PixelOrigin:
 def store_key(origin: PixelOrigin) -> str:
     """A name that frames have in common only if all their pixels are equal."""
     libraries = {name: av.library_versions[name] for name in ("libavcodec", "libswscale")}
-    told = {"revision": _REVISION, "libraries": libraries, **asdict(origin)}
-    text = json.dumps(told, sort_keys=True)
+    facts = {"revision": _REVISION, "libraries": libraries, **asdict(origin)}
+    text = json.dumps(facts, sort_keys=True)
     return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 

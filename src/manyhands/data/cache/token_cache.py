@@ -87,13 +87,13 @@ class TokenPlan:
 
     specs: list[dict[str, StoreSpec]]  # By dataset, and by camera under the dataset's own names
     where: str  # off, ram or disk
-    wish: CacheOptions
+    options: CacheOptions
     reason: str
 
     def opened(self) -> TokenCaches:
         """The stores of all cameras."""
         in_ram = self.where == "ram"
-        home = ram_folder() if in_ram else self.wish.home
+        home = ram_folder() if in_ram else self.options.home
         assert home is not None and self.where != "off"
         caches = []
         try:
@@ -109,14 +109,16 @@ class TokenPlan:
 
 
 def plan_token_caches(
-    sources: Sequence[tuple[Source, ReadOptions]], forms: Forms, wish: CacheOptions
+    sources: Sequence[tuple[Source, ReadOptions]], forms: Forms, options: CacheOptions
 ) -> TokenPlan:
     """Decide whether and where the tokens of all frames are cached; a fraction is useless."""
     # Tokens are made from frames as recorded, however the frame cache encodes them.
-    wish = replace(wish, encoding="raw")
+    options = replace(options, encoding="raw")
     specs = [
         {
-            key: _token_spec(store_spec(source, key, pictures, wish), forms[reading.delivered(key)])
+            key: _token_spec(
+                store_spec(source, key, pictures, options), forms[reading.delivered(key)]
+            )
             for key, pictures in cameras_of(source, reading).items()
         }
         for source, reading in sources
@@ -128,21 +130,21 @@ def plan_token_caches(
     ]
     described = [spec.description for own in specs for spec in own.values()]
     request = replace(
-        request_for(needs, described, wish),
+        request_for(needs, described, options),
         what="vision tokens",
         otherwise="vision tokens are not cached, images are encoded every time",
         all_or_nothing=True,
     )
     plan = plan_cache(request)
-    return TokenPlan(specs, plan.where, wish, plan.reason)
+    return TokenPlan(specs, plan.where, options, plan.reason)
 
 
 def _token_spec(frames: StoreSpec, form: TokenSpec) -> StoreSpec:
     """The store of tokens of the frames that another store would hold."""
-    told = f"{frames.key} {form.identity}"
+    identity = f"{frames.key} {form.identity}"
     size = f"{'x'.join(map(str, form.shape))} tokens of {form.identity[:NUM_SHOWN]}"
     return StoreSpec(
-        key=blake2b(told.encode(), digest_size=len(frames.key) // 2).hexdigest(),
+        key=blake2b(identity.encode(), digest_size=len(frames.key) // 2).hexdigest(),
         shape=form.shape,
         dtype=form.dtype,
         num_frames=frames.num_frames,

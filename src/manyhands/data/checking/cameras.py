@@ -167,8 +167,10 @@ class VideoFile(CameraFile):
                 # An encoder that violates its specification in every frame is not damage.
                 yield self._odd("its frames violate the codec specification, but can be decoded")
                 return
-        told = {number: error_message(reason, self.part.root) for number, reason in reasons.items()}
-        yield from self.part.of_frames(Check.VIDEOS, self.camera.key, told)
+        messages = {
+            number: error_message(reason, self.part.root) for number, reason in reasons.items()
+        }
+        yield from self.part.of_frames(Check.VIDEOS, self.camera.key, messages)
 
     def _reasons(self, video: StrictVideo) -> dict[int, str]:
         """Why frames cannot be used, by their number in the file."""

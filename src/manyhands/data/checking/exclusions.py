@@ -15,7 +15,7 @@ def bad_frames(result: CheckResult) -> dict[str, np.ndarray]:
     ranges: dict[str, set[tuple[int, int]]] = {}
     for finding in _bad(result):
         if finding.frames is None:
-            raise DatasetError(f"the dataset in {result.root} cannot be used: {finding.told}")
+            raise DatasetError(f"the dataset in {result.root} cannot be used: {finding.text}")
         for key in result.keys if finding.key is None else (finding.key,):
             ranges.setdefault(key, set()).add(finding.frames)
     return {key: np.array(sorted(own), np.int64) for key, own in ranges.items()}
@@ -49,7 +49,7 @@ def rejection(result: CheckResult, limit: int = 5) -> str:
     episodes = counted(len(result.bad_episodes), "episode")
     where = f", in {episodes}" if result.bad_episodes else ""
     lines = [f"the dataset in {result.root} has {counted(len(bad), 'fault')}{where}:"]
-    lines += [f"  {finding.told}" for finding in bad[:limit]]
+    lines += [f"  {finding.text}" for finding in bad[:limit]]
     if len(bad) > limit:
         lines.append(f"  and {len(bad) - limit} more")
     remedy = f"Run `manyhands doctor --dataset.root={result.root}` to list all"

@@ -81,8 +81,8 @@ class EpisodeFile:
         for stretch in self.stretches:
             for first, end in ranges_of(np.isin(np.arange(stretch.start, stretch.end), bad)):
                 frames = (stretch.first_frame + first, stretch.first_frame + end)
-                told = f"{span(first, end)}: {reasons[stretch.start + first]}"
-                yield Finding(check, "bad", told, stretch.episode, self.path, key, frames)
+                message = f"{span(first, end)}: {reasons[stretch.start + first]}"
+                yield Finding(check, "bad", message, stretch.episode, self.path, key, frames)
 
 
 def ranges_of(is_bad: np.ndarray) -> list[tuple[int, int]]:

@@ -48,7 +48,7 @@ class Finding:
     frames: tuple[int, int] | None = None  # In the complete dataset; set whenever an episode is
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """Place and fault on one line."""
         episode = None if self.episode is None else f"episode {self.episode}"
         # Messages of the readers begin with the file already.

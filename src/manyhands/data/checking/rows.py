@@ -181,13 +181,13 @@ class _Rows:
         if names.TASK_INDEX not in self._values:
             return
         numbers, texts = self._values[names.TASK_INDEX].reshape(-1), self._rules.tasks
-        for stretch, told in zip(self._part.stretches, self._tasks, strict=True):
+        for stretch, declared in zip(self._part.stretches, self._tasks, strict=True):
             used = np.unique(numbers[stretch.inside])
             unknown = used[(used < 0) | (used >= len(texts))]
             if unknown.size:
                 fault = f"refers to task {unknown[0]}, but the dataset has {len(texts)} tasks"
                 yield self._part.of_episode(stretch, Check.TASKS, fault)
-            elif {texts[number] for number in used} != set(told):
+            elif {texts[number] for number in used} != set(declared):
                 fault = "the tasks of its frames differ from its metadata"
                 yield self._part.of_episode(stretch, Check.TASKS, fault, severity="warning")
 

@@ -143,19 +143,19 @@ def _fits(value: np.ndarray, feature: Feature) -> bool:
 def _differences(
     key: str, measures: Mapping[str, np.ndarray], summary: Summary
 ) -> Iterator[Finding]:
-    for name, told in measures.items():
-        seen = summary.folded(told.shape)
+    for name, stored in measures.items():
+        seen = summary.folded(stored.shape)
         if seen is None or not np.isfinite(seen.total).all():
             continue
-        if name == "std" and ((told == 0) & (seen.high - seen.low > _VISIBLE_RANGE)).any():
+        if name == "std" and ((stored == 0) & (seen.high - seen.low > _VISIBLE_RANGE)).any():
             # Dividing by it makes the values huge.
             yield _describe(f"std of {key} is 0, but its values differ", "bad", key)
-        real = {"min": seen.low, "max": seen.high, "mean": seen.mean}.get(name, told)
+        real = {"min": seen.low, "max": seen.high, "mean": seen.mean}.get(name, stored)
         largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
         allowed = _RANGE_TOLERANCE * (seen.high - seen.low) + _ROUNDING * largest
-        off = np.flatnonzero(np.abs(told - real) > allowed)
+        off = np.flatnonzero(np.abs(stored - real) > allowed)
         if off.size:
-            pair = f"{told.flat[off[0]]:.6g}, but its values give {real.flat[off[0]]:.6g}"
+            pair = f"{stored.flat[off[0]]:.6g}, but its values give {real.flat[off[0]]:.6g}"
             yield _describe(f"{name} of {key} is {pair}", "warning", key)
 
 

@@ -23,10 +23,10 @@ The first user starts the server for all; it imports nothing more after that.
 """
 
 
-def num_loaders(asked: int | None, num_ranks: int) -> int:
+def num_loaders(requested: int | None, num_ranks: int) -> int:
     """Loader processes per rank; by default each rank reserves a core for training."""
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     return max(0, min(MAX_AUTOMATIC_LOADERS, num_cores() // num_ranks - 1))
 
 

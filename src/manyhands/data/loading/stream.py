@@ -126,7 +126,9 @@ def resolve_num_slots(loading: LoaderOptions, num_workers: int, bytes_per_batch:
     """Batches in memory at a time; each loader process has one to fill, however short memory is."""
     prefetch = loading.prefetch_factor
     if loading.max_ram_bytes is not None:
-        room = PREFETCH_RAM_FRACTION * loading.max_ram_bytes / max(1, bytes_per_batch * num_workers)
-        prefetch = max(1, min(prefetch, int(room)))
+        fitting = (
+            PREFETCH_RAM_FRACTION * loading.max_ram_bytes / max(1, bytes_per_batch * num_workers)
+        )
+        prefetch = max(1, min(prefetch, int(fitting)))
     # Slots that are being copied to a GPU must leave one to fill.
     return max(num_workers * prefetch, MAX_COPIES + 1)

@@ -129,14 +129,14 @@ class Workers:
         process = self._processes[worker]
         process.join(GRACE_S)
         code = process.exitcode
-        told = f"loader process {worker} of {len(self._processes)}, counted from 0, "
+        message = f"loader process {worker} of {len(self._processes)}, counted from 0, "
         if code is None or code >= 0:
-            return RuntimeError(f"{told}exited with code {code} without an answer")
-        told += f"was killed by signal {-code} ({signal.strsignal(-code)})"
+            return RuntimeError(f"{message}exited with code {code} without an answer")
+        message += f"was killed by signal {-code} ({signal.strsignal(-code)})"
         if -code not in (signal.SIGKILL, signal.SIGBUS):
-            return RuntimeError(told)
+            return RuntimeError(message)
         return EnvironmentFault(
-            f"{told}, probably out of memory. Lower --num_workers, --prefetch_factor, "
+            f"{message}, probably out of memory. Lower --num_workers, --prefetch_factor, "
             "--batch_size or --max_ram"
         )
 

@@ -68,10 +68,10 @@ def published_datasets(dataset: DatasetConfig, facts: Facts) -> list[str]:
 def _feature_table(config: TrainConfig) -> str:
     policy = config.policy
     assert policy is not None
-    told = [("reads", policy.input_features), ("predicts", policy.output_features)]
+    groups = [("reads", policy.input_features), ("predicts", policy.output_features)]
     lines = [
         f"| {verb} | `{name}` | {feature.type.value} | {' x '.join(map(str, feature.shape))} |"
-        for verb, features in told
+        for verb, features in groups
         for name, feature in features.items()
     ]
     return "\n".join(["|  | feature | kind | size |", "|---|---|---|---|", *lines])

@@ -96,17 +96,17 @@ class VlmWithExpert(nn.Module):
 
     def _freeze(self) -> None:
         idle = [self.vlm.lm_head, self._text.norm, *self._text.layers[self._readers[-1] :]]
-        asked = [self.vlm] if self._config.train_expert_only else []
+        frozen = [self.vlm] if self._config.train_expert_only else []
         if self._config.freeze_vision_encoder:
-            asked.append(self._vision)
-        for module in (*asked, *idle):
+            frozen.append(self._vision)
+        for module in (*frozen, *idle):
             module.requires_grad_(False)
-        self._resting = asked
+        self._frozen = frozen
 
     def train(self, mode: bool = True) -> "VlmWithExpert":
         """Switch modes; frozen modules stay in evaluation mode."""
         super().train(mode)
-        for module in self._resting:
+        for module in self._frozen:
             module.eval()
         return self
 

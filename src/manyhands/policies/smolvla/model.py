@@ -57,13 +57,13 @@ class SmolVLAModel(nn.Module):
     def prefix(self, observation: Batch) -> Prefix:
         """An observation as tokens: cameras, then words, then the state."""
         images, are_images = self._image_tokens(observation)
-        words = self.vlm_with_expert.word_tokens(observation[LANGUAGE_TOKENS])
-        words = words * math.sqrt(words.shape[-1])
+        text = self.vlm_with_expert.word_tokens(observation[LANGUAGE_TOKENS])
+        text = text * math.sqrt(text.shape[-1])
         state = self.state_proj(self._state(observation))[:, None]
         is_state = torch.ones(len(state), 1, dtype=torch.bool, device=state.device)
 
         is_valid = torch.cat([are_images, observation[LANGUAGE_MASK], is_state], dim=1)
-        return Prefix(torch.cat([images, words], dim=1), state, is_valid)
+        return Prefix(torch.cat([images, text], dim=1), state, is_valid)
 
     def _state(self, observation: Batch) -> Tensor:
         state: Tensor = observation[STATE]

@@ -15,7 +15,7 @@ from manyhands.lerobot_format import names
 from manyhands.parallel.world import World
 from manyhands.types import Batch
 
-MAX_TOLD = 3
+MAX_LISTED = 3
 
 Windows = Mapping[str, Sequence[int]]
 """Frame offsets of the features that a policy reads or predicts."""
@@ -42,7 +42,7 @@ class StepSamples(NamedTuple):
     """The samples of a step and their non-finite values."""
 
     rows: list[int]  # Dataset rows of the global batch.
-    culprits: list[NonFiniteValue]
+    values: list[NonFiniteValue]
 
 
 class SampleInspector:
@@ -53,14 +53,14 @@ class SampleInspector:
         self._windows = windows
         self._world = world
 
-    def of_update(self, position: int) -> StepSamples:
+    def inspect(self, position: int) -> StepSamples:
         """Collective. The evidence on the step whose samples start at a position."""
         batch = read_batch(self._stream.source, self._stream.rows_at(position))
         rows = batch[names.INDEX].flatten().tolist()
         parts = self._world.gather(StepSamples(rows, nonfinite_values(batch, self._windows)))
         return StepSamples(
             [row for part in parts for row in part.rows],
-            [culprit for part in parts for culprit in part.culprits],
+            [value for part in parts for value in part.values],
         )
 
 
@@ -78,10 +78,10 @@ def nonfinite_values(batch: Batch, windows: Windows) -> list[NonFiniteValue]:
             found += [
                 (sample, feature, offsets[place]) for sample, place in seen.nonzero().tolist()
             ]
-    return [_culprit(batch, *each) for each in sorted(found)]
+    return [_nonfinite_value(batch, *each) for each in sorted(found)]
 
 
-def _culprit(batch: Batch, sample: int, feature: str, offset: int) -> NonFiniteValue:
+def _nonfinite_value(batch: Batch, sample: int, feature: str, offset: int) -> NonFiniteValue:
     row, episode, frame = (
         int(batch[key].flatten()[sample])
         for key in (names.INDEX, names.EPISODE_INDEX, names.FRAME_INDEX)
@@ -92,11 +92,11 @@ def _culprit(batch: Batch, sample: int, feature: str, offset: int) -> NonFiniteV
 
 def describe(evidence: StepSamples) -> str:
     """A short summary of the non-finite values."""
-    culprits = evidence.culprits
-    if not culprits:
+    values = evidence.values
+    if not values:
         return f"all values of its {len(evidence.rows)} samples are finite"
     # Several samples may contain the same value.
-    first_of_each = {each._replace(row=0): each for each in reversed(culprits)}
-    told = [str(each) for each in reversed(first_of_each.values())]
-    more = f" and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else ""
-    return f"non-finite input: {'; '.join(told[:MAX_TOLD])}{more}"
+    first_of_each = {each._replace(row=0): each for each in reversed(values)}
+    listed = [str(each) for each in reversed(first_of_each.values())]
+    more = f" and {len(listed) - MAX_LISTED} more" if len(listed) > MAX_LISTED else ""
+    return f"non-finite input: {'; '.join(listed[:MAX_LISTED])}{more}"

@@ -17,8 +17,8 @@ SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error is an out-of-memory error."""
-    told = any(sign in str(error) for sign in SIGNS)
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or told
+    has_sign = any(sign in str(error) for sign in SIGNS)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or has_sign
 
 
 @contextmanager
@@ -29,11 +29,11 @@ def explaining_oom(split: BatchSplit, world: World) -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(oom_message(split, world, told)) from error
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(oom_message(split, world, reason)) from error
 
 
-def oom_message(split: BatchSplit, world: World, told: str) -> str:
+def oom_message(split: BatchSplit, world: World, reason: str) -> str:
     """The error message: memory of a step, and remedies, most effective first."""
     smaller = -(-split.micro_batch_size // 2)
     remedies = {
@@ -53,7 +53,7 @@ def oom_message(split: BatchSplit, world: World, told: str) -> str:
     helpful = [f"  {remedy}" for remedy, helps in remedies.items() if helps]
     return "\n".join(
         [
-            f"out of memory in a training step on {world.device}: {told}",
+            f"out of memory in a training step on {world.device}: {reason}",
             f"micro-batches per process and step: {split.num_micro_batches} of "
             f"{split.micro_batch_size} "
             f"samples; precision: {world.precision}; {memory_line(world.device)}",

@@ -41,14 +41,14 @@ def format_banner(run: Run) -> list[str]:
         f"Strategy: {world.strategy}",
         f"Number of processes: {world.size}",
         f"Number of GPUs: {world.num_gpus}",
-        f"Effective batch: {batch_told(split)}",
-        *datasets_told(data),
-        f"Steps: {budget_told(config, split, data.order.num_samples)}",
+        f"Effective batch: {batch_summary(split)}",
+        *dataset_lines(data),
+        f"Steps: {budget_summary(config, split, data.order.num_samples)}",
         f"Parameters: {units.count(total)}, {units.count(trained)} trainable",
         f"Precision: {precision_in_use(world, run.learner.policy.dtype)}"
         f"{precision_hint(config, world)}",
         f"Step mode: {STEP_MODES[run.learner.mode]}",
-        *rates_told(config, split),
+        *learning_rate_lines(config, split),
         *hub_note(config),
         *(
             f"  rank {placement.rank} -> {placement.host} {placement.device} ({placement.name})"
@@ -120,7 +120,7 @@ def is_even(split: BatchSplit) -> bool:
     )
 
 
-def batch_told(split: BatchSplit) -> str:
+def batch_summary(split: BatchSplit) -> str:
     """How the effective batch is split over ranks and micro-batches."""
     effective = f"{split.samples_per_step} samples per step"
     if is_even(split):
@@ -135,19 +135,19 @@ def batch_told(split: BatchSplit) -> str:
     return f"{effective} = {per_rank} per process over {split.num_ranks} processes{cut}"
 
 
-def budget_told(config: TrainConfig, split: BatchSplit, num_samples: int) -> str:
+def budget_summary(config: TrainConfig, split: BatchSplit, num_samples: int) -> str:
     """The length of a run in words."""
     facts = budget_facts(config, split, num_samples)
     name = facts["asked"]
-    asked = "" if name == "steps" else f" (--{name}={getattr(config, name)})"
+    flag = "" if name == "steps" else f" (--{name}={getattr(config, name)})"
     return (
-        f"{facts['steps']:,} steps{asked} = {facts['samples']:,} samples = "
+        f"{facts['steps']:,} steps{flag} = {facts['samples']:,} samples = "
         f"{facts['epochs']:.2f} epochs; "
         f"{num_samples / split.samples_per_step:,.1f} steps per epoch"
     )
 
 
-def rates_told(config: TrainConfig, split: BatchSplit) -> list[str]:
+def learning_rate_lines(config: TrainConfig, split: BatchSplit) -> list[str]:
     """How learning rates scale with the effective batch, with a note on small batches."""
     scaling = config.scaling
     if scaling.lr == "none":
@@ -180,7 +180,7 @@ def batch_norm_notes(network: nn.Module, split: BatchSplit) -> list[str]:
     ]
 
 
-def datasets_told(data: TrainingData) -> list[str]:
+def dataset_lines(data: TrainingData) -> list[str]:
     """Training and held-out datasets in words."""
     lines = [
         f"Dataset: {part.num_episodes} episodes, {part.num_frames:,} frames, {part.fps:g} fps"
@@ -207,8 +207,8 @@ def num_parameters(run: Run) -> tuple[int, int]:
 
 def precision_hint(config: TrainConfig, world: World) -> str:
     """How to override the default precision, if it is in use."""
-    asked = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
-    if asked or world.precision == "no":
+    is_set = config.accelerator.mixed_precision or (config.policy and config.policy.use_amp)
+    if is_set or world.precision == "no":
         return ""
     return " (for float32: --accelerator.mixed_precision=no)"
 

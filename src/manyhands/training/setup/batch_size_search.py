@@ -31,9 +31,9 @@ def find_batch_size(
     while world.any(not step_fits(make_learner, split, batch, world)):
         failed.append(str(split.micro_batch_size))
         split = halved(split, world)
-    told = f" ({', '.join(failed)} did not)" if failed else ""
+    too_large = f" ({', '.join(failed)} did not)" if failed else ""
     return split, [
-        f"Batch size search: micro-batches of {split.micro_batch_size} samples fit{told}"
+        f"Batch size search: micro-batches of {split.micro_batch_size} samples fit{too_large}"
     ]
 
 

@@ -63,10 +63,10 @@ def checking_of(source: Source, reading: ReadOptions, config: DatasetConfig) -> 
     return CheckOptions(thoroughness=thoroughness_of(source, keys, config.check), keys=keys)
 
 
-def thoroughness_of(source: Source, keys: Sequence[str], asked: str) -> Thoroughness:
+def thoroughness_of(source: Source, keys: Sequence[str], requested: str) -> Thoroughness:
     """As configured; by default full if decoding every image is fast enough, else quick."""
-    if asked in ("quick", "full"):
-        return "quick" if asked == "quick" else "full"
+    if requested in ("quick", "full"):
+        return "quick" if requested == "quick" else "full"
     features = (source.meta.info.features[key] for key in keys)
     num_pixels = sum(prod(each.channel_first_shape[1:]) for each in features if each.is_camera)
     expected_s = num_pixels * source.selection.num_rows / PIXELS_PER_S / num_cores()
@@ -90,7 +90,7 @@ def exclusions(found: Sequence[Checked]) -> list[str]:
     """All faults that exclude samples."""
     results = [each.result for each in found if each.result is not None]
     return [
-        finding.told
+        finding.text
         for result in results
         for finding in result.findings
         if finding.severity == "bad"
@@ -108,7 +108,7 @@ def check_notes(found: Sequence[Checked], orders: Sequence[SampleOrder]) -> list
             episodes = ", ".join(map(str, each.result.bad_episodes[:8]))
             notes.append(f"WARNING: {order.num_bad} samples excluded, in episodes {episodes}")
         warnings = [finding for finding in each.result.findings if finding.severity == "warning"]
-        notes += [f"WARNING: {finding.told}" for finding in warnings[:MAX_WARNINGS]]
+        notes += [f"WARNING: {finding.text}" for finding in warnings[:MAX_WARNINGS]]
         if len(warnings) > MAX_WARNINGS:
             notes.append(f"WARNING: {len(warnings) - MAX_WARNINGS} more; run manyhands doctor")
     return notes

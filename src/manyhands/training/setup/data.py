@@ -152,11 +152,11 @@ def open_datasets(
     parts: Sequence[TrainDataset],
     readings: Sequence[ReadOptions],
     policy: PolicyConfig,
-    wish: CacheOptions,
+    options: CacheOptions,
 ) -> tuple[list[OpenedDataset], FrameCaches]:
     """Open all datasets with the windows of a policy and their frame caches."""
     sources = [(part.source, own) for part, own in zip(parts, readings, strict=True)]
-    caches = plan_frame_caches(sources, wish)
+    caches = plan_frame_caches(sources, options)
     windows = windows_of(policy)
     opened = []
     for part, own, cache in zip(parts, readings, caches.caches, strict=True):

@@ -27,7 +27,7 @@ Features = Mapping[str, PolicyFeature]
 def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> PolicyConfig:
     """The policy with the features it names, or all usable features of a dataset."""
     inputs, outputs = policy_features(features)
-    asked = _in_sizes_of(_wanted(policy, inputs), inputs, policy)
+    requested = _in_sizes_of(_wanted(policy, inputs), inputs, policy)
     predicted = _in_sizes_of(policy.output_features, outputs, policy)
     usual = {
         name: each
@@ -35,31 +35,31 @@ def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> Poli
         if name.startswith(names.OBSERVATION) and not features[name].is_depth
         if policy.reads(each)
     }
-    if names.ACTION not in outputs or not (asked or usual):
+    if names.ACTION not in outputs or not (requested or usual):
         raise DatasetError(_nothing_to_learn(features))
     faults = [
-        *_misfits("reads", asked, inputs, _source(policy, "input_features")),
+        *_misfits("reads", requested, inputs, _source(policy, "input_features")),
         *_misfits("predicts", predicted, outputs, _source(policy, "output_features")),
     ]
     if faults:
-        raise ConfigError(faults + _remedies(asked, inputs, policy))
-    return replace(policy, input_features=dict(asked or usual), output_features=outputs)
+        raise ConfigError(faults + _remedies(requested, inputs, policy))
+    return replace(policy, input_features=dict(requested or usual), output_features=outputs)
 
 
 def _wanted(policy: PolicyConfig, offered: Features) -> Features:
     """The inputs of a policy; a pretrained one may lack some cameras."""
-    asked = policy.recorded_features
-    lacking = [name for name in asked if name not in offered and policy.is_optional_input(name)]
-    has_one = any(name in offered and policy.is_optional_input(name) for name in asked)
+    requested = policy.recorded_features
+    lacking = [name for name in requested if name not in offered and policy.is_optional_input(name)]
+    has_one = any(name in offered and policy.is_optional_input(name) for name in requested)
     # A camera under another name is probably the missing one.
     strangers = [
         name
         for name, feature in offered.items()
-        if feature.type is FeatureType.VISUAL and name not in asked
+        if feature.type is FeatureType.VISUAL and name not in requested
     ]
     if policy.pretrained_path is None or not has_one or strangers:
-        return asked
-    return {name: feature for name, feature in asked.items() if name not in lacking}
+        return requested
+    return {name: feature for name, feature in requested.items() if name not in lacking}
 
 
 def _in_sizes_of(wanted: Features, offered: Features, policy: PolicyConfig) -> Features:
@@ -108,30 +108,30 @@ def _describe(feature: PolicyFeature) -> str:
     return f"{feature.type.value} of shape {list(feature.shape)}"
 
 
-def _remedies(asked: Features, inputs: Features, policy: PolicyConfig) -> list[str]:
+def _remedies(requested: Features, inputs: Features, policy: PolicyConfig) -> list[str]:
     """Flags that may fix a mismatch."""
-    told = []
-    proposal = _candidates(asked, inputs)
+    remedies = []
+    proposal = _candidates(requested, inputs)
     if proposal:
-        told.append(f"Try {rename_flag(proposal)}")
+        remedies.append(f"Try {rename_flag(proposal)}")
     sizes = {
         tuple(feature.shape[1:])
-        for name, feature in asked.items()
+        for name, feature in requested.items()
         if _is_other_size(feature, inputs.get(name))
     }
     if len(sizes) == 1:
-        told.append(f"Try --dataset.image_size='{list(*sizes)}'")
-    if not told and policy.pretrained_path is not None:
+        remedies.append(f"Try --dataset.image_size='{list(*sizes)}'")
+    if not remedies and policy.pretrained_path is not None:
         scratch = f"Train from scratch: --policy.type={policy.type}"
-        told.append(f"weights for another robot do not fit. {scratch}")
-    return told
+        remedies.append(f"weights for another robot do not fit. {scratch}")
+    return remedies
 
 
-def _candidates(asked: Features, inputs: Features) -> dict[str, str]:
+def _candidates(requested: Features, inputs: Features) -> dict[str, str]:
     """Unused features of a dataset that may replace missing ones."""
-    free = {name: feature for name, feature in inputs.items() if name not in asked}
+    free = {name: feature for name, feature in inputs.items() if name not in requested}
     proposal: dict[str, str] = {}
-    for name, wanted in asked.items():
+    for name, wanted in requested.items():
         alike = [
             other
             for other, found in free.items()

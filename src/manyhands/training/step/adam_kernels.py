@@ -25,7 +25,7 @@ class FusedAdamSteps:
 
     def __init__(self, optimizer: Adam) -> None:
         # Loss scalers pass overflow and scale to a fused optimizer as attributes.
-        self._told: Any = optimizer
+        self._optimizer: Any = optimizer
         self._groups = [
             KernelGroup(optimizer, group)
             for group in optimizer.param_groups
@@ -35,7 +35,7 @@ class FusedAdamSteps:
     @torch.no_grad()
     def __call__(self) -> None:
         """Run a step on scaled gradients, or skip it after an overflow."""
-        is_bad, scale = self._told.found_inf, self._told.grad_scale
+        is_bad, scale = self._optimizer.found_inf, self._optimizer.grad_scale
         for group in self._groups:
             group.step(is_bad, torch.ones_like(is_bad) if scale is None else scale)
 

@@ -189,13 +189,13 @@ class AutoCompile:
 
     def _confirm(self, inputs: StepInputs, num_left: int, step_s: float) -> Stage | None:
         """Collective. Return to the graph if compiled steps are slower here than in their trial."""
-        told = f"{step_s * 1e3:.1f} ms instead of {self._graph_s * 1e3:.1f} ms per step"
+        comparison = f"{step_s * 1e3:.1f} ms instead of {self._graph_s * 1e3:.1f} ms per step"
         if step_s < self._graph_s:
-            self._log(f"Switched to the compiled step: {told}")
+            self._log(f"Switched to the compiled step: {comparison}")
             return None
         self._compiled.release()
         self._current = self._graph
-        self._log(f"Compiled step not used: it takes {told}")
+        self._log(f"Compiled step not used: it takes {comparison}")
         return None
 
 

@@ -103,14 +103,14 @@ class LearnerState:
     def _empty_state(self, shards: Shards) -> dict[str, Tensor]:
         """Empty tensors for the optimizer state in shards, sharded like the weights."""
         weights = [weight for group in self._optimizer.param_groups for weight in group["params"]]
-        room = {}
+        state = {}
         for key, shape in shards.shapes.items():
             place = parameter_index(key)
             if place is None:
                 continue
             fits = place < len(weights) and weights[place].shape == shape
-            room[key] = torch.zeros_like(weights[place]) if fits else torch.zeros(shape)
-        return room
+            state[key] = torch.zeros_like(weights[place]) if fits else torch.zeros(shape)
+        return state
 
 
 def named_in(folder: str, network: nn.Module) -> dict[str, Tensor]:

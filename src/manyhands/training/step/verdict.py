@@ -99,8 +99,8 @@ def trial_key(facts: Mapping[str, Any]) -> str:
         "torch": torch.__version__,
         "sources": source_digest(),
     }
-    told = json.dumps(known, sort_keys=True, default=str)
-    return sha256(told.encode()).hexdigest()[:32]
+    text = json.dumps(known, sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 @cache
