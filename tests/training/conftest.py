@@ -203,11 +203,13 @@ class Job:
         self._log = run_dir.with_suffix(".log")
         environ = os.environ | {"OMP_NUM_THREADS": "1"}
         with self._log.open("a") as output:
+            self._begin = output.tell()
             self.launcher = psutil.Popen(argv, stdout=output, stderr=output, env=environ)
         self.processes: list[psutil.Process] = []
 
     def printed(self) -> str:
-        return self._log.read_text()
+        """What this run printed; earlier ones of the folder share the file."""
+        return self._log.read_bytes()[self._begin :].decode()
 
     def wait_until(self, is_so: Callable[[], bool], within_s: float = START_S) -> None:
         """Wait for something while the run continues."""

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 MAX_ROWS = 64
 """Output steps of all samples that one thread block holds."""
-CHANNEL_BLOCK, MIN_INPUT_BLOCK, INPUT_BLOCK = 16, 32, 128
-NUM_STAGES = 5
+CHANNEL_BLOCK, MIN_INPUT_BLOCK, INPUT_BLOCK = 16, 32, 256
+NUM_STAGES = 3
 
 
 def can_convolve(hidden: Tensor, conv: nn.Conv1d) -> bool:
