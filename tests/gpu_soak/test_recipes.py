@@ -1,5 +1,7 @@
 """Every recipe switches, stops, resumes, dies and resumes on a GPU; run by make gpu-soak."""
 
+import os
+
 import pytest
 import torch
 from soak_life import Plan
@@ -14,5 +16,9 @@ pytestmark = [
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_recipe(recipe: Recipe, soaked, request):
+    plan = Plan(
+        train_s=request.config.getoption("--soak-seconds"),
+        has_neighbors="PYTEST_XDIST_WORKER" in os.environ,
+    )
     # Faults that are found on the way are raised.
-    assert soaked(recipe, Plan(train_s=request.config.getoption("--soak-seconds"))).seconds > 0
+    assert soaked(recipe, plan).seconds > 0
