@@ -14,6 +14,7 @@ from importlib import metadata
 from typing import Any, TextIO
 
 import lerobot_data
+import lerobot_evaluation
 import lerobot_policy
 import lerobot_smolvla
 import lerobot_training
@@ -37,6 +38,7 @@ TASKS = {
         lerobot_data.compute_camera_stats,
         lerobot_policy.create_policy,
         lerobot_policy.evaluate_policy,
+        lerobot_evaluation.act_in_pusht,
         lerobot_smolvla.complete_vlm,
         lerobot_smolvla.evaluate_smolvla,
         lerobot_smolvla.create_adapters,

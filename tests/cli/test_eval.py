@@ -128,6 +128,14 @@ def test_an_environment_that_cannot_run_is_explained(refuse, flags, told):
     assert told in refuse(*POINT, *flags, "--eval.n_episodes=3")
 
 
+def test_actions_of_another_size_are_refused_before_any_episode(refuse, tmp_path):
+    pytest.importorskip("gymnasium", reason="pip install 'manyhands[sim]'")
+    flags = ("--env.task=toys/Buttons-v0", KEYS.replace("world/goal", "observation"))
+    told = refuse(*POINT[::2], *flags, f"--output_dir={tmp_path / 'out'}")
+    assert "--env.type=gym takes actions of size 1, but those of the policy have size 3" in told
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_task_that_nobody_registered_is_refused(refuse):
     pytest.importorskip("gymnasium", reason="pip install 'manyhands[sim]'")
     assert "--env.task=toys/None-v0" in refuse(*POINT[::2], "--env.task=toys/None-v0")

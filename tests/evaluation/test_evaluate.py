@@ -137,6 +137,21 @@ def test_a_policy_that_the_environment_cannot_feed_is_refused_before_anything_ru
         del act_policy.config.input_features["observation.images.wrist"]
 
 
+@pytest.mark.parametrize("use_async_envs", [False, True])
+def test_a_policy_whose_actions_the_environment_cannot_take_is_refused_before_anything_runs(
+    make_policy, use_async_envs, monkeypatch
+):
+    policy = make_policy()
+    monkeypatch.setitem(
+        policy.config.input_features,
+        "observation.state",
+        PolicyFeature(FeatureType.STATE, (4,)),
+    )
+    settings = EvalConfig(use_async_envs=use_async_envs)
+    with pytest.raises(UserError, match=r"tray takes actions of size 3, .* policy have size 2"):
+        Evaluator(policy, TRAY, settings, 0)
+
+
 @pytest.mark.parametrize(
     ("fault", "timeout_s", "told"),
     [

@@ -127,18 +127,20 @@ def config_of(case: Document) -> PolicyConfig:
     return config.without_downloads()
 
 
-def save_ours(case: Document, folder: Path) -> None:
+def save_ours(case: Document, folder: Path, stats: Stats | None = None) -> None:
     """Make a policy with scrambled weights and save it."""
-    policy: Policy = build_policy(config_of(case), make_stats(case))
+    policy: Policy = build_policy(config_of(case), stats or make_stats(case))
     policy.network.load_state_dict(scrambled(policy.network.state_dict(), seed=7))
     policy.save(folder)
 
 
-def save_theirs(case: Document, folder: Path, lerobot: Callable[..., Any]) -> None:
+def save_theirs(
+    case: Document, folder: Path, lerobot: Callable[..., Any], stats: Stats | None = None
+) -> None:
     """Let LeRobot make a policy with scrambled weights and save it."""
-    stats = folder.with_name(f"{folder.name}-stats.safetensors")
-    save_file(flat_stats(make_stats(case)), stats)
-    lerobot("create_policy", config=case, stats=stats, folder=folder, seed=8)
+    file = folder.with_name(f"{folder.name}-stats.safetensors")
+    save_file(flat_stats(stats or make_stats(case)), file)
+    lerobot("create_policy", config=case, stats=file, folder=folder, seed=8)
 
 
 def make_stats(case: Document) -> Stats:

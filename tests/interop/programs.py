@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-MANYHANDS_TRAIN = Path(sys.executable).with_name("manyhands-train")
+MANYHANDS = Path(sys.executable).with_name("manyhands")
+MANYHANDS_TRAIN = MANYHANDS.with_name("manyhands-train")
 DEADLINE_S = 600
 
 
-def run_program(program: Path, flags: Mapping[str, Any]) -> None:
+def run_program(program: Path, flags: Mapping[str, Any], *subcommands: str) -> None:
     """Run a program to its end with flags, offline."""
-    command = [str(program), *(f"--{name}={value}" for name, value in flags.items())]
+    named = (f"--{name}={value}" for name, value in flags.items())
+    command = [str(program), *subcommands, *named]
     environ = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=DEADLINE_S, env=environ, check=False

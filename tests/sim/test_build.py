@@ -1,5 +1,6 @@
 """Every type of environment can be built from its config."""
 
+import numpy as np
 import pytest
 
 from manyhands.config.sections.env import (
@@ -13,18 +14,20 @@ from manyhands.sim.build import build_environment
 
 STATE = "observation.state"
 CASES = {
-    "tray": (TrayEnvConfig(), "manyhands", 4, "Put the block into the tray."),
+    "tray": (TrayEnvConfig(), "manyhands", 4, 3, "Put the block into the tray."),
     "pusht": (
         PushtEnvConfig(),
         "gym_pusht",
         2,
+        2,
         "Push the T-shaped block onto the T-shaped target.",
     ),
-    "aloha": (AlohaEnvConfig(), "gym_aloha", 14, "Insert the peg into the socket."),
+    "aloha": (AlohaEnvConfig(), "gym_aloha", 14, 14, "Insert the peg into the socket."),
     "gym": (
         GymEnvConfig(task="toys/Point-v0", package="toy_worlds", instruction="Go."),
         "gymnasium",
         4,
+        3,
         "Go.",
     ),
 }
@@ -32,9 +35,11 @@ CASES = {
 
 @pytest.mark.parametrize("kind", ENV_TYPES)
 def test_a_config_leads_to_its_environment(kind):
-    config, package, size, instruction = CASES[kind]
+    config, package, size, action_size, instruction = CASES[kind]
     pytest.importorskip(package, reason="pip install 'manyhands[sim]'")
     environment = build_environment(config, {STATE: (size,)})
     environment.reset(1000)
     assert environment.instruction == instruction
     assert environment.observe()[STATE].shape == (size,)
+    assert environment.action_size == action_size
+    environment.step(np.zeros(action_size, np.float32))

@@ -3,7 +3,7 @@
 import pytest
 
 from manyhands.errors import UserError
-from manyhands.sim.environment import check_inputs
+from manyhands.sim.environment import check_action_size, check_inputs
 
 OFFERED = {"observation.state": (2,), "observation.image": None}
 
@@ -32,3 +32,9 @@ def test_an_input_that_is_not_given_is_named_beside_those_that_are():
 def test_another_size_is_named():
     with pytest.raises(UserError, match=r"shape \(2,\), but the policy reads \(14,\)"):
         check_inputs("pusht", OFFERED, {"observation.state": (14,)})
+
+
+def test_actions_of_another_size_are_refused_and_both_sizes_named():
+    check_action_size("pusht", 2, 2)
+    with pytest.raises(UserError, match=r"pusht takes actions of size 2, .* policy have size 1"):
+        check_action_size("pusht", 2, 1)

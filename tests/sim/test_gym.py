@@ -5,7 +5,7 @@ import pytest
 
 from manyhands.config.sections.env import GymEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
-from manyhands.sim.gym import GymEnvironment, imported
+from manyhands.sim.gym import GymEnvironment, action_size_of, imported
 
 STATE, GOAL = "observation.state", "observation.environment_state"
 TOP = "observation.images.top"
@@ -63,6 +63,18 @@ def test_a_number_becomes_a_discrete_action():
     assert (environment.observe()[STATE] == 9).all()
     assert environment.step(np.array([0.6], np.float32)) == (1.0, False, False)
     assert environment.step(np.array([2.2], np.float32)) == (2.0, False, True)
+
+
+def test_the_size_of_actions_is_that_of_the_space(gymnasium):
+    spaces = gymnasium.spaces
+    for space, size in (
+        (spaces.Discrete(3), 1),
+        (spaces.Box(-1, 1, (2, 3)), 6),
+        (spaces.MultiDiscrete([2, 5]), 2),
+    ):
+        assert action_size_of("toys/Any-v0", space) == size
+    with pytest.raises(UserError, match="toys/Any-v0 takes actions of the space Dict"):
+        action_size_of("toys/Any-v0", spaces.Dict(arm=spaces.Discrete(2)))
 
 
 def test_a_mapping_is_proposed_for_an_input_that_is_not_found():

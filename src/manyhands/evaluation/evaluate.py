@@ -1,5 +1,6 @@
 """Evaluates a policy in simulation: the same numbers on any number of ranks and environments."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
@@ -18,6 +19,7 @@ from manyhands.evaluation.rollout import (
     refuse_broken,
 )
 from manyhands.policies.policy import Policy
+from manyhands.sim.environment import check_action_size
 from manyhands.sim.episode import Begin, EpisodeSetup, Open
 from manyhands.sim.slot import LocalSlot, ProcessSlot, Slot, answer
 
@@ -46,7 +48,10 @@ class Evaluator:
         self._setup = EpisodeSetup(env, inputs, 1 if offsets is None else len(offsets))
         # What cannot work is reported before any episode.
         with closing(self._slot()) as slot:
-            self._actor = Actor(policy, seed, answer(slot, Open()).instruction)
+            opened = answer(slot, Open())
+        action_shape = policy.config.output_features["action"].shape
+        check_action_size(env.type, opened.action_size, math.prod(action_shape))
+        self._actor = Actor(policy, seed, opened.instruction)
 
     def tasks(self, rank: int, num_ranks: int) -> list[EpisodeTask]:
         """The episodes of a rank: a contiguous slice of all."""

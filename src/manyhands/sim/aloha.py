@@ -24,6 +24,8 @@ FILM_SIZE = (240, 320)
 class AlohaEnvironment:
     """gym-aloha; only the cameras that the policy reads are rendered, when it reads them."""
 
+    action_size = 14
+
     def __init__(self, config: AlohaEnvConfig, inputs: Shapes) -> None:
         offered = {STATE: (14,)} | {f"{CAMERA_PREFIX}{camera}": None for camera in CAMERAS}
         check_inputs("aloha", offered, inputs)

@@ -27,6 +27,8 @@ class Environment(Protocol):
 
     instruction: str
     """Task text for policies that read language."""
+    action_size: int
+    """Numbers in an action."""
 
     def reset(self, seed: int) -> None:
         """Begin the episode of a seed."""
@@ -59,3 +61,13 @@ def check_inputs(kind: str, offered: Mapping[str, Any], inputs: Shapes) -> None:
                 f"--env.type={kind} gives {name} with shape {tuple(offered[name])}, but the "
                 f"policy reads {tuple(shape)}. Evaluate a policy trained for this environment"
             )
+
+
+def check_action_size(kind: str, taken: int, given: int) -> None:
+    """Reject a policy whose actions have another size than those of an environment."""
+    if taken != given:
+        raise UserError(
+            f"--env.type={kind} takes actions of size {taken}, but those of the policy have size "
+            f"{given}. Evaluate a policy trained for this environment, or choose another --env.type"
+            " or --env.task"
+        )

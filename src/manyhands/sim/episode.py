@@ -55,6 +55,8 @@ class Segment:
     frames: tuple[np.ndarray, ...] = field(default=(), repr=False)
     instruction: str = ""
     """Task text for policies that read language, once the environment is built."""
+    action_size: int = 0
+    """Numbers in an action, once the environment is built."""
 
 
 class Episode:
@@ -71,7 +73,12 @@ class Episode:
         """Execute a command."""
         match command:
             case Open():
-                return Segment({}, instruction=self._environment.instruction)
+                environment = self._environment
+                return Segment(
+                    {},
+                    instruction=environment.instruction,
+                    action_size=environment.action_size,
+                )
             case Begin():
                 return self._begin(command)
             case Act():

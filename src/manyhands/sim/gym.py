@@ -28,6 +28,7 @@ class GymEnvironment:
         self._env = make(config.task, config.package, **arguments)
         offered = dict(flattened(self._env.observation_space.sample()))
         self._keys = choose_keys(config.observation_keys, offered, inputs)
+        self.action_size = action_size_of(config.task, self._env.action_space)
         self._values: Mapping[str, np.ndarray] = {}
 
     def reset(self, seed: int) -> None:
@@ -81,6 +82,16 @@ def make(task: str, package: str | None, **arguments: Any) -> Any:
         raise UserError(f"--env.task={task}: {error}{hint}") from None
     except (gymnasium.error.Error, TypeError) as error:
         raise UserError(f"--env.task={task}: {error}. Check --env.gym_kwargs") from None
+
+
+def action_size_of(task: str, space: Any) -> int:
+    """Numbers in an action of a space."""
+    if space.shape is None:
+        raise UserError(
+            f"--env.task={task} takes actions of the space {space}, but a policy gives one array. "
+            "Choose an environment whose actions are an array or a single number"
+        )
+    return int(np.prod(space.shape))
 
 
 def imported(package: str) -> Any:

@@ -21,6 +21,7 @@ class PushtEnvironment:
     """gym-pusht; images are rendered for the observations that the policy reads."""
 
     instruction = "Push the T-shaped block onto the T-shaped target."
+    action_size = 2
 
     def __init__(self, config: PushtEnvConfig, inputs: Shapes) -> None:
         check_inputs("pusht", {STATE: (2,), ENVIRONMENT_STATE: (16,), CAMERA: None}, inputs)

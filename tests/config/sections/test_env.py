@@ -49,6 +49,7 @@ def test_a_mapping_is_declared_in_one_flag():
     [
         (["--env.type=push"], "pusht"),
         (["--env.type=pusht", "--env.task=PushX-v0"], "--env.task=PushX-v0 is not one of PushT-v0"),
+        (["--env.type=pusht", "--env.visualization_width=64"], "width=64 must be at least 96"),
         (["--env.type=aloha", "--env.task=PushT-v0"], "AlohaInsertion-v0, AlohaTransferCube-v0"),
         (["--env.type=gym"], "--env.type=gym needs --env.task"),
         (["--env.type=tray", "--env.task=any"], "--env.task"),

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+SMALLEST_PUSHT_FRAME = 96
+"""gym-pusht cannot draw actions into smaller images."""
 ALOHA_TASKS = ("AlohaInsertion-v0", "AlohaTransferCube-v0")
 
 
@@ -53,7 +55,12 @@ class PushtEnvConfig(EnvConfig):
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
-        return [*super().faults(), *_unknown_task(self.task, ("PushT-v0",))]
+        sizes = [
+            f"--env.{name}={getattr(self, name)} must be at least {SMALLEST_PUSHT_FRAME}"
+            for name in ("visualization_width", "visualization_height")
+            if getattr(self, name) < SMALLEST_PUSHT_FRAME
+        ]
+        return [*super().faults(), *_unknown_task(self.task, ("PushT-v0",)), *sizes]
 
 
 @dataclass(frozen=True, kw_only=True)

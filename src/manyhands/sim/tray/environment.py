@@ -13,6 +13,7 @@ class TrayEnvironment:
     """One world of the built-in task."""
 
     instruction = INSTRUCTION
+    action_size = 3
 
     def __init__(self, inputs: Shapes) -> None:
         check_inputs("tray", {STATE: (4,), ENVIRONMENT_STATE: (4,), CAMERA: None}, inputs)
