@@ -66,6 +66,7 @@ FLAGS = [
     "epochs",
     "eval.async",
     "eval.batch_size",
+    "eval.expected_success",
     "eval.n_episodes",
     "eval.timeout_s",
     "eval.use_async_envs",

@@ -274,6 +274,7 @@ ELSEWHERE = {
     "env_eval_freq": "training/test_evaluation.py",
     "eval.async": "training/test_side_evaluation.py",
     "eval.batch_size": "training/test_evaluation.py",
+    "eval.expected_success": "training/test_evaluation.py",
     "eval.n_episodes": "training/test_evaluation.py",
     "eval.timeout_s": "evaluation/test_evaluate.py",
     "eval.use_async_envs": "training/test_evaluation.py",

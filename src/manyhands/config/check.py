@@ -65,6 +65,8 @@ def _evaluation_faults(config: TrainConfig) -> Iterator[str]:
     if config.env is not None:
         yield from config.env.faults()
     yield from config.eval.faults()
+    if config.eval.expected_success is not None and not config.evaluates:
+        yield "--eval.expected_success needs --env.type, and --env_eval_freq above 0"
 
 
 def _retention_faults(config: TrainConfig) -> Iterator[str]:

@@ -77,6 +77,7 @@ def train(run: Run) -> Ending:
 
     run.evaluation.finish(stopping)
     log_messages(run)
+    run.run_log.note(run.evaluation.facts())
     return Ending.STOPPED if stopping else Ending.FINISHED
 
 
