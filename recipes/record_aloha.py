@@ -7,9 +7,9 @@ Needs the extra `sim`. Episodes whose expert does not succeed are recorded again
 """
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from recording import positive, record_guarded, recorder_flags
 from rich.progress import track
 
 from manyhands.config.sections.env import ALOHA_TASKS, AlohaEnvConfig
@@ -18,20 +18,19 @@ from manyhands.sim.aloha import AlohaEnvironment
 from manyhands.sim.aloha_expert import expert_frames
 
 STATE, CAMERA = "observation.state", "observation.images.top"
-FIRST_SEED = 1_000_000
-"""Recorded episodes are never among those that evaluation starts, from seed 1000 on."""
 
 
-def main() -> None:
-    """Record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=Path, required=True)
+def flags() -> argparse.ArgumentParser:
+    """The flags of this recorder."""
+    parser = recorder_flags(__doc__, num_episodes=50)
     parser.add_argument("--task", choices=ALOHA_TASKS, default="AlohaTransferCube-v0")
-    parser.add_argument("--episodes", type=int, default=50)
-    parser.add_argument("--height", type=int, default=240)
-    parser.add_argument("--width", type=int, default=320)
-    parser.add_argument("--seed", type=int, default=FIRST_SEED)
-    asked = parser.parse_args()
+    parser.add_argument("--height", type=positive, default=240)
+    parser.add_argument("--width", type=positive, default=320)
+    return parser
+
+
+def record(asked: argparse.Namespace) -> None:
+    """Record."""
     config = AlohaEnvConfig(task=asked.task)
     inputs = {STATE: (14,), CAMERA: (3, asked.height, asked.width)}
     environment = AlohaEnvironment(config, inputs)
@@ -68,4 +67,4 @@ def features(height: int, width: int) -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main()
+    record_guarded(flags(), record)

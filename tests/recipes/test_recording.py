@@ -1,0 +1,54 @@
+"""The recorders of recipes write datasets, and explain what they cannot do."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from manyhands.data.dataset import open_dataset
+from manyhands.sim.tray.task import CAMERA
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+
+
+@pytest.fixture
+def record(command):
+    """Runs a recorder; returns what it printed."""
+
+    def run(script: str, *flags: str, code: int = 0) -> str:
+        return command.run([sys.executable, str(RECIPES / script), *flags], code)
+
+    return run
+
+
+@pytest.mark.process
+def test_the_built_in_task_is_recorded_with_its_camera(record, tmp_path):
+    root = tmp_path / "data"
+    record("record_tray.py", f"--root={root}", "--episodes=2", "--size=32", "--seed=5")
+    dataset = open_dataset(root=root)
+    assert dataset.num_episodes == 2
+    assert dataset[0][CAMERA].shape == (3, 32, 32)
+    assert all(dataset[int(end) - 1]["next.success"] for _, end in dataset.episode_bounds)
+    told = record("record_tray.py", f"--root={root}", code=2)
+    assert told == f"manyhands: {root} already exists. Choose a new folder\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("script", ["record_tray.py", "record_aloha.py"])
+def test_numbers_that_make_no_sense_are_refused(record, tmp_path, script):
+    told = record(script, f"--root={tmp_path}/data", "--episodes=0", code=2)
+    assert "argument --episodes: 0 must be at least 1" in told and "Traceback" not in told
+
+
+def test_aloha_is_recorded_with_the_inputs_of_its_environment(monkeypatch):
+    monkeypatch.syspath_prepend(str(RECIPES))
+    recorder = runpy.run_path(str(RECIPES / "record_aloha.py"))
+    features = recorder["features"](48, 64)
+    assert features["observation.images.top"]["shape"] == (48, 64, 3)
+    assert features["observation.state"]["shape"] == features["action"]["shape"] == (14,)
+    assert len(set(features["action"]["names"])) == 14
+    asked = recorder["flags"]().parse_args(["--root=data"])
+    assert (asked.task, asked.episodes) == ("AlohaTransferCube-v0", 50)
+    # Evaluation starts at seed 1000.
+    assert asked.seed == 1_000_000
