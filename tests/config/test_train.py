@@ -68,6 +68,7 @@ FLAGS = [
     "eval.batch_size",
     "eval.expected_success",
     "eval.n_episodes",
+    "eval.open_loop",
     "eval.timeout_s",
     "eval.use_async_envs",
     "eval_steps",

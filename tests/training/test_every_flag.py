@@ -276,6 +276,7 @@ ELSEWHERE = {
     "eval.batch_size": "training/test_evaluation.py",
     "eval.expected_success": "training/test_evaluation.py",
     "eval.n_episodes": "training/test_evaluation.py",
+    "eval.open_loop": "training/test_held_out_actions.py",
     "eval.timeout_s": "evaluation/test_evaluate.py",
     "eval.use_async_envs": "training/test_evaluation.py",
     "epochs": "training/setup/test_batch.py",

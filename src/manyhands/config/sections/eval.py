@@ -39,7 +39,9 @@ class EvalConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainEvalConfig(EvalConfig):
-    """Evaluation in simulation during training."""
+    """Evaluation during training."""
 
     async_: bool = False
     """Evaluate in a side process while training continues, instead of on all processes."""
+    open_loop: bool = False
+    """At each --eval_steps, also compare predicted with recorded actions of held-out episodes."""
