@@ -2,10 +2,13 @@
 
 import runpy
 import sys
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from manyhands.config.sections.env import AlohaEnvConfig
 from manyhands.data.dataset import open_dataset
 from manyhands.sim.tray.task import CAMERA
 
@@ -41,14 +44,32 @@ def test_numbers_that_make_no_sense_are_refused(record, tmp_path, script):
     assert "argument --episodes: 0 must be at least 1" in told and "Traceback" not in told
 
 
-def test_aloha_is_recorded_with_the_inputs_of_its_environment(monkeypatch):
+@pytest.fixture
+def aloha(monkeypatch):
+    """What the recorder of ALOHA consists of."""
     monkeypatch.syspath_prepend(str(RECIPES))
-    recorder = runpy.run_path(str(RECIPES / "record_aloha.py"))
-    features = recorder["features"](48, 64)
+    return runpy.run_path(str(RECIPES / "record_aloha.py"))
+
+
+def test_aloha_is_recorded_with_the_inputs_of_its_environment(aloha):
+    features = aloha["features"](48, 64)
     assert features["observation.images.top"]["shape"] == (48, 64, 3)
     assert features["observation.state"]["shape"] == features["action"]["shape"] == (14,)
     assert len(set(features["action"]["names"])) == 14
-    asked = recorder["flags"]().parse_args(["--root=data"])
+    asked = aloha["flags"]().parse_args(["--root=data"])
     assert (asked.task, asked.episodes) == ("AlohaTransferCube-v0", 50)
     # Evaluation starts at seed 1000.
     assert asked.seed == 1_000_000
+
+
+def test_seeds_of_aloha_are_those_whose_expert_succeeds(aloha):
+    pytest.importorskip("gym_aloha", reason="pip install 'manyhands[sim]'")
+    config = AlohaEnvConfig(task="AlohaTransferCube-v0")
+    (seed,) = islice(aloha["successful_seeds"](config, 1_000_000), 1)
+    rows = aloha["expert_rows"](config, {"observation.state": (14,)}, seed)
+    assert len(rows) == config.episode_length
+    assert any(row["next.success"][0] for row in rows)
+    # Nobody succeeds before the cube is lifted: such episodes are not recorded.
+    short = replace(config, episode_length=20)
+    rows = aloha["expert_rows"](short, {"observation.state": (14,)}, seed)
+    assert not any(row["next.success"][0] for row in rows)
