@@ -1,52 +1,73 @@
 """Record episodes of the scripted ALOHA expert as a LeRobot dataset.
 
     python recipes/record_aloha.py --root=data/aloha_cube [--task=AlohaTransferCube-v0]
-        [--episodes=50] [--height=240] [--width=320] [--seed=1000000]
+        [--episodes=50] [--height=240] [--width=320] [--seed=1000000] [--processes=CORES]
 
-Needs the extra `sim`. Episodes whose expert does not succeed are recorded again with other seeds.
+Needs the extra `sim`. Seeds whose expert does not succeed are skipped. Rendering takes nearly all
+of the time; the dataset is the same for any number of processes.
 """
 
 import argparse
-from pathlib import Path
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import count, islice
+from multiprocessing import get_context
 from typing import Any
 
+from recording import positive, record_guarded, recorder_flags
 from rich.progress import track
 
 from manyhands.config.sections.env import ALOHA_TASKS, AlohaEnvConfig
+from manyhands.cores import num_cores
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.sim.aloha import AlohaEnvironment
 from manyhands.sim.aloha_expert import expert_frames
 
 STATE, CAMERA = "observation.state", "observation.images.top"
-FIRST_SEED = 1_000_000
-"""Recorded episodes are never among those that evaluation starts, from seed 1000 on."""
 
 
-def main() -> None:
-    """Record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=Path, required=True)
+def flags() -> argparse.ArgumentParser:
+    """The flags of this recorder."""
+    parser = recorder_flags(__doc__, num_episodes=50)
     parser.add_argument("--task", choices=ALOHA_TASKS, default="AlohaTransferCube-v0")
-    parser.add_argument("--episodes", type=int, default=50)
-    parser.add_argument("--height", type=int, default=240)
-    parser.add_argument("--width", type=int, default=320)
-    parser.add_argument("--seed", type=int, default=FIRST_SEED)
-    asked = parser.parse_args()
+    parser.add_argument("--height", type=positive, default=240)
+    parser.add_argument("--width", type=positive, default=320)
+    parser.add_argument("--processes", type=positive, default=num_cores())
+    return parser
+
+
+def record(asked: argparse.Namespace) -> None:
+    """Record; several processes render, which takes nearly all of the time."""
     config = AlohaEnvConfig(task=asked.task)
     inputs = {STATE: (14,), CAMERA: (3, asked.height, asked.width)}
-    environment = AlohaEnvironment(config, inputs)
-    seed = asked.seed
-    with DatasetWriter.create(
-        asked.root, config.fps, features(asked.height, asked.width), robot_type="aloha"
-    ) as writer:
-        for _ in track(range(asked.episodes), "recording"):
-            rows: list[dict[str, Any]] = []
-            while not any(row["next.success"][0] for row in rows):
-                rows = list(expert_frames(environment, seed, config.episode_length))
-                seed += 1
+    described = features(asked.height, asked.width)
+    with (
+        DatasetWriter.create(asked.root, config.fps, described, robot_type="aloha") as writer,
+        ProcessPoolExecutor(asked.processes, get_context("spawn")) as processes,
+    ):
+        seeds = islice(successful_seeds(config, asked.seed), asked.episodes)
+        episodes = processes.map(partial(expert_rows, config, inputs), seeds)
+        for rows in track(episodes, "recording", total=asked.episodes):
             for row in rows:
                 writer.add_frame(row)
             writer.save_episode()
+
+
+def successful_seeds(config: AlohaEnvConfig, first: int) -> Iterator[int]:
+    """Seeds whose expert succeeds, found without rendering."""
+    for seed in count(first):
+        rows = expert_rows(config, {STATE: (14,)}, seed)
+        if any(row["next.success"][0] for row in rows):
+            yield seed
+
+
+def expert_rows(
+    config: AlohaEnvConfig, inputs: dict[str, tuple[int, ...]], seed: int
+) -> list[dict[str, Any]]:
+    """The episode of a seed."""
+    environment = AlohaEnvironment(config, inputs)
+    return list(expert_frames(environment, seed, config.episode_length))
 
 
 def features(height: int, width: int) -> dict[str, dict[str, Any]]:
@@ -68,4 +89,4 @@ def features(height: int, width: int) -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main()
+    record_guarded(flags(), record)

@@ -64,7 +64,6 @@ COMMANDS = (
     Command("train", TrainConfig),
     Command("eval", EvalCommandConfig),
     Command("demo", DemoConfig),
-    Command("eval", EvalCommandConfig),
     Command("plan", PlanConfig, takes_train_flags=True, describes_data=True),
     Command("launch slurm", SlurmConfig),
     Command("doctor", DoctorConfig),

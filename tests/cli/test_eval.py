@@ -64,6 +64,16 @@ def test_results_are_the_same_with_one_and_two_processes(evaluate, tmp_path):
     assert strips[0] == strips[1]
 
 
+def test_the_last_line_is_the_verdict(evaluate, tmp_path):
+    flags = (*TRAY, "--eval.n_episodes=5", "--max_videos=0", "--eval.expected_success=[0,20.5]")
+    printed = evaluate(*flags, "--json=found.json", "--output_dir=out")
+    last = "Success 0.0 % [0.0, 43.4] over 5 episodes: reproduced (expected 0 to 20.5 %)"
+    assert printed.splitlines()[-1] == last
+    for file in ("found.json", "out/eval_info.json"):
+        found = json.loads((tmp_path / file).read_text())
+        assert (found["expected_success"], found["verdict"]) == ([0, 20.5], "reproduced")
+
+
 def test_episodes_that_crash_are_counted_and_explained(evaluate, tmp_path):
     pytest.importorskip("gymnasium", reason="pip install 'manyhands[sim]'")
     flags = (*POINT, KEYS, "--env.gym_kwargs={faults: {1001: die}}", "--env.episode_length=5")
@@ -83,6 +93,8 @@ def test_episodes_that_crash_are_counted_and_explained(evaluate, tmp_path):
         ((*TRAY, "--json=none/a.json"), "--json=none/a.json: the folder does not exist"),
         ((*TRAY, "--json=old"), "--json=old is a folder"),
         ((*TRAY, "--eval.timeout_s=-1"), "--eval.timeout_s=-1"),
+        ((*TRAY, "--eval.expected_success=[70,60]"), "--eval.expected_success=[70,60] must be"),
+        ((*TRAY, "--eval.expected_success=70"), "two numbers such as"),
         ((), "no environment. Set --env.type="),
     ],
 )

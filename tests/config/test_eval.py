@@ -19,6 +19,7 @@ def test_the_flags_are_these():
     assert names == {
         *("policy.path", "policy.revision", "policy.device", "policy.use_ema"),
         *("eval.n_episodes", "eval.batch_size", "eval.use_async_envs", "eval.timeout_s"),
+        "eval.expected_success",
         *("dataset.root", "dataset.repo_id", "dataset.revision", "dataset.episodes"),
         *("open_loop.stride", "open_loop.max_samples", "compare"),
         *("seed", "output_dir", "max_videos", "json", "launch.num_processes"),
@@ -49,12 +50,20 @@ def test_a_policy_and_an_environment_are_needed():
         ({"eval": EvalConfig(batch_size=-1)}, "--eval.batch_size=-1"),
         ({"eval": EvalConfig(timeout_s=0.0)}, "--eval.timeout_s=0.0"),
         ({"eval": EvalConfig(timeout_s=float("nan"))}, "--eval.timeout_s=nan"),
+        ({"eval": EvalConfig(expected_success=(9.0, 1.0))}, "--eval.expected_success=[9,1]"),
         ({"env": PushtEnvConfig(task="PushX-v0")}, "--env.task=PushX-v0"),
     ],
 )
 def test_a_fault_names_its_flag(settings, flag):
     (fault,) = faults(**settings)
     assert fault.startswith(flag)
+
+
+def test_one_policy_is_compared_with_an_expectation_and_two_are_not():
+    expecting = EvalConfig(expected_success=(59.5, 67.9))
+    assert faults(eval=expecting) == []
+    (fault,) = faults(policy=EvaluatedPolicyConfig(), compare=["a", "b"], eval=expecting)
+    assert fault.startswith("--eval.expected_success is for one policy")
 
 
 def test_a_file_for_results_must_be_writable(tmp_path):

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +29,9 @@ OTHER_FLAGS = {
     *("help", "print_config", "peft"),
 }
 """Flags of torchrun, accelerate, SLURM, ruff and pytest; switches, and a section."""
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 FILES = {
+    **{f"recipes/{file.name}": file.read_text("utf-8") for file in RECIPES.glob("*.yaml")},
     ".venv-lerobot/bin/python": "",
     "pick.yaml": "{dataset: {root: data/pick}, policy: {type: act}}",
     "configs/debug_config.yaml": "{policy: {type: act}}",

@@ -53,6 +53,14 @@ def test_videos_are_listed_by_episode(info):
     assert info["overall"]["video_paths"] == info["per_task"][0]["metrics"]["video_paths"] == paths
 
 
+def test_the_verdict_stands_beside_the_keys_of_lerobot(info):
+    band = (10.0, 20.0)
+    judged = json.loads(json.dumps(eval_info(RESULTS, "pusht", 6.0, VIDEOS, band)))
+    assert judged == info | {"expected_success": [10.0, 20.0], "verdict": "reproduced"}
+    assert as_json(RESULTS, 6.0, (0.0, 1.0))["verdict"] == "above"
+    assert "verdict" not in as_json(RESULTS, 6.0)
+
+
 def test_programs_get_every_episode_and_the_score():
     found = json.loads(json.dumps(as_json(RESULTS, 6.0)))
     assert found["success"] == pytest.approx(1 / 3)

@@ -46,7 +46,10 @@ def test_a_terminal_sees_a_bar_with_the_measures():
 
 def test_the_held_out_loss_is_told_where_it_was_measured():
     assert "held out" not in metrics_line(METRICS)
-    assert "held-out loss 0.25  " in metrics_line(METRICS | {"held_out_loss": 0.25})
+    held_out = METRICS | {"held_out_loss": 0.25}
+    assert "held-out loss 0.25  lr" in metrics_line(held_out)
+    both = metrics_line(held_out | {"open_loop_error": 1.5})
+    assert "held-out loss 0.25  open-loop error 1.5  lr" in both
 
 
 TELLING = """

@@ -71,6 +71,27 @@ def test_rows_logs_and_files_tell_what_the_eval_command_finds(tray_argv, tmp_pat
     assert "Evaluated 5 episodes: success " in (run_dir / "log.txt").read_text()
 
 
+def test_a_run_ends_with_a_verdict_on_its_last_evaluation(tray_argv, tmp_path, metrics):
+    run_dir = tmp_path / "run"
+    flags = (*EVALUATION, *STEPS, IN_PROCESS, "--eval_freq=2", "--eval.expected_success=[0,10]")
+    train(tray_argv(run_dir, *flags))
+    told = (run_dir / "log.txt").read_text()
+    assert told.count("over 5 episodes: reproduced (expected 0 to 10 %)") == 1
+    assert told.index("Evaluated 5 episodes") < told.index("Success 0.0 % [0.0, 43.4] over 5")
+    facts = json.loads((run_dir / "run.json").read_text())["evaluation"]
+    assert (facts["verdict"], facts["success"]) == ("reproduced", 0.0)
+    for step in (2, 4):
+        info = json.loads((run_dir / f"eval/{step}/eval_info.json").read_text())
+        assert (info["expected_success"], info["verdict"]) == ([0, 10], "reproduced")
+        assert metrics(run_dir)[step]["eval_expected_high"] == 0.1
+
+
+def test_an_expectation_without_an_evaluation_is_refused(tray_argv, tmp_path):
+    flags = ("--env.type=tray", "--env_eval_freq=0", "--eval.expected_success=[0,10]")
+    with pytest.raises(UserError, match=r"--eval.expected_success needs --env.type"):
+        train(tray_argv(tmp_path / "run", *STEPS, *flags))
+
+
 def test_evaluation_changes_no_number_of_training(tray_argv, tmp_path, metrics, weights):
     plain, evaluated = tmp_path / "plain", tmp_path / "evaluated"
     averaged = ("--ema.enable=true", "--policy.dropout=0.1")

@@ -55,8 +55,9 @@ def test_it_finds_what_an_evaluation_on_all_ranks_finds_and_changes_no_number(
     tray_argv, tmp_path, metrics, weights, patient
 ):
     here, aside = tmp_path / "here", tmp_path / "aside"
-    train(tray_argv(here, *EVALUATION, *STEPS, "--eval_freq=2"))
-    train(tray_argv(aside, *EVALUATION, *STEPS, "--eval_freq=2", ASIDE))
+    expecting = ("--eval_freq=2", "--eval.expected_success=[95,100]")
+    train(tray_argv(here, *EVALUATION, *STEPS, *expecting))
+    train(tray_argv(aside, *EVALUATION, *STEPS, *expecting, ASIDE))
     for step, row in metrics(here).items():
         assert metrics(aside)[step]["loss"] == row["loss"]
         assert scores(metrics(aside)[step]) == scores(row)
@@ -65,9 +66,13 @@ def test_it_finds_what_an_evaluation_on_all_ranks_finds_and_changes_no_number(
         json.loads((folder / "eval/4/eval_info.json").read_text()) for folder in (here, aside)
     )
     assert first["per_episode"] == second["per_episode"]
+    assert first["verdict"] == second["verdict"] == "below"
     assert all(torch.equal(weights(here)[name], each) for name, each in weights(aside).items())
     assert not (aside / "eval/4/policy").exists()
     assert "max reward 0.00, 0 s (step 4)" in log_of(aside)
+    ends = [json.loads((each / "run.json").read_text())["evaluation"] for each in (here, aside)]
+    assert ends[0] == ends[1]
+    assert "over 5 episodes: below (expected 95 to 100 %)" in log_of(aside)
 
 
 @pytest.mark.process

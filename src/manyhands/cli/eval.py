@@ -15,6 +15,7 @@ from manyhands.config.schema.decoding import encode
 
 if TYPE_CHECKING:
     from manyhands.evaluation.run import Evaluation
+    from manyhands.evaluation.verdict import Band
 
 USAGE = """manyhands eval --policy.path=RUN --env.type=pusht [--eval.n_episodes=500] [--json=FILE]
 manyhands eval --policy.path=RUN --dataset.root=FOLDER [--dataset.episodes=[...]]
@@ -62,15 +63,17 @@ def evaluate_in_simulation(config: EvalCommandConfig) -> int:
     evaluation = run_evaluation(config)
     if evaluation is None:
         return 0
-    show(evaluation, Console(highlight=False, soft_wrap=True))
-    results = as_json(evaluation.results, evaluation.seconds)
+    expected = config.eval.expected_success
+    show(evaluation, expected, Console(highlight=False, soft_wrap=True))
+    results = as_json(evaluation.results, evaluation.seconds, expected)
     write_results(config.json, {"env": encode(config.env)} | results)
     return 0
 
 
-def show(evaluation: "Evaluation", console: Console) -> None:
-    """Print the score, and where results lie."""
+def show(evaluation: "Evaluation", expected: "Band | None", console: Console) -> None:
+    """Print the score, where results lie, and the verdict."""
     from manyhands.evaluation.score import score
+    from manyhands.evaluation.verdict import verdict_line
 
     total = score(evaluation.results)
     low, high = total.interval
@@ -89,3 +92,5 @@ def show(evaluation: "Evaluation", console: Console) -> None:
         )
     console.print(f"policy:  {evaluation.policy_folder}")
     console.print(f"results: {evaluation.output_dir}")
+    if expected is not None:
+        console.print(verdict_line(total, expected))

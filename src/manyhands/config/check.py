@@ -10,6 +10,7 @@ from manyhands.config.policies.size_limits import size_faults
 from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.cache import vision_token_faults
 from manyhands.config.sections.execution import CHECKPOINT_FORMATS
+from manyhands.config.sections.open_loop import open_loop_faults
 from manyhands.config.sections.optim import (
     POLYNOMIAL_END_LR,
     SCHEDULE_CURVES,
@@ -65,6 +66,9 @@ def _evaluation_faults(config: TrainConfig) -> Iterator[str]:
     if config.env is not None:
         yield from config.env.faults()
     yield from config.eval.faults()
+    yield from open_loop_faults(config)
+    if config.eval.expected_success is not None and not config.evaluates:
+        yield "--eval.expected_success needs --env.type, and --env_eval_freq above 0"
 
 
 def _retention_faults(config: TrainConfig) -> Iterator[str]:

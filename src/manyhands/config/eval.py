@@ -98,6 +98,11 @@ class EvalCommandConfig:
                 "--compare is for episodes in simulation. Remove --dataset",
             ),
             (
+                self.eval.expected_success is not None,
+                "--eval.expected_success is for one policy and has no effect with --compare. "
+                "Remove it",
+            ),
+            (
                 len(results) == 2 and self.env is not None,
                 "--env has no effect: --compare names results, and nothing is run. Remove it",
             ),

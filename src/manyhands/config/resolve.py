@@ -202,7 +202,7 @@ def _unused_evaluation(tree: Tree) -> list[str]:
         return []
     section = tree.get("eval")
     details = section if isinstance(section, dict) else {}
-    typed = {f"eval.{name}": value for name, value in details.items()}
+    typed = {f"eval.{name}": value for name, value in details.items() if name != "open_loop"}
     # Command lines for LeRobot often have it at its default, or off.
     if str(tree.get("env_eval_freq")) not in ("0", str(DEFAULT_ENV_EVAL_FREQ)):
         typed["env_eval_freq"] = tree.get("env_eval_freq")

@@ -6,10 +6,15 @@ from typing import Any
 
 from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.score import score
+from manyhands.evaluation.verdict import Band, verdict_entries
 
 
 def eval_info(
-    results: Sequence[EpisodeResult], group: str, seconds: float, videos: Mapping[int, str]
+    results: Sequence[EpisodeResult],
+    group: str,
+    seconds: float,
+    videos: Mapping[int, str],
+    expected: Band | None = None,
 ) -> dict[str, Any]:
     """The contents of `eval_info.json`; `videos` are paths by episode."""
     total = score(results)
@@ -32,6 +37,7 @@ def eval_info(
         "per_group": {group: aggregated | films},
         "overall": aggregated | times | films,
         "per_episode": [episode_row(result) for result in results],
+        **verdict_entries(total, expected),
     }
 
 
@@ -41,7 +47,11 @@ def episode_row(result: EpisodeResult) -> dict[str, Any]:
     return {"episode_ix": result.index} | row
 
 
-def as_json(results: Sequence[EpisodeResult], seconds: float) -> dict[str, Any]:
+def as_json(
+    results: Sequence[EpisodeResult], seconds: float, expected: Band | None = None
+) -> dict[str, Any]:
     """The results for programs."""
-    total = asdict(score(results))
-    return total | {"wall_s": seconds, "episodes": [episode_row(result) for result in results]}
+    total = score(results)
+    rows = [episode_row(result) for result in results]
+    found = asdict(total) | verdict_entries(total, expected)
+    return found | {"wall_s": seconds, "episodes": rows}

@@ -96,14 +96,19 @@ def rank_errors(
 ) -> dict[int, ActionErrors]:
     """The errors of a rank's batches by their place among all."""
     batches = open_loop.batches(rows)
-    # Sharded weights need the same number of passes on all ranks: some repeat the last batch.
-    num_turns = -(-len(batches) // num_ranks)
-    places = [min(rank + turn * num_ranks, len(batches) - 1) for turn in range(num_turns)]
+    places = rank_turns(len(batches), rank, num_ranks)
     found = {}
     for number, place in enumerate(places, start=1):
         found[place] = open_loop.errors(batches[place])
-        on_progress(number, num_turns)
+        on_progress(number, len(places))
     return found
+
+
+def rank_turns(num_batches: int, rank: int, num_ranks: int) -> list[int]:
+    """The batches of a rank: its own and, where others have more, the last one repeated."""
+    # Sharded weights need the same number of passes on all ranks; repeated ones are dropped.
+    num_turns = -(-num_batches // num_ranks)
+    return [min(rank + turn * num_ranks, num_batches - 1) for turn in range(num_turns)]
 
 
 def joined_errors(parts: list[dict[int, ActionErrors]]) -> ActionErrors:

@@ -95,8 +95,9 @@ def evaluate_policy(
         results = run_episodes(evaluator, world, count)
     seconds = time.monotonic() - start
     videos = film(evaluator, results, config.max_videos, output_dir, world)
-    info = eval_info(results, config.env.type, seconds, videos) | {"env": encode(config.env)}
-    write_info(info, output_dir, world)
+    expected = config.eval.expected_success
+    info = eval_info(results, config.env.type, seconds, videos, expected)
+    write_info(info | {"env": encode(config.env)}, output_dir, world)
     return Evaluation(folder, output_dir, results, seconds) if world.is_main else None
 
 

@@ -96,6 +96,8 @@ def metrics_line(metrics: Metrics) -> str:
     """The main metrics on one line."""
     rate, held_out = metrics["samples_per_s"], metrics.get("held_out_loss")
     measured = "" if held_out is None else f"held-out loss {held_out:.4g}  "
+    if "open_loop_error" in metrics:
+        measured += f"open-loop error {metrics['open_loop_error']:.4g}  "
     return (
         f"loss {metrics['loss']:.4g}  {measured}lr {metrics['lr']:.2g}  "
         f"grad {metrics['grad_norm']:.3g}  "

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, UserError
@@ -17,17 +16,10 @@ from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.run import film, run_episodes, write_info
-from manyhands.evaluation.score import score
 from manyhands.observe.clock import Clock
 from manyhands.observe.console import Metrics
 from manyhands.parallel.world import World
-from manyhands.training.evaluation_scores import (
-    FOLDER,
-    MAX_VIDEOS,
-    emptied,
-    lines_of,
-    metrics_of,
-)
+from manyhands.training.evaluation_scores import FOLDER, MAX_VIDEOS, ScoreLog, emptied
 from manyhands.training.periods import Periods
 from manyhands.training.side_evaluation import SideRollouts
 from manyhands.training.step.ema import LIVE, Weights
@@ -63,12 +55,20 @@ class StopNotice:
 class Rollouts:
     """Episodes of the policy in training, and what they amount to."""
 
-    def __init__(self, evaluator: Evaluator, weights: Weights, world: World, run_dir: Path) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        evaluator: Evaluator,
+        weights: Weights,
+        world: World,
+        run_dir: Path,
+    ) -> None:
+        self._expected = config.eval.expected_success
         self._evaluator = evaluator
         *_, self._in_place = weights.values()
         self._world = world
         self._folder = run_dir / FOLDER
-        self.messages: SimpleQueue[str] = SimpleQueue()
+        self.log = ScoreLog(config)
 
     def scores(self, step: int) -> Metrics:
         """Collective. Run all episodes; a stop request or a broken environment returns nothing."""
@@ -80,16 +80,14 @@ class Rollouts:
             seconds = time.monotonic() - start
             if results is None or len(results) < self._evaluator.num_episodes:
                 return {}
-            total = score(results)
-            for line in lines_of(total, results, seconds):
-                self.messages.put(line)
+            metrics = self.log.add(step, results, seconds)
             self._attempt(step, lambda: self._write(step, results, seconds))
-        return metrics_of(total, seconds)
+        return metrics
 
     def _write(self, step: int, results: list[EpisodeResult], seconds: float) -> None:
         folder = self._folder / str(step)
         videos = film(self._evaluator, results, MAX_VIDEOS, folder, self._world)
-        info = eval_info(results, self._evaluator.env.type, seconds, videos)
+        info = eval_info(results, self._evaluator.env.type, seconds, videos, self._expected)
         write_info(info, folder, self._world)
 
     def _attempt(self, step: int, work: Callable[[], T]) -> T | None:
@@ -97,7 +95,7 @@ class Rollouts:
         try:
             return work()
         except UserError as error:
-            self.messages.put(f"WARNING: evaluation after step {step}: {error}")
+            self.log.messages.put(f"WARNING: evaluation after step {step}: {error}")
             return None
         finally:
             if self._world.device.type == "cuda":
@@ -131,7 +129,11 @@ class PeriodicEvaluation:
 
     def messages(self) -> list[str]:
         """Messages about evaluations since the last call."""
-        return [] if self._rollouts is None else emptied(self._rollouts.messages)
+        return [] if self._rollouts is None else emptied(self._rollouts.log.messages)
+
+    def facts(self) -> dict[str, Any]:
+        """The verdict on the last evaluation, for run.json; empty if there is none."""
+        return {} if self._rollouts is None else self._rollouts.log.facts
 
     def late_scores(self) -> list[tuple[int, Metrics]]:
         """Scores of earlier steps that arrived since the last call."""
@@ -167,4 +169,4 @@ def build_rollouts(
         made[0].try_out()
 
     world.on_every_rank(build)
-    return Rollouts(made[0], weights, world, run_dir)
+    return Rollouts(config, made[0], weights, world, run_dir)

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from manyhands.config.train import TrainConfig
 from manyhands.evaluation.rollout import EpisodeResult
-from manyhands.evaluation.score import Score
+from manyhands.evaluation.score import Score, score
+from manyhands.evaluation.verdict import verdict_entries, verdict_line
 from manyhands.observe.console import Metrics
 
 SUCCESS = "eval_success"
@@ -13,6 +15,36 @@ FOLDER = "eval"
 MAX_VIDEOS = 4
 
 T = TypeVar("T")
+
+
+class ScoreLog:
+    """Logs the evaluations of a run, and the verdict on that of its last step."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._expected = config.eval.expected_success
+        self._last_step = config.num_steps
+        self.messages: SimpleQueue[str] = SimpleQueue()
+        self.facts: dict[str, Any] = {}
+        """The verdict and its numbers, for run.json; empty without an expectation."""
+
+    def add(
+        self, step: int, results: Sequence[EpisodeResult], seconds: float, note: str = ""
+    ) -> Metrics:
+        """Log the evaluation of a step, with a note; return its metrics."""
+        total = score(results)
+        first, *others = lines_of(total, results, seconds)
+        for line in (f"{first}{note}", *others):
+            self.messages.put(line)
+        metrics = metrics_of(total, seconds)
+        if self._expected is None:
+            return metrics
+        if step == self._last_step:
+            self.messages.put(verdict_line(total, self._expected))
+            found = {"success": total.success, "interval": list(total.interval)}
+            found |= {"num_episodes": total.num_episodes}
+            self.facts = {"evaluation": found | verdict_entries(total, self._expected)}
+        low, high = self._expected
+        return metrics | {"eval_expected_low": low / 100, "eval_expected_high": high / 100}
 
 
 def metrics_of(total: Score, seconds: float) -> Metrics:

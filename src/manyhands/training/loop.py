@@ -58,7 +58,7 @@ def train(run: Run) -> Ending:
             run.metrics_window.note(result, run.learner.lr)
             run.audit.record(position.step, batch)
             run.run_log.advance(position.step)
-            scores = run.validator.losses_after(position.step)
+            scores = run.validator.scores_after(position.step)
             scores |= run.evaluation.scores_after(position.step)
             # A stop request while measuring stops the run here: a resumed run measures again.
             stopping = run.stop_poll.after_step(force=run.periods.measure(position.step))
@@ -75,8 +75,7 @@ def train(run: Run) -> Ending:
                 run.checkpoints.save(position, run.learner, scores, run.metrics_window.unfinished)
             log_messages(run)
 
-    run.evaluation.finish(stopping)
-    log_messages(run)
+    finish_evaluation(run, stopping)
     return Ending.STOPPED if stopping else Ending.FINISHED
 
 
@@ -84,9 +83,16 @@ def measure_missed(run: Run) -> None:
     """Run the validation and evaluation of the resumed step that a stop request interrupted."""
     step = run.start.step
     if run.periods.validate(step) and run.world.any(run.run_log.lacks(step, HELD_OUT_LOSS)):
-        run.run_log.amend(step, run.validator.losses_after(step))
+        run.run_log.amend(step, run.validator.scores_after(step))
     if run.periods.evaluate(step) and run.world.any(run.run_log.lacks(step, SUCCESS)):
         run.run_log.amend(step, run.evaluation.scores_after(step))
+
+
+def finish_evaluation(run: Run, stopping: bool) -> None:
+    """Collective. Wait for evaluations that still run; log them and the verdict."""
+    run.evaluation.finish(stopping)
+    log_messages(run)
+    run.run_log.note(run.evaluation.facts())
 
 
 def log_messages(run: Run) -> None:

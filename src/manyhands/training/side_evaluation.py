@@ -19,19 +19,12 @@ from manyhands.config.train import ProcessesConfig, TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.run import writing
-from manyhands.evaluation.score import score
 from manyhands.launch.background import start_in_background
 from manyhands.lerobot_format.policy.folder import PolicyFiles, saved_tensors
 from manyhands.observe.console import Metrics
 from manyhands.parallel.host_buffers import HostBuffers
 from manyhands.parallel.sharded_tensors import gathered
-from manyhands.training.evaluation_scores import (
-    FOLDER,
-    MAX_VIDEOS,
-    emptied,
-    lines_of,
-    metrics_of,
-)
+from manyhands.training.evaluation_scores import FOLDER, MAX_VIDEOS, ScoreLog, emptied
 from manyhands.training.step.ema import Weights
 from manyhands.training.step.learner import Learner
 from manyhands.training.step.trial import exit_reason, last_line
@@ -60,7 +53,7 @@ class SideRollouts:
         self._world = learner.step.world
         *_, self._in_place = weights.values()
         self._folder = run_dir / FOLDER
-        self.messages: SimpleQueue[str] = SimpleQueue()
+        self.log = ScoreLog(config)
         self._late: SimpleQueue[tuple[int, Metrics]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -74,7 +67,7 @@ class SideRollouts:
         is_busy = self._world.broadcast(self._is_running)
         if is_busy and not is_last:
             reason = f"that of step {self._running_step} still runs"
-            self.messages.put(f"evaluation after step {step} is skipped: {reason}")
+            self.log.messages.put(f"evaluation after step {step} is skipped: {reason}")
             return {}
         with self._in_place():
             # Buffers of its own: those of checkpoints may be filled again while it is written.
@@ -115,7 +108,7 @@ class SideRollouts:
         if self._process is not None:
             self._process.kill()
         if self._is_running:
-            self.messages.put(f"evaluation after step {self._running_step} is stopped")
+            self.log.messages.put(f"evaluation after step {self._running_step} is stopped")
 
     def _start(self, job: Job) -> None:
         self._running_step = job.step
@@ -131,7 +124,7 @@ class SideRollouts:
             self._receive(job.step, folder)
         except (UserError, OSError) as error:
             if not self._is_stopped:
-                self.messages.put(f"WARNING: evaluation after step {job.step}: {error}")
+                self.log.messages.put(f"WARNING: evaluation after step {job.step}: {error}")
         shutil.rmtree(folder / SNAPSHOT, ignore_errors=True)
 
     def _evaluate(self, job: Job, folder: Path) -> None:
@@ -164,8 +157,5 @@ class SideRollouts:
     def _receive(self, step: int, folder: Path) -> None:
         info = json.loads((folder / EVAL_INFO).read_text(encoding="utf-8"))
         results = [EpisodeResult(index=row.pop("episode_ix"), **row) for row in info["per_episode"]]
-        total, seconds = score(results), info["overall"]["eval_s"]
-        self._late.put((step, metrics_of(total, seconds)))
-        first, *others = lines_of(total, results, seconds)
-        for line in (f"{first} (step {step})", *others):
-            self.messages.put(line)
+        seconds = info["overall"]["eval_s"]
+        self._late.put((step, self.log.add(step, results, seconds, f" (step {step})")))

@@ -4,8 +4,8 @@ Samples are split into chunks of a fixed size, and each sample has its own rando
 distributed over ranks round-robin; their sums are added in the order of the chunks.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from manyhands.data.dataset import Dataset
 from manyhands.data.loading.stream import SampleStream
 from manyhands.data.mixture import Mixture
 from manyhands.draws.counter import CounterSource, derive_key
+from manyhands.evaluation.open_loop import rank_turns
 from manyhands.lerobot_format import names
 from manyhands.observe.clock import Clock
 from manyhands.parallel.world import World
@@ -49,12 +50,12 @@ class HeldOut:
         self._world = world
         self._seed = seed
 
-    def losses(self, weights: Weights) -> dict[str, float]:
+    def measure(self, weights: Weights) -> dict[str, float]:
         """Collective. The loss and its terms for each set of weights, named by their suffix.
 
         Samples are read once for all of them. A stop request returns no losses.
         """
-        measured = self._measure(weights)
+        measured = self._chunk_losses(weights)
         if not measured:
             return {}
         losses = {
@@ -64,7 +65,7 @@ class HeldOut:
         }
         return {**losses, "held_out_samples": sum(each.num_samples for each in measured)}
 
-    def _measure(self, weights: Weights) -> list[ChunkLosses]:
+    def _chunk_losses(self, weights: Weights) -> list[ChunkLosses]:
         chunks = rank_chunks(len(self._rows), self._world.rank, self._world.size)
         rows = [self._rows[chunk * CHUNK : (chunk + 1) * CHUNK] for chunk in chunks]
         own: dict[int, ChunkLosses] = {}
@@ -94,31 +95,42 @@ class HeldOut:
         return sums
 
 
+class Measure(Protocol):
+    """What is measured on held-out episodes."""
+
+    def measure(self, weights: Weights) -> dict[str, float]:
+        """Collective. Metrics of each set of weights; none after a stop request."""
+
+
 class Validator:
-    """Measures the held-out loss periodically; never without held-out episodes."""
+    """Measures periodically on held-out episodes; nothing without any."""
 
     def __init__(
-        self, held_out: HeldOut | None, weights: Weights, periods: Periods, clock: Clock
+        self, measures: Sequence[Measure], weights: Weights, periods: Periods, clock: Clock
     ) -> None:
-        self._held_out = held_out
+        self._measures = measures
         self._weights = weights
         self._periods = periods
         self._clock = clock
 
-    def losses_after(self, step: int) -> dict[str, float]:
-        """Collective. The held-out losses if they are scheduled after a step, else nothing."""
-        if self._held_out is None or not self._periods.validate(step):
-            return {}
+    def scores_after(self, step: int) -> dict[str, float]:
+        """Collective. The held-out metrics if they are scheduled after a step, else nothing."""
+        found: dict[str, float] = {}
+        if not self._periods.validate(step):
+            return found
         with self._clock.timing("validate"):
-            return self._held_out.losses(self._weights)
+            for each in self._measures:
+                own = each.measure(self._weights)
+                if not own:
+                    # Without any metric, a resumed run measures all of them again.
+                    return {}
+                found |= own
+        return found
 
 
 def rank_chunks(num_samples: int, rank: int, num_ranks: int) -> list[int]:
     """The chunks of a rank: its own and, where others have more, the last one repeated."""
-    # Sharded weights need the same number of passes on all ranks; repeated ones are dropped.
-    num_chunks = -(-num_samples // CHUNK)
-    num_turns = -(-num_chunks // num_ranks)
-    return [min(rank + turn * num_ranks, num_chunks - 1) for turn in range(num_turns)]
+    return rank_turns(-(-num_samples // CHUNK), rank, num_ranks)
 
 
 def _read(terms: LossTerms, counts: Mapping[str, Tensor]) -> Sums:

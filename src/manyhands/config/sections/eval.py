@@ -15,6 +15,8 @@ class EvalConfig:
     """Run each environment in a process of its own."""
     timeout_s: float = 120.0
     """Seconds that an environment in a process may take to start, reset or act."""
+    expected_success: tuple[float, float] | None = None
+    """Expected success in percent, [low,high]: the result is reproduced, above or below."""
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
@@ -26,12 +28,20 @@ class EvalConfig:
         ]
         if not self.timeout_s > 0:
             faults.append(f"--eval.timeout_s={self.timeout_s} must be greater than 0")
+        low, high = self.expected_success or (0.0, 100.0)
+        if not 0 <= low <= high <= 100:
+            faults.append(
+                f"--eval.expected_success=[{low:g},{high:g}] must be percentages from 0 to 100, "
+                "the lower one first, such as [59.5,67.9]"
+            )
         return faults
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainEvalConfig(EvalConfig):
-    """Evaluation in simulation during training."""
+    """Evaluation during training."""
 
     async_: bool = False
     """Evaluate in a side process while training continues, instead of on all processes."""
+    open_loop: bool = False
+    """At each --eval_steps, also compare predicted with recorded actions of held-out episodes."""

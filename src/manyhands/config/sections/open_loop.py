@@ -1,8 +1,10 @@
 """Recorded episodes to evaluate on, and how many predictions are compared with them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from manyhands.config.sections.dataset import NamedDatasetConfig
+from manyhands.config.train import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,3 +37,16 @@ class OpenLoopConfig:
             for name, least in rules.items()
             if getattr(self, name) is not None and getattr(self, name) < least
         ]
+
+
+def open_loop_faults(config: TrainConfig) -> Iterator[str]:
+    """Yield every reason why a run cannot compare actions, if that is requested."""
+    if not config.eval.open_loop:
+        return
+    flag = "--eval.open_loop=true"
+    if config.eval_steps == 0:
+        yield f"{flag} needs held-out episodes. Set --dataset.eval_split=0.1 and --eval_steps=1000"
+    if config.dataset.mix is not None:
+        yield f"{flag} compares with one dataset, but --dataset.mix names several. Remove it"
+    if config.cache.vision_tokens:
+        yield f"{flag} reads images, but --cache.vision_tokens=true replaces them. Remove one"

@@ -29,6 +29,7 @@ from manyhands.training.health.loss_spikes import LossSpikes
 from manyhands.training.health.nonfinite_guard import NonFiniteGuard
 from manyhands.training.health.nonfinite_samples import SampleInspector
 from manyhands.training.health.out_of_memory import explaining_oom
+from manyhands.training.held_out_actions import build_held_out_actions
 from manyhands.training.metrics import MetricsWindow
 from manyhands.training.periods import Periods, StopPoll
 from manyhands.training.run import Run
@@ -45,7 +46,7 @@ from manyhands.training.setup.vision_tokens import with_vision_tokens
 from manyhands.training.step.ema import LIVE
 from manyhands.training.step.learner import Learner, seed_host_rng
 from manyhands.training.step.train_step import TrainStep
-from manyhands.training.validation import CHUNK, HeldOut, Validator, held_out_rows
+from manyhands.training.validation import CHUNK, HeldOut, Measure, Validator, held_out_rows
 from manyhands.types import Stats
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -73,7 +74,7 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
     stream = replace(stream, source=data.source)
     clock = Clock(world.watch.begin)
     periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
-    held_out = build_held_out(config, data, learner.policy, world)
+    measures = build_measures(config, data, learner.policy, world)
     weights = learner.ema.weights if config.ema.use_for_eval else LIVE
     rollouts = build_rollouts(config, learner, world, run_dir)
     run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
@@ -88,7 +89,7 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         stream=stream,
         data=data,
         notes=notes + data.notes + resuming,
-        validator=Validator(held_out, weights, periods, clock),
+        validator=Validator(measures, weights, periods, clock),
         evaluation=PeriodicEvaluation(rollouts, periods, clock),
         checkpoints=checkpoints,
         run_log=run_log,
@@ -154,17 +155,20 @@ def build_guard(
     )
 
 
-def build_held_out(
+def build_measures(
     config: TrainConfig, data: TrainingData, policy: Policy, world: World
-) -> HeldOut | None:
-    """The held-out samples, if there are any."""
+) -> list[Measure]:
+    """What is measured on held-out samples, if there are any."""
     if data.held_out is None:
-        return None
+        return []
     split = BatchSplit(world.rank, world.size, CHUNK * world.size)
     loading = loader_options(config, world.num_local_ranks)
     stream = SampleStream(data.held_out, data.order, split, loading, world.device)
     rows = held_out_rows(data.held_out, config.max_eval_samples)
-    return HeldOut(stream, rows, policy, world, config.seed)
+    held_out = HeldOut(stream, rows, policy, world, config.seed)
+    if not config.eval.open_loop:
+        return [held_out]
+    return [held_out, build_held_out_actions(config, data.held_out, policy, world)]
 
 
 def build_initial_policy(
