@@ -31,6 +31,7 @@ from hypothesis import settings
 from manyhands_bench.resume.cases import ACT_SIZES, POLICIES
 
 from manyhands.data.writing.writer import DatasetWriter
+from manyhands.launch.environment import same_library_path
 
 DEADLINE_S = 200
 NUM_NEW_MODULES = 20
@@ -61,6 +62,13 @@ def interpreter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Programs are forked, see forked_python.py, unless a test is about the interpreter."""
     if request.node.get_closest_marker("new_interpreter"):
         monkeypatch.setattr(forked_python, "is_enabled", False)
+
+
+@pytest.fixture(autouse=True)
+def library_path() -> Iterator[None]:
+    """OpenCV changes it when it is imported; programs that start later would not be forked."""
+    with same_library_path():
+        yield
 
 
 @pytest.fixture(autouse=True)

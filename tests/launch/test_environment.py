@@ -10,6 +10,7 @@ from manyhands.launch.environment import (
     num_set_visible,
     resolved_config_file,
     restarts_so_far,
+    same_library_path,
     user_port,
     visible_gpus,
 )
@@ -103,3 +104,13 @@ def test_a_resolved_config_is_for_one_process_alone():
     os.environ["MANYHANDS_RESOLVED"] = "/somewhere/config.json"
     assert resolved_config_file() == Path("/somewhere/config.json")
     assert resolved_config_file() is None
+
+
+@pytest.mark.parametrize("before", [None, "/opt/lib"])
+def test_the_library_path_is_as_before_whatever_changes_it(before):
+    os.environ.pop("LD_LIBRARY_PATH", None)
+    if before is not None:
+        os.environ["LD_LIBRARY_PATH"] = before
+    with same_library_path():
+        os.environ["LD_LIBRARY_PATH"] = "/elsewhere"
+    assert os.environ.get("LD_LIBRARY_PATH") == before

@@ -6,7 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ RESTARTS = "MANYHANDS_RESTARTS"
 """Set by our own launcher: why processes were started again, so far."""
 RESOLVED = "MANYHANDS_RESOLVED"
 """Set by our own launcher: the file of the config that it resolved for all its processes."""
+LIBRARY_PATH = "LD_LIBRARY_PATH"
 LOOPBACK_DEVICES = ("lo", "lo0")  # As Linux and macOS call it.
 
 
@@ -151,3 +153,15 @@ def render_without_display() -> None:
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     if sys.platform == "linux" and not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+@contextmanager
+def same_library_path() -> Iterator[None]:
+    """Undo OpenCV's change when it is imported: later programs would load its libraries."""
+    before = os.environ.get(LIBRARY_PATH)
+    try:
+        yield
+    finally:
+        os.environ.pop(LIBRARY_PATH, None)
+        if before is not None:
+            os.environ[LIBRARY_PATH] = before

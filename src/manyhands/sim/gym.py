@@ -9,7 +9,7 @@ import numpy as np
 
 from manyhands.config.sections.env import GymEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
-from manyhands.launch.environment import render_without_display
+from manyhands.launch.environment import render_without_display, same_library_path
 from manyhands.sim.environment import Observation, Shapes, StepOutcome
 
 INSTALL = "Install: pip install 'manyhands[sim]'"
@@ -76,7 +76,8 @@ def make(task: str, package: str | None, **arguments: Any) -> Any:
             )
         imported(package)
     try:
-        return gymnasium.make(task, disable_env_checker=True, **arguments)
+        with same_library_path():
+            return gymnasium.make(task, disable_env_checker=True, **arguments)
     except gymnasium.error.UnregisteredEnv as error:
         hint = "" if package else ". Set --env.package=<package that registers it>"
         raise UserError(f"--env.task={task}: {error}{hint}") from None
