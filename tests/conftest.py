@@ -80,6 +80,14 @@ def scheduling() -> Iterator[None]:
     assert find(0) == before, "the scheduling class of the process has changed"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A test process that is lost ends the suite, which names its test."""
+    if error:
+        scheduler = node.config.pluginmanager.getplugin("dsession")
+        scheduler.shouldstop = f"test process {node.gateway.id} was lost: {error}"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that start worker processes come first: a long one must not be the last."""
     starting = {item.path for item in items if item.get_closest_marker("process")}
