@@ -108,7 +108,9 @@ def test_its_environment_has_what_the_policy_reads(name, opened):
     config = opened(name)
     if config.env.type in NEEDED:
         pytest.importorskip(NEEDED[config.env.type], reason="pip install 'manyhands[sim]'")
-    build_environment(config.env, shapes(config))
+    environment = build_environment(config.env, shapes(config))
+    environment.reset(seed=1000)
+    assert environment.observe().keys() == shapes(config).keys()
 
 
 def test_the_published_success_on_pusht_is_expected_of_its_recipe():
