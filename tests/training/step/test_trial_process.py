@@ -108,7 +108,7 @@ class TestOnAGpu:
         )
         (verdict,) = (tmp_path / "kernels").glob("*/*.json")
         assert json.loads(verdict.read_text())["is_faster"], first
-        resumed = start_job(tmp_path / "run", 1, "--resume=auto", *ON_A_GPU, AT_ONCE)
+        resumed = start_job(tmp_path / "run", 1, "--resume=auto", *ON_A_GPU, *LARGE, AT_ONCE)
         self.stopped_after(resumed, "cached by an earlier run")
 
     def test_an_illegal_access_in_a_compiled_step_leaves_a_run_in_graph_mode(
