@@ -233,6 +233,7 @@ def catches_everything(handler: ast.ExceptHandler) -> bool:
 MAY_READ_THE_DATE = (
     "checkpoint/writer.py",
     "cli/cache.py",
+    "cli/status.py",
     "data/cache/identity.py",
     "parallel/hang_report.py",
     "parallel/watchdog.py",

@@ -30,6 +30,7 @@ from manyhands.config.commands import (
     PlanConfig,
 )
 from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.runs import PushConfig, StatusConfig
 from manyhands.config.schema.decoding import Flag, encode, flags_of
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
@@ -53,6 +54,7 @@ class Command:
     config: type
     takes_train_flags: bool = False
     describes_data: bool = False
+    takes_names: bool = False
 
     @property
     def anchor(self) -> str:
@@ -66,6 +68,8 @@ COMMANDS = (
     Command("demo", DemoConfig),
     Command("plan", PlanConfig, takes_train_flags=True, describes_data=True),
     Command("launch slurm", SlurmConfig),
+    Command("status", StatusConfig, takes_names=True),
+    Command("push", PushConfig, takes_names=True),
     Command("doctor", DoctorConfig),
     Command("cache build", CacheBuildConfig),
     Command("cache show", CacheContentsConfig),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from manyhands.cli.flags import read_command_flags, read_config, read_with_synthetic
+from manyhands.cli.flags import read_command_flags, read_config, read_with_synthetic, split_names
 from manyhands.cli.launch import build_job, split
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema.command_line import read_flags
@@ -129,7 +129,8 @@ def read(command: Any, flags: Sequence[str]) -> None:
         case _ if command.takes_train_flags:
             read_command_flags(command.config, "", flags)
         case _:
-            read_config(command.config, "", flags)
+            own = split_names(flags)[1] if command.takes_names else flags
+            read_config(command.config, "", own)
 
 
 def test_shell_blocks_are_marked_as_such(pages: list[Any]) -> None:

@@ -93,7 +93,7 @@ def test_a_failed_upload_tells_that_nothing_is_lost_and_how_to_upload_later(
     with pytest.raises(UserError) as caught:
         publish_checkpoint(checkpoint, config_with(private=True), {})
     told = str(caught.value)
-    assert "training finished and is saved" in told
+    assert f"the policy is saved in {checkpoint / 'pretrained_model'}" in told
     assert str(status) in told
     folder = checkpoint / "pretrained_model"
     assert f"hf upload me/mine {folder} --private" in told

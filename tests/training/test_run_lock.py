@@ -9,10 +9,11 @@ import threading
 import pytest
 
 from manyhands.config.resolve import read_train_config
+from manyhands.config.run_dir import LOCK
 from manyhands.errors import UserError
 from manyhands.launch.outcome import Ending
 from manyhands.training import run_lock as claim
-from manyhands.training.run_lock import LOCK, RunLock
+from manyhands.training.run_lock import RunLock
 from manyhands.training.start import run_training
 
 HOLDING = """

@@ -26,7 +26,7 @@ from manyhands.policies.load import find_policy, load_policy
 
 def gather_checkpoint(path: Path) -> list[Path]:
     """Gather the shards of a checkpoint into the weights files of its policies; return them."""
-    checkpoint = find_checkpoint(path)
+    checkpoint = find_checkpoint(path, "--checkpoint=")
     folder = checkpoint / TRAINING_STATE / SHARDS
     if not folder.is_dir():
         raise CheckpointError(

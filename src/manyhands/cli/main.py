@@ -6,6 +6,8 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
 from manyhands.stop import StopSignal
@@ -17,6 +19,8 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
   manyhands eval     roll out a policy in simulation; success rate and videos
   manyhands plan     estimate batch, steps, memory per GPU and disk before training
   manyhands launch   write a SLURM job script and submit it
+  manyhands status   list runs: step, loss, speed, time left
+  manyhands push     upload the policy of a run to the Hub
   manyhands doctor   check a dataset before training
   manyhands cache    decode frames ahead; show and clear the frame cache
   manyhands bench    measure loading, training steps and scaling
@@ -24,7 +28,10 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
 `manyhands COMMAND --help` lists the flags of a command."""
 
-COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "train")
+COMMANDS = (
+    *("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "push"),
+    *("status", "train"),
+)
 PEER_DELAY_S = 3.0
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -48,42 +55,13 @@ def train_main() -> None:
 
 def find_command(name: str) -> Command | None:
     """Import and return the command of that name."""
-    match name:
-        case "train":
-            return train_command
-        case "launch":
-            from manyhands.cli.launch import launch_command
-
-            return launch_command
-        case "plan":
-            from manyhands.cli.plan import plan_command
-
-            return plan_command
-        case "demo":
-            from manyhands.cli.demo import demo_command
-
-            return demo_command
-        case "eval":
-            from manyhands.cli.eval import eval_command
-
-            return eval_command
-        case "doctor":
-            from manyhands.cli.doctor import doctor_command
-
-            return doctor_command
-        case "cache":
-            from manyhands.cli.cache import cache_command
-
-            return cache_command
-        case "bench":
-            from manyhands_bench.main import bench_command
-
-            return bench_command
-        case "convert":
-            from manyhands.cli.convert import convert_command
-
-            return convert_command
-    return None
+    if name == "train":
+        return train_command
+    if name not in COMMANDS:
+        return None
+    # Only what the command needs is imported, so that it starts at once.
+    module = import_module("manyhands_bench.main" if name == "bench" else f"manyhands.cli.{name}")
+    return cast(Command, getattr(module, f"{name}_command"))
 
 
 def train_command(arguments: Sequence[str]) -> int:

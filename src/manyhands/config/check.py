@@ -202,7 +202,7 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
 def _publishing_faults(config: TrainConfig, repo_id: str | None) -> Iterator[str]:
     if repo_id is None:
         yield "--policy.push_to_hub=true needs --policy.repo_id=YOUR_NAME/POLICY_NAME"
-    elif not _is_hub_name(repo_id):
+    elif not is_hub_name(repo_id):
         yield f"--policy.repo_id={repo_id} is not a name on the Hub, such as YOUR_NAME/POLICY_NAME"
     if not config.save_checkpoint:
         yield "--policy.push_to_hub=true needs a checkpoint to upload, but --save_checkpoint=false"
@@ -220,7 +220,7 @@ def _backbone_faults(config: TrainConfig, policy: PolicyConfig) -> Iterator[str]
         yield f"{flag} has no effect: --policy.path={policy.pretrained_path} loads all weights"
 
 
-def _is_hub_name(repo_id: str) -> bool:
+def is_hub_name(repo_id: str) -> bool:
     """Whether a name is a valid Hub repository name."""
     forbidden = "--" in repo_id or ".." in repo_id or repo_id.endswith(".git")
     return bool(HUB_NAME.fullmatch(repo_id)) and not forbidden

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.check import cache_faults
-from manyhands.config.schema.rules import at_least, one_of
+from manyhands.config.schema.rules import at_least, json_faults, one_of
 from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
 from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
 from manyhands.units import parse_bytes
@@ -33,9 +33,7 @@ class ConvertConfig:
 
     def faults(self) -> list[str]:
         """Return every reason why this cannot work."""
-        faults = []
-        if self.json is not None and not self.json.absolute().parent.is_dir():
-            faults.append(f"--json={self.json}: folder {self.json.parent} does not exist")
+        faults = json_faults(self.json)
         if self.checkpoint is not None:
             return [*faults, *self._checkpoint_faults()]
         if self.output is None:
@@ -175,9 +173,7 @@ class DoctorConfig:
     def faults(self) -> list[str]:
         """Return every invalid value."""
         faults = [*self.dataset.naming_faults(), *at_least(self, "", 0, "num_workers")]
-        if self.json is not None and not self.json.absolute().parent.is_dir():
-            faults.append(f"--json={self.json}: folder {self.json.parent} does not exist")
-        return faults
+        return [*faults, *json_faults(self.json)]
 
 
 DIMENSIONS = ("state_dim", "action_dim")

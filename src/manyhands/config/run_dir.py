@@ -21,6 +21,7 @@ PRETRAINED = "pretrained_model"
 PRETRAINED_EMA = "pretrained_model_ema"
 TRAINING_STATE = "training_state"
 SHARDS = "shards"
+LOCK = ".lock"  # Locked, and naming its process, while a run continues.
 
 
 def unwritable_run_dir(run_dir: Path, error: OSError) -> EnvironmentFault:
@@ -99,24 +100,24 @@ def checkpoint_damage(checkpoint: Path) -> str | None:
     return find_damage(checkpoint)
 
 
-def find_checkpoint(path: Path) -> Path:
+def find_checkpoint(path: Path, flag: str = "--resume=") -> Path:
     """Find the checkpoint of a path: itself, a folder in it, or a run's newest intact one."""
-    # A checkpoint that is named explicitly must be intact.
+    # A checkpoint that is named explicitly must be intact; `flag` is what names it.
     for candidate in (path, path.parent):
         if is_checkpoint(candidate) or candidate in list_checkpoints(candidate.parent.parent):
             fault = checkpoint_damage(candidate.resolve())
             if fault is None:
                 return candidate.resolve()
             raise CheckpointError(
-                f"--resume={path}: {fault}. Set --resume to the run directory to use the newest "
-                "intact checkpoint, or copy this one again"
+                f"{flag}{path}: {fault}. Name the run directory to use the newest intact "
+                "checkpoint, or copy this one again"
             )
     for run_dir in (path, path.parent):
         found = newest_intact(run_dir)
         if found is not None:
             return found.resolve()
     raise CheckpointError(
-        f"--resume={path}: no checkpoint found. Set a run directory with {CHECKPOINTS}, or one of "
+        f"{flag}{path}: no checkpoint found. Name a run directory with {CHECKPOINTS}, or one of "
         "its checkpoints"
     )
 

@@ -1,11 +1,11 @@
-"""Publish a trained policy on the Hub (--policy.push_to_hub).
+"""Publish a trained policy on the Hub: after training, or by `manyhands push`.
 
 Access is checked before training; a failed upload loses nothing.
 """
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +20,67 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.lerobot_format.policy.card import CARD_FILE, model_card
 
-_WAY_OUT = "or remove --policy.push_to_hub and upload later"
-_LOGIN = f"Log in with `hf auth login` or set HF_TOKEN, {_WAY_OUT}"
-
 Facts = Mapping[str, Any]
 
 
-def check_hub_access(config: TrainConfig) -> None:
-    """Reject a configuration whose policy could not be published after training."""
+@dataclass(frozen=True)
+class Request:
+    """How a user asks for an upload, for messages."""
+
+    flag: str
+    alternative: str
+    name_flag: str
+
+    @property
+    def login(self) -> str:
+        """What to do without access."""
+        return f"Log in with `hf auth login` or set HF_TOKEN{self.alternative}"
+
+
+AFTER_TRAINING = Request(
+    "--policy.push_to_hub",
+    ", or remove --policy.push_to_hub and use `manyhands push` later",
+    "--policy.repo_id",
+)
+BY_COMMAND = Request("push", "", "a name")
+
+
+def check_hub_access(config: TrainConfig, request: Request = AFTER_TRAINING) -> None:
+    """Reject a configuration whose policy could not be published."""
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
-    flag = f"--policy.push_to_hub to {policy.repo_id}"
+    flag = f"{request.flag} to {policy.repo_id}"
     try:
         user = HfApi().whoami()
         RepoCard(model_card(policy.repo_id, config, {})).validate("model")
     except LocalTokenNotFoundError:
         raise UserError(
-            f"{flag}: you are not logged in to {constants.ENDPOINT}. {_LOGIN}"
+            f"{flag}: you are not logged in to {constants.ENDPOINT}. {request.login}"
         ) from None
     except HUB_ERRORS as error:
         if isinstance(error, HfHubHTTPError) and error.response.status_code == 429:
             # Many runs that start at once exceed the Hub's rate limit.
             return
-        raise UserError(f"{flag}: {_error_message(error)}") from None
-    fault = login_fault(user, policy.repo_id)
+        raise UserError(f"{flag}: {_error_message(error, request)}") from None
+    fault = login_fault(user, policy.repo_id, request)
     if fault is not None:
         raise UserError(f"{flag}: {fault}")
 
 
-def login_fault(user: Facts, repo_id: str) -> str | None:
+def login_fault(user: Facts, repo_id: str, request: Request = AFTER_TRAINING) -> str | None:
     """Why the logged-in user cannot write to a repository; None if no reason is known."""
     role = user.get("auth", {}).get("accessToken", {}).get("role")
     if role == "read":
-        return f"the token of {user.get('name')} is read-only. Create a write token, {_WAY_OUT}"
+        return (
+            f"the token of {user.get('name')} is read-only. Create a write token"
+            f"{request.alternative}"
+        )
     spaces = [user.get("name"), *(each.get("name") for each in user.get("orgs", []))]
     # The rights of a fine-grained token are unknown here; the upload will show them.
     if role == "write" and repo_id.partition("/")[0] not in spaces:
         return (
             f"{user.get('name')} can write to {', '.join(map(str, spaces))} only. Choose "
-            f"--policy.repo_id among them, {_WAY_OUT}"
+            f"{request.name_flag} among them{request.alternative}"
         )
     return None
 
@@ -103,16 +125,16 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
         private = ["--private"] if policy.private else []
         later = shlex.join(["hf", "upload", policy.repo_id, str(folder), *private])
         raise UserError(
-            f"training finished and is saved, but the upload to {policy.repo_id} failed: "
+            f"the policy is saved in {folder}, but the upload to {policy.repo_id} failed: "
             f"{hub_error(error)}\nUpload it: {later}"
         ) from None
     return str(page)
 
 
-def _error_message(error: BaseException) -> str:
+def _error_message(error: BaseException, request: Request) -> str:
     if type(error) is ValueError:
         return (
             f"the Hub rejected the model card: {str(error)[:300]}. Check --policy.license and "
             "--policy.tags"
         )
-    return f"{hub_error(error)}. {_LOGIN}"
+    return f"{hub_error(error)}. {request.login}"

@@ -9,12 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from manyhands.config.run_dir import unwritable_run_dir
+from manyhands.config.run_dir import LOCK, unwritable_run_dir
 from manyhands.data.locks import warn_of_no_locks
 from manyhands.errors import UserError
 from manyhands.parallel.world import World
 
-LOCK = ".lock"
 LEASE_S = 120.0  # How long a filesystem may hold locks of a lost machine; NFS usually takes 90 s.
 POLL_S = 0.5
 

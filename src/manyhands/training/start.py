@@ -12,6 +12,7 @@ import torch
 from manyhands import garbage
 from manyhands.config.resolve import choose_output_dir
 from manyhands.config.run_dir import (
+    LOCK,
     PRETRAINED,
     PRETRAINED_EMA,
     find_checkpoint,
@@ -27,7 +28,7 @@ from manyhands.policies.build import network_factory
 from manyhands.stop import StopSignal
 from manyhands.training.loop import ensure_checkpoint, train
 from manyhands.training.run import Run
-from manyhands.training.run_lock import LOCK, locked_run_dir
+from manyhands.training.run_lock import locked_run_dir
 from manyhands.training.setup.assemble import assemble
 from manyhands.training.setup.banner import format_banner, run_facts
 from manyhands.training.setup.data import data_ram_limit

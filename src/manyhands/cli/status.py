@@ -1,0 +1,73 @@
+"""`manyhands status`: the runs below a folder at a glance."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from manyhands import units
+from manyhands.cli.flags import read_config, split_names, write_results
+from manyhands.config.runs import StatusConfig
+from manyhands.errors import UserError
+from manyhands.observe.run_status import RunStatus, find_runs, read_status
+
+USAGE = """manyhands status [FOLDER] [--json=FILE]
+
+Lists the runs below a folder (default: outputs if it exists, else the current folder), the most
+recently changed first: step, loss, speed, time left, and whether the run continues. A run that
+neither continues nor ended by itself was killed."""
+
+DEFAULT = Path("outputs")
+COLUMNS = ("run", "state", "step", "loss", "success", "samples/s", "time left", "changed")
+WIDTH = 140  # Columns of a table that is not read on a terminal.
+
+
+def status_command(arguments: Sequence[str]) -> int:
+    """List runs; return the exit code."""
+    names, flags = split_names(arguments)
+    config = read_config(StatusConfig, USAGE, flags)
+    if len(names) > 1:
+        raise UserError(f"status takes one folder, not {len(names)}: {' '.join(names)}")
+    folder = Path(names[0]) if names else DEFAULT if DEFAULT.is_dir() else Path()
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder. Name a folder that contains runs")
+    runs = sorted(map(read_status, find_runs(folder)), key=lambda run: -run.changed_at)
+    write_results(config.json, [as_json(run) for run in runs])
+    if not runs:
+        print(f"no runs in {folder.resolve()}")
+        return 0
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(status_table(runs, folder))
+    return 0
+
+
+def as_json(run: RunStatus) -> dict[str, Any]:
+    """A run as JSON."""
+    return asdict(run) | {"folder": str(run.folder)}
+
+
+def status_table(runs: Sequence[RunStatus], folder: Path) -> Table:
+    """Build a table with a row for each run."""
+    table = Table(*COLUMNS, box=SIMPLE_HEAD, collapse_padding=True)
+    for run in runs:
+        table.add_row(*row_cells(run, folder))
+    return table
+
+
+def row_cells(run: RunStatus, folder: Path) -> Iterator[str]:
+    """Yield the cells of a run."""
+    yield str(folder if run.folder == folder else run.folder.relative_to(folder))
+    yield run.state
+    yield f"{run.step:,}" + ("" if run.num_steps is None else f" / {run.num_steps:,}")
+    yield "" if run.loss is None else f"{run.loss:.4g}"
+    yield "" if run.success is None else f"{run.success:.1%}"
+    yield "" if run.samples_per_s is None else f"{run.samples_per_s:,.0f}"
+    yield "" if run.remaining_s is None else units.duration(run.remaining_s)
+    yield f"{units.duration(max(0.0, time.time() - run.changed_at))} ago"

@@ -1,0 +1,34 @@
+"""Flags of the commands about runs that exist: status and push."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyhands.config.schema.rules import json_faults
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusConfig:
+    """Status."""
+
+    json: Path | None = None
+    """JSON file for the table."""
+
+    def faults(self) -> list[str]:
+        """Return every invalid value."""
+        return json_faults(self.json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PushConfig:
+    """Push."""
+
+    private: bool | None = None
+    """Whether a new repository is private; null: the default of the account."""
+    license: str | None = None
+    """License in the model card; null: --policy.license of the run."""
+    tags: list[str] | None = None
+    """Tags in the model card; null: --policy.tags of the run."""
+
+    def faults(self) -> list[str]:
+        """Return every invalid value."""
+        return []

@@ -1,0 +1,117 @@
+"""The state of a run, from its files alone: how far it is, how fast, and whether it continues."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from manyhands.config.run_dir import CHECKPOINTS, LOCK
+from manyhands.observe.jsonl import read_rows
+
+RUN_FILE, METRICS_FILE = "run.json", "metrics.jsonl"
+NUM_RECENT = 5
+"""Rows whose median is the speed: the first row after a start is slow."""
+MAX_DEPTH = 6
+"""Folders between the one that is searched and a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStatus:
+    """A run at a glance; what its files do not say is None."""
+
+    folder: Path
+    state: str
+    """running, finished, stopped, diverged, failed: and the reason; else killed."""
+    step: int = 0
+    num_steps: int | None = None
+    loss: float | None = None
+    samples_per_s: float | None = None
+    remaining_s: float | None = None
+    """Until the last step, for a running one."""
+    success: float | None = None
+    changed_at: float = 0.0
+    """When it last logged, in seconds since the epoch."""
+
+
+def find_runs(folder: Path) -> Iterator[Path]:
+    """Run directories in a folder, itself included; links are not followed."""
+    for place, folders, files in os.walk(folder):
+        depth = len(Path(place).relative_to(folder).parts)
+        if RUN_FILE in files and METRICS_FILE in files:
+            yield Path(place)
+            folders.clear()
+        folders[:] = sorted(
+            name for name in folders if name != CHECKPOINTS and not name.startswith(".")
+        )
+        if depth == MAX_DEPTH:
+            folders.clear()
+
+
+def read_status(run_dir: Path) -> RunStatus:
+    """The status of a run; damaged files are as good as missing ones."""
+    facts, rows = _facts(run_dir), _rows(run_dir)
+    last = rows[-1] if rows else {}
+    step, num_steps = int(last.get("step", 0)), facts.get("budget", {}).get("steps")
+    recent = rows[-NUM_RECENT:]
+    step_s = _median(recent, "step_s")
+    is_running = lock_holder(run_dir) is not None
+    is_timed = is_running and num_steps is not None and step_s is not None
+    return RunStatus(
+        folder=run_dir,
+        state="running" if is_running else str(facts.get("ending") or "killed"),
+        step=step,
+        num_steps=num_steps,
+        loss=last.get("loss"),
+        samples_per_s=_median(recent, "samples_per_s"),
+        remaining_s=(num_steps - step) * step_s if is_timed else None,
+        success=next((row["eval_success"] for row in rows[::-1] if "eval_success" in row), None),
+        changed_at=_changed_at(run_dir),
+    )
+
+
+def lock_holder(run_dir: Path) -> str | None:
+    """The process that holds the lock of a run; None if none does."""
+    try:
+        with (run_dir / LOCK).open("rb") as file:
+            holder = file.read().decode(errors="replace")
+            try:
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                return holder or "unknown"
+            except OSError:
+                # The filesystem has no locks: a run that ends clears the name.
+                return holder or None
+    except OSError:
+        return None
+    return None
+
+
+def _facts(run_dir: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((run_dir / RUN_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _rows(run_dir: Path) -> list[dict[str, Any]]:
+    try:
+        return list(read_rows(run_dir / METRICS_FILE))
+    except (OSError, ValueError):
+        return []
+
+
+def _median(rows: list[dict[str, Any]], name: str) -> float | None:
+    values = [row[name] for row in rows if isinstance(row.get(name), int | float)]
+    return median(values) if values else None
+
+
+def _changed_at(run_dir: Path) -> float:
+    try:
+        return (run_dir / METRICS_FILE).stat().st_mtime
+    except OSError:
+        return 0.0
