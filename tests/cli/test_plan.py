@@ -35,7 +35,48 @@ def test_a_dataset_says_how_many_updates_an_epoch_has(tiny_act, tiny_dataset, ca
     flags.append("--gpu_memory=80GiB")
     assert plan_command(flags) == 0
     printed = capsys.readouterr().out
-    assert "steps/epoch" in printed and "13.0" in printed
+    assert "steps/epoch" in printed and " 13 " in printed
+
+
+def test_the_steps_of_an_epoch_are_exact_and_the_rounding_is_explained(tiny_act, tmp_path, capsys):
+    file = tmp_path / "plan.json"
+    flags = ["--num_samples=29500", "--batch_size=4", "--epochs=1", "--optimizer.lr=1.25e-6"]
+    assert plan_command([*SHAPES, *tiny_act, *flags, f"--json={file}"]) == 0
+    rows = {row["gpus"]: row for row in json.loads(file.read_text())["rows"]}
+    exact = {gpus: row["steps_per_epoch"] for gpus, row in rows.items()}
+    assert exact == {1: 7375, 2: 3687.5, 4: 1843.75, 8: 921.875}
+    assert [rows[gpus]["steps"] for gpus in (1, 2, 4, 8)] == [7375, 3688, 1844, 922]
+    linear = [rows[gpus]["lr_rules"]["linear"] for gpus in (1, 2, 4)]
+    assert linear == pytest.approx([1.25e-6, 2.5e-6, 5e-6])
+    printed = capsys.readouterr().out
+    for words in (
+        "3,687.5",
+        "no sample is dropped or repeated",
+        "round down",
+        "recommended: 8 GPUs",
+    ):
+        assert words in printed
+
+
+def test_a_benchmark_gives_hours_and_the_end(tiny_act, tmp_path, capsys):
+    file = tmp_path / "step.json"
+    file.write_text('{"batch_size": 4, "median_ms": 500, "device": "GPU X", "mode": "graph"}')
+    flags = [*SHAPES, *tiny_act, "--batch_size=4", "--steps=72000", f"--benchmark={file}"]
+    assert plan_command(flags) == 0
+    printed = capsys.readouterr().out
+    assert "10 h 00 min" in printed and "ends" in printed and "GPU X, step mode graph" in printed
+
+
+def test_steps_can_be_timed_here(tiny_act, capsys):
+    flags = [*SHAPES, *tiny_act, "--batch_size=4", "--gpus=[1]", "--probe", "--policy.device=cpu"]
+    assert plan_command(flags) == 0
+    printed = capsys.readouterr().out
+    assert "ms/step" in printed and "median of 10 steps here" in printed
+
+
+def test_too_many_loader_processes_are_noted(tiny_act, capsys):
+    assert plan_command([*SHAPES, *tiny_act, "--gpus=[64]", "--num_workers=64"]) == 0
+    assert "WARNING: --num_workers=64" in capsys.readouterr().out
 
 
 def test_reasons_stand_below_the_table(tiny_act, capsys):
@@ -50,6 +91,9 @@ def test_reasons_stand_below_the_table(tiny_act, capsys):
         (["--gpus=[]"], "--gpus=[] must be"),
         (["--gpu_memory=much"], "--gpu_memory=much"),
         (["--gpu_memory=0"], "--gpu_memory=0 is too small"),
+        (["--probe", "--benchmark=x.json"], "exclude each other"),
+        (["--benchmark=nowhere.json"], "--benchmark=nowhere.json has no results"),
+        (["--num_samples=0"], "--num_samples=0 must be at least 1"),
         (["--cameras=-1"], "--cameras=-1 must be at least 0"),
         (["--cameras=1", "--dataset.root=x"], "no effect with --dataset.root"),
         (["--resume=auto", "--output_dir=x"], "--resume=auto"),

@@ -1,33 +1,38 @@
 """`manyhands plan`: estimate memory, disk and steps of a run before it starts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from manyhands import units
 from manyhands.cli.flags import read_with_synthetic, write_results
 from manyhands.config.commands import PlanConfig
 from manyhands.config.train import TrainConfig
+from manyhands.cores import num_cores
 from manyhands.errors import ConfigError, UserError
 from manyhands.observe.console import progress_bar
 from manyhands.units import count, num_bytes
 
 if TYPE_CHECKING:
     from manyhands.plan.plan import Plan, Row
+    from manyhands.plan.run_time import StepBenchmark
 
 USAGE = """manyhands plan [--dataset.root=DIR] --policy.type=act --batch_size=64 [--gpus=[4]] [...]
 
 Estimates the run of manyhands train with the same flags for several GPU counts: effective batch,
-steps per epoch, learning rate, memory per GPU, checkpoints on disk. No GPU is needed: the step runs
-on fake tensors.
+steps per epoch, learning rate, memory per GPU, checkpoints on disk, and recommends one. No GPU is
+needed: the step runs on fake tensors. --probe times steps on this machine, --benchmark=FILE takes
+those of manyhands bench step --json=FILE: then it estimates hours and end of every row.
 
 Without --dataset.* the data is synthetic: --cameras=2 --image_size=[480,640] --state_dim=14
 --action_dim=14. With --gpu_memory=80GiB it reports what fits; exit code 2: nothing fits. All other
 flags are those of manyhands train."""
 
-WIDTH = 120  # Columns of a table that is not read on a terminal.
+WIDTH = 130  # Columns of a table that is not read on a terminal.
 GIB = 2**30
 
 
@@ -36,9 +41,10 @@ def plan_command(arguments: Sequence[str]) -> int:
     plan, config = read_plan_flags(arguments)
     from manyhands.plan.plan import make_plan
 
+    benchmark = find_benchmark(plan, config)
     with progress_bar("estimating memory") as on_progress:
-        found = make_plan(plan, config, on_progress)
-    show(found)
+        found = make_plan(plan, config, on_progress, benchmark)
+    show(found, config)
     write_results(plan.json, found.as_json())
     return 0 if found.is_possible else UserError.exit_code
 
@@ -51,42 +57,81 @@ def read_plan_flags(arguments: Sequence[str]) -> tuple[PlanConfig, TrainConfig]:
     return plan, config
 
 
-def show(plan: "Plan") -> None:
-    """Print the plan as a table with captions."""
+def find_benchmark(plan: PlanConfig, config: TrainConfig) -> "StepBenchmark | None":
+    """The step times to estimate with: of a file, measured now, or none."""
+    from manyhands.plan.run_time import read_benchmark
+
+    if plan.benchmark is not None:
+        return read_benchmark(plan.benchmark)
+    if not plan.probe:
+        return None
+    from manyhands_bench.step.probe import probe_steps
+
+    from manyhands.plan.topologies import planned_batch_sizes
+
+    with progress_bar("timing steps") as on_progress:
+        return probe_steps(plan, config, planned_batch_sizes(plan, config), on_progress)
+
+
+def show(plan: "Plan", config: TrainConfig) -> None:
+    """Print the plan as tables with captions."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDTH
-    console.print(plan_table(plan))
-    for line in captions(plan):
+    for build in (schedule_table, memory_table):
+        console.print(build(plan))
+    for line in (*captions(plan), *loader_captions(plan, config)):
         console.print(line, soft_wrap=True, markup=False)
 
 
-def plan_table(plan: "Plan") -> Table:
-    """Build a table with a row for each topology."""
+def schedule_table(plan: "Plan") -> Table:
+    """Build a table of batches, steps, learning rates and times."""
     epoch = () if plan.num_samples is None else ("steps/epoch",)
+    names = ("GPUs", "strategy", "batch", "effective", *epoch, "steps")
+    times = () if plan.benchmark is None else ("ms/step", "time", "ends")
+    return table_of((*names, "lr", "lr linear", "lr sqrt", *times), plan, schedule_cells)
+
+
+def memory_table(plan: "Plan") -> Table:
+    """Build a table of memory by purpose."""
     verdict = () if plan.gpu_bytes is None else ("fits",)
-    names = ("GPUs", "strategy", "batch", "effective", *epoch, "lr", "weights", "optimizer")
-    table = Table(
-        *(*names, "step", "GiB/GPU", "capture", "trial", *verdict),
-        box=SIMPLE_HEAD,
-        collapse_padding=True,
-    )
+    names = ("GPUs", "strategy", "weights", "optimizer", "step", "GiB/GPU", "capture", "trial")
+    return table_of((*names, *verdict), plan, memory_cells)
+
+
+def table_of(
+    columns: Sequence[str], plan: "Plan", cells: "Callable[[Row, Plan], Iterator[str]]"
+) -> Table:
+    """Build a table with a row for each feasible topology."""
+    table = Table(*columns, box=SIMPLE_HEAD, collapse_padding=True)
     for row in plan.rows:
         if row.memory is not None:
-            table.add_row(*row_cells(row, plan))
+            table.add_row(str(row.gpus), row.strategy, *cells(row, plan))
     return table
 
 
-def row_cells(row: "Row", plan: "Plan") -> Iterator[str]:
-    """Yield the cells of a feasible row."""
-    assert row.memory is not None
-    yield str(row.gpus)
-    yield row.strategy
+def schedule_cells(row: "Row", plan: "Plan") -> Iterator[str]:
+    """Yield the cells of a row after its strategy."""
     yield f"{row.batch_size}" + (f" x {row.micro_batches}" if row.micro_batches > 1 else "")
     yield str(row.effective_batch)
     if row.steps_per_epoch is not None:
-        yield f"{row.steps_per_epoch:,.1f}"
+        yield f"{row.steps_per_epoch:,.3f}".rstrip("0").rstrip(".")
+    yield f"{row.steps:,}"
     yield f"{row.lr:.3g}"
+    yield from (f"{row.lr_rules[rule]:.3g}" for rule in ("linear", "sqrt"))
+    if plan.benchmark is None:
+        return
+    if row.time is None:
+        yield from ("", "", "")
+        return
+    yield f"{1e3 * row.time.step_s:,.1f}"
+    yield units.duration(row.time.run_s)
+    yield f"{datetime.now() + timedelta(seconds=row.time.run_s):%b %d %H:%M}"
+
+
+def memory_cells(row: "Row", plan: "Plan") -> Iterator[str]:
+    """Yield the cells of a row after its strategy."""
+    assert row.memory is not None
     memory = row.memory
     state, on_top = (
         (memory.weights, memory.optimizer, memory.update),
@@ -99,11 +144,14 @@ def row_cells(row: "Row", plan: "Plan") -> Iterator[str]:
 
 
 def captions(plan: "Plan") -> Iterator[str]:
-    """Yield notes that complete the table."""
+    """Yield notes that complete the tables."""
+    from manyhands.plan.recommendation import recommend
+
     yield (
         f"{count(plan.num_parameters)} parameters, {count(plan.num_trained)} trained; precision "
         f"{'float32' if plan.precision == 'no' else plan.precision}"
     )
+    yield from schedule_captions(plan)
     yield (
         "batch: micro-batch per GPU; step: peak of batch, activations and gradients; capture: "
         "temporary copies during CUDA graph capture at the first step, on the GPU or else in host "
@@ -119,8 +167,47 @@ def captions(plan: "Plan") -> Iterator[str]:
             f"disk: {num_bytes(disk.checkpoint_bytes)} per checkpoint, at most "
             f"{disk.num_checkpoints} at a time: {num_bytes(disk.most_bytes)}"
         )
-    if not plan.is_possible:
+    best = recommend(plan.rows)
+    if best is not None:
+        number = f"{best.row.gpus} GPU{'s' * (best.row.gpus > 1)}"
+        yield f"recommended: {number}, {best.row.strategy}: {best.reason}"
+    else:
         yield (
             "Nothing fits. Use a smaller micro-batch (--batch_size with --global_batch_size), "
             "shard the weights (--parallelism.dp_shard=-1), or use more GPUs"
+        )
+
+
+def schedule_captions(plan: "Plan") -> Iterator[str]:
+    """Yield notes on steps, learning rates and times."""
+    epochs = [row.steps_per_epoch for row in plan.rows if row.steps_per_epoch is not None]
+    if any(steps % 1 for steps in epochs):
+        yield (
+            "steps/epoch: exact. A batch continues into the next epoch, so that no sample is "
+            "dropped or repeated; --epochs rounds up at its end. Tools that drop the last batch "
+            "round down, tools that pad it round up"
+        )
+    yield (
+        "lr: as configured; lr linear, lr sqrt: with --scaling.lr=linear or sqrt and "
+        "--scaling.base_batch_size, by default the effective batch of the first row"
+    )
+    if plan.benchmark is not None:
+        yield (
+            f"time: {plan.benchmark}; other batch sizes in proportion, communication from a model "
+            "of the links; start, evaluation and loading that is slower than steps come on top"
+        )
+
+
+def loader_captions(plan: "Plan", config: TrainConfig) -> Iterator[str]:
+    """Yield a warning if this machine has too few cores for the loader processes."""
+    from manyhands.data.loading.forkserver import num_loaders
+
+    numbers = dict.fromkeys(row.gpus for row in plan.rows if row.fault is None)
+    workers, cores = config.num_workers or 0, num_cores()
+    crowded = [gpus for gpus in numbers if workers and gpus * (1 + workers) > cores]
+    if crowded:
+        fitting = ", ".join(f"{num_loaders(None, gpus)} for {gpus}" for gpus in crowded)
+        yield (
+            f"WARNING: --num_workers={workers} and its GPU's process need {1 + workers} cores per "
+            f"GPU; this machine has {cores}. Loader processes that fit, by GPUs: {fitting}"
         )

@@ -218,6 +218,12 @@ class PlanConfig(SyntheticDataConfig):
     """Numbers of GPUs to plan for; null: --launch.num_processes, else [1, 2, 4, 8]."""
     gpu_memory: str | None = None
     """Memory of each GPU, as 80GiB; null: that of the GPU in this machine, if any."""
+    num_samples: int | None = None
+    """Without a dataset: samples of an epoch."""
+    probe: bool = False
+    """Time some steps on this machine, to estimate how long runs take."""
+    benchmark: Path | None = None
+    """Results of manyhands bench step --json=FILE with the same policy, instead of --probe."""
     json: Path | None = None
     """JSON file for the plan."""
 
@@ -228,7 +234,9 @@ class PlanConfig(SyntheticDataConfig):
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
-        faults = super().faults()
+        faults = [*super().faults(), *at_least(self, "", 1, "num_samples")]
+        if self.probe and self.benchmark is not None:
+            faults.append("--probe and --benchmark exclude each other. Remove one")
         gpus = self.gpus
         if gpus is not None and (not gpus or min(gpus) < 1):
             faults.append(f"--gpus={gpus} must be integers from 1")

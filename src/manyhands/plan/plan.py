@@ -1,16 +1,17 @@
-"""Estimates batches, steps, learning rates, memory and disk of a run before it starts."""
+"""Estimates batches, steps, learning rates, memory, disk and time of a run before it starts."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from manyhands.config.commands import PlanConfig
-from manyhands.config.train import TrainConfig
+from manyhands.config.train import LR_SCALINGS, TrainConfig
 from manyhands.errors import UserError
 from manyhands.observe.console import OnProgress
 from manyhands.plan.fake_step import FakeSteps
 from manyhands.plan.memory import Disk, Footprint, checkpoint_disk, memory_footprint, model_sizes
+from manyhands.plan.run_time import RunTime, StepBenchmark, estimate_run_time
 from manyhands.plan.topologies import plan_topology, precision_on_gpus, topologies
 from manyhands.policies.synthetic import synthetic_stats, with_synthetic_features
 from manyhands.training.setup.assemble import build_initial_policy
@@ -36,9 +37,17 @@ class Row:
     steps: int = 0
     steps_per_epoch: float | None = None
     lr: float = 0.0
+    lr_rules: dict[str, float] = field(default_factory=dict)
+    """Learning rate under every rule of --scaling.lr, relative to the first row by default."""
     memory: Footprint | None = None
     disk: Disk | None = None
     fits: bool | None = None  # Whether it fits into the memory of a GPU; None if that is unknown.
+    time: RunTime | None = None  # None without a benchmark.
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it is feasible, as far as known."""
+        return self.fault is None and self.fits is not False
 
 
 @dataclass(frozen=True)
@@ -51,11 +60,12 @@ class Plan:
     num_parameters: int
     num_trained: int
     gpu_bytes: int | None
+    benchmark: str | None = None  # Where step times were measured.
 
     @property
     def is_possible(self) -> bool:
         """Whether any row is feasible, as far as known."""
-        return any(row.fault is None and row.fits is not False for row in self.rows)
+        return any(row.is_possible for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
         """The plan as JSON."""
@@ -72,28 +82,46 @@ def _row_as_json(row: Row) -> dict[str, Any]:
     return fields
 
 
-def make_plan(plan: PlanConfig, config: TrainConfig, on_progress: OnProgress) -> Plan:
-    """Plan a run for each requested number of GPUs."""
+def make_plan(
+    plan: PlanConfig,
+    config: TrainConfig,
+    on_progress: OnProgress,
+    benchmark: StepBenchmark | None = None,
+) -> Plan:
+    """Plan a run for each requested number of GPUs; its time only with a benchmark."""
     config, stats, num_samples = describe_run(plan, config)
     policy, _ = build_initial_policy(config, stats, CPU)
     weights = [*policy.network.parameters()]
     gpu_bytes = plan.gpu_bytes
     if gpu_bytes is None and torch.cuda.is_available():
         gpu_bytes = int(torch.cuda.get_device_properties(0).total_memory)
-    subject = Planner(FakeSteps(policy), num_samples, gpu_bytes)
+    subject = Planner(FakeSteps(policy), num_samples, gpu_bytes, benchmark)
     ways, rows = [*topologies(plan, config)], list[Row]()
     for number, (gpus, spread) in enumerate(ways):
         on_progress(number, len(ways))
         rows.append(subject.row(gpus, spread))
     on_progress(len(ways), len(ways))
     return Plan(
-        rows=rows,
+        rows=[with_lr_rules(row, rows[0], config) for row in rows],
         precision=precision_on_gpus(config),
         num_samples=num_samples,
         num_parameters=sum(each.numel() for each in weights),
         num_trained=sum(each.numel() for each in weights if each.requires_grad),
         gpu_bytes=gpu_bytes,
+        benchmark=None if benchmark is None else benchmark.source,
     )
+
+
+def with_lr_rules(row: Row, first: Row, config: TrainConfig) -> Row:
+    """A row with its learning rate under every rule."""
+    base, optimizer = config.scaling.base_batch_size or first.effective_batch, config.optimizer
+    if row.fault is not None or not base:
+        return row
+    assert optimizer is not None
+    scalings = [replace(config.scaling, lr=rule, base_batch_size=base) for rule in LR_SCALINGS]
+    factors = [lr_factor(scaling, row.effective_batch) for scaling in scalings]
+    rules = {rule: factor * optimizer.lr for rule, factor in zip(LR_SCALINGS, factors, strict=True)}
+    return replace(row, lr_rules=rules)
 
 
 def describe_run(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats, int | None]:
@@ -103,7 +131,7 @@ def describe_run(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, St
         return config, data.stats, data.order.num_samples
     assert config.policy is not None
     policy = with_synthetic_features(config.policy, plan)
-    return replace(config, policy=policy), synthetic_stats(policy), None
+    return replace(config, policy=policy), synthetic_stats(policy), plan.num_samples
 
 
 @dataclass(frozen=True)
@@ -113,6 +141,7 @@ class Planner:
     rehearsals: FakeSteps
     num_samples: int | None
     gpu_bytes: int | None
+    benchmark: StepBenchmark | None = None
 
     def row(self, gpus: int, config: TrainConfig) -> Row:
         """Plan the run on so many GPUs; an infeasible run is a row with the reason."""
@@ -128,6 +157,7 @@ class Planner:
         batch, num_samples = share.samples_per_step, self.num_samples
         sizes = model_sizes(self.rehearsals.network, spread.config, strategy)
         memory = memory_footprint(self.rehearsals, sizes, spread)
+        known, network = self.benchmark, self.rehearsals.network
         return Row(
             gpus=gpus,
             strategy=strategy.kind.value,
@@ -140,4 +170,5 @@ class Planner:
             memory=memory,
             disk=checkpoint_disk(sizes, spread.config, strategy),
             fits=None if self.gpu_bytes is None else memory.needed + DRIVER_BYTES <= self.gpu_bytes,
+            time=None if known is None else estimate_run_time(spread, network, known),
         )

@@ -1,6 +1,7 @@
 """The topologies to plan for a run, and the batch and steps of each."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from manyhands.checkpoint.snapshot import Position
@@ -9,6 +10,7 @@ from manyhands.config.launcher import Launcher
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit
+from manyhands.errors import UserError
 from manyhands.parallel.precision import preferred_precision
 from manyhands.parallel.strategy import Strategy, resolve_strategy
 from manyhands.training.setup.batch import resolve_steps, split_batch
@@ -52,6 +54,15 @@ def plan_topology(gpus: int, config: TrainConfig, num_samples: int | None) -> Pl
     return PlannedRun(
         resolve_steps(config, Position(), num_samples or batch, batch), strategy, split, precision
     )
+
+
+def planned_batch_sizes(plan: PlanConfig, config: TrainConfig) -> list[int]:
+    """Micro-batch sizes of all feasible topologies, in ascending order."""
+    sizes = set()
+    for gpus, spread in topologies(plan, config):
+        with suppress(UserError):
+            sizes.add(plan_topology(gpus, spread, num_samples=None).split.micro_batch_size)
+    return sorted(sizes)
 
 
 def precision_on_gpus(config: TrainConfig) -> str:

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from manyhands_bench.config import BenchScalingConfig
-from manyhands_bench.scaling.model import Link, Traffic
 from manyhands_bench.scaling.rank import RankReport
 from manyhands_bench.scaling.speedup import (
     bench_scaling,
     case_of,
+    link_of,
     measured_of,
     measured_row,
     modelled_row,
@@ -19,6 +19,8 @@ from manyhands_bench.scaling.speedup import (
 from manyhands.config.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import ConfigError, EnvironmentFault
+from manyhands.plan.communication import Link, Traffic
+from manyhands.plan.link import ETHERNET
 
 BASE = ["--policy=act", "--dataset.root=x", "--policy.device=cpu"]
 TRAFFIC = Traffic(gradient_bytes=10**8, weight_bytes=10**8, num_units=10)
@@ -142,3 +144,11 @@ def test_what_cannot_be_divided_is_refused_before_anything_starts(flag, error):
     bench = BenchScalingConfig(processes=[6])
     with pytest.raises(error, match=flag.split("=")[0]):
         bench_scaling(bench, config_of(flag), Launcher(), lambda *_: pytest.fail("started"))
+
+
+def test_a_link_is_as_the_user_says():
+    bench = BenchScalingConfig(link_gbps=40.0, link_latency_us=7.0)
+    link = link_of(bench, False, 4, 2)
+    assert (link.gbps, link.latency_us) == (40.0, 7.0) and "--link_gbps" in link.name
+    slow = link_of(BenchScalingConfig(link_latency_us=7.0), False, 4, 2)
+    assert (slow.gbps, slow.latency_us) == (ETHERNET.gbps, 7.0)

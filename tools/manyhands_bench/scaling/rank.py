@@ -16,6 +16,7 @@ from manyhands.parallel.engine import build_engine
 from manyhands.parallel.no_op_group import no_op_backend
 from manyhands.parallel.sharded_engine import shard_units
 from manyhands.parallel.world import World, joined_world
+from manyhands.plan.communication import Traffic
 from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.batch import resolve_steps, split_batch
 from manyhands.training.setup.data import loader_options, open_training_data
@@ -23,7 +24,6 @@ from manyhands.training.step.kernel_choice import kernel_settings
 from manyhands.training.step.learner import Learner
 from manyhands.training.step.train_step import TrainStep
 from manyhands.types import Batch
-from manyhands_bench.scaling.model import Traffic
 from manyhands_bench.timing import step_times
 
 

@@ -17,11 +17,11 @@ from manyhands.data.loading.stream import BatchSplit
 from manyhands.launch.workers import threads_per_worker
 from manyhands.observe.console import OnProgress
 from manyhands.parallel.strategy import Strategy, resolve_strategy
+from manyhands.plan.communication import Link, Traffic, Update, modelled_update, num_messages_of
+from manyhands.plan.link import usual_link
 from manyhands.training.setup.batch import split_batch
 from manyhands_bench.config import BenchScalingConfig
 from manyhands_bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
-from manyhands_bench.scaling.link import link_of
-from manyhands_bench.scaling.model import Link, Traffic, Update, modelled_update, num_messages_of
 from manyhands_bench.scaling.rank import RankReport, RankRequest
 from manyhands_bench.scaling.world import measure_world, placed
 
@@ -226,6 +226,16 @@ def row_of(case: Case, update: Update, single: Measured) -> Row:
         step_ms=1e3 * update.step_s,
         compute_ms=1e3 * update.compute_s,
     )
+
+
+def link_of(bench: BenchScalingConfig, is_gpu: bool, num_processes: int, capacity: int) -> Link:
+    """The link from the flags, else the default for that many processes."""
+    link = usual_link(is_gpu, num_processes, capacity)
+    if bench.link_gbps is not None:
+        link = replace(link, name="set by --link_gbps", gbps=bench.link_gbps)
+    if bench.link_latency_us is not None:
+        link = replace(link, latency_us=bench.link_latency_us)
+    return link
 
 
 def traffic_of(case: Case, traffic: Traffic, config: TrainConfig) -> Traffic:

@@ -12,8 +12,8 @@ from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import visible_gpus
 from manyhands.launch.workers import run_workers
+from manyhands.plan.communication import Traffic
 from manyhands.training.spawn import machine_addresses
-from manyhands_bench.scaling.model import Traffic
 from manyhands_bench.scaling.rank import RankReport, RankRequest, measure_rank
 
 CONFIG, REQUEST = "train.yaml", "request.json"

@@ -1,12 +1,10 @@
 """Default links between processes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from manyhands.launch.environment import ask_driver
-from manyhands_bench.config import BenchScalingConfig
-from manyhands_bench.scaling.model import Link
+from manyhands.plan.communication import Link
 
 YIELD = 0.8
 """Fraction of a link's peak rate that collectives reach."""
@@ -22,16 +20,6 @@ PCIE_LATENCY_US = 6.0
 LOOPBACK = Link(name="loopback of this machine", gbps=10.0, latency_us=30.0)
 ETHERNET = Link(name="10 Gbit/s Ethernet", gbps=YIELD * 10.0, latency_us=50.0)
 FAST_ETHERNET = Link(name="100 Gbit/s Ethernet", gbps=YIELD * 100.0, latency_us=30.0)
-
-
-def link_of(bench: BenchScalingConfig, is_gpu: bool, num_processes: int, capacity: int) -> Link:
-    """The link from the flags, else the default for that many processes."""
-    link = usual_link(is_gpu, num_processes, capacity)
-    if bench.link_gbps is not None:
-        link = replace(link, name="set by --link_gbps", gbps=bench.link_gbps)
-    if bench.link_latency_us is not None:
-        link = replace(link, latency_us=bench.link_latency_us)
-    return link
 
 
 def usual_link(is_gpu: bool, num_processes: int, capacity: int) -> Link:

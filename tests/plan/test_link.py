@@ -3,13 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
-from manyhands_bench.config import BenchScalingConfig
-from manyhands_bench.scaling.link import (
+
+from manyhands.plan.link import (
     ETHERNET,
     FAST_ETHERNET,
     LOOPBACK,
     link_between_gpus,
-    link_of,
     link_of_gpu,
     usual_link,
 )
@@ -52,14 +51,6 @@ def test_processes_beyond_this_machine_are_reached_by_ethernet():
     assert usual_link(False, 2, capacity=2) is LOOPBACK
     assert usual_link(False, 4, capacity=2) is ETHERNET
     assert usual_link(True, 16, capacity=2) is FAST_ETHERNET
-
-
-def test_a_link_is_as_the_user_says():
-    bench = BenchScalingConfig(link_gbps=40.0, link_latency_us=7.0)
-    link = link_of(bench, False, 4, 2)
-    assert (link.gbps, link.latency_us) == (40.0, 7.0) and "--link_gbps" in link.name
-    slow = link_of(BenchScalingConfig(link_latency_us=7.0), False, 4, 2)
-    assert (slow.gbps, slow.latency_us) == (ETHERNET.gbps, 7.0)
 
 
 def test_there_is_always_some_link_between_gpus():

@@ -1,6 +1,6 @@
-"""Models the step time of more processes than this machine has.
+"""Models the step time of several processes.
 
-Compute time is that of the largest measured number of processes, in proportion to the local batch.
+Compute time is given, in proportion to the local batch.
 Communication is a ring. The backward pass overlaps all messages but the last, for at most its own
 duration. The remaining communication costs at least what fewer processes were measured to need.
 """

@@ -5,7 +5,9 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from manyhands_bench.scaling.model import (
+
+from manyhands.parallel.strategy import Strategy
+from manyhands.plan.communication import (
     BACKWARD_SHARE,
     Link,
     Traffic,
@@ -14,8 +16,6 @@ from manyhands_bench.scaling.model import (
     modelled_update,
     num_messages_of,
 )
-
-from manyhands.parallel.strategy import Strategy
 
 MIB = 1024**2
 TRAFFIC = Traffic(gradient_bytes=200 * MIB, weight_bytes=240 * MIB, num_units=12)
