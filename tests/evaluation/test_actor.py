@@ -59,7 +59,7 @@ def test_noise_is_that_of_seed_episode_and_step_alone(policy, monkeypatch):
         for episode in (0, 1, ROWS_ON_CPU):
             for step in (0, 4):
                 actor.chunks(requests(episode, step=step), MAX_STEPS)
-                row = {name: each[actor.place_of(episode).row] for name, each in drawn[-1].items()}
+                row = {name: each[actor.row_of(episode)] for name, each in drawn[-1].items()}
                 noise[seed, episode, step] = torch.cat([each.flatten() for each in row.values()])
     values = [*noise.values()]
     alike = [(one, other) for one in values for other in values if torch.equal(one, other)]

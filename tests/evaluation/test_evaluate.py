@@ -9,7 +9,7 @@ from manyhands.config.sections.eval import EvalConfig
 from manyhands.errors import UserError
 from manyhands.evaluation import actor
 from manyhands.evaluation.actor import Actor
-from manyhands.evaluation.evaluate import Evaluator
+from manyhands.evaluation.evaluate import Evaluator, tf32_on_gpu
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
 from manyhands.sim.build import build_environment
 from manyhands.sim.tray.environment import TrayEnvironment
@@ -60,12 +60,15 @@ def test_results_are_the_same_in_groups_that_take_turns(
     chunks = Actor.chunks
 
     def record(self, requests, max_steps):
-        calls.append({self.place_of(request.episode).group for request in requests})
+        calls.append([request.episode for request in requests])
         return chunks(self, requests, max_steps)
 
     monkeypatch.setattr(Actor, "chunks", record)
     assert evaluated(policy, batch_size=batch_size, use_async_envs=False) == expected
-    assert {0} in calls and {1} in calls and {0, 1} not in calls
+    num_rows = actor.ROWS_ON_CPU
+    assert calls[0] == [*range(num_rows)] and min(calls[1]) >= num_rows
+    # Episodes of the same row never share a batch.
+    assert all(len({each % num_rows for each in call}) == len(call) for call in calls)
 
 
 def test_results_are_the_same_in_processes(act_policy, evaluated):
@@ -198,3 +201,10 @@ def test_a_gpu_without_room_is_reported(act_policy, monkeypatch):
     evaluator = Evaluator(act_policy, TRAY, EvalConfig(n_episodes=2, use_async_envs=False), 7)
     with pytest.raises(UserError, match="not enough memory to predict for 8 episodes at once"):
         evaluator.results(evaluator.tasks(0, 1))
+
+
+@pytest.mark.parametrize(("device", "inside"), [("cpu", "highest"), ("cuda", "high")])
+def test_only_a_gpu_multiplies_in_tf32_and_only_meanwhile(device, inside):
+    with tf32_on_gpu(torch.device(device)):
+        assert torch.get_float32_matmul_precision() == inside
+    assert torch.get_float32_matmul_precision() == "highest"

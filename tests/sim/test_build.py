@@ -10,7 +10,7 @@ from manyhands.config.sections.env import (
     PushtEnvConfig,
     TrayEnvConfig,
 )
-from manyhands.sim.build import build_environment
+from manyhands.sim.build import SIMULATORS, build_environment, modules_of
 
 STATE = "observation.state"
 CASES = {
@@ -43,3 +43,10 @@ def test_a_config_leads_to_its_environment(kind):
     assert environment.observe()[STATE].shape == (size,)
     assert environment.action_size == action_size
     environment.step(np.zeros(action_size, np.float32))
+
+
+def test_every_type_has_modules_that_its_processes_share():
+    assert SIMULATORS.keys() == ENV_TYPES.keys()
+    assert "manyhands.sim.pusht" in modules_of(PushtEnvConfig())
+    # A package of the user may do anything when it is imported.
+    assert "toy_worlds" not in modules_of(CASES["gym"][0])

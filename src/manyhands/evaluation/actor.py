@@ -32,13 +32,6 @@ class ChunkRequest(NamedTuple):
     """Arrays (observations, ...), the latest last."""
 
 
-class Place(NamedTuple):
-    """Where an episode is predicted, whichever rank runs it beside whichever others."""
-
-    group: int
-    row: int
-
-
 class Actor:
     """A policy with a batch of fixed size."""
 
@@ -49,14 +42,13 @@ class Actor:
         self._key = derive_key(seed, STREAM).to(policy.device)
         self._instruction = instruction
 
-    def place_of(self, episode: int) -> Place:
-        """The group of an episode and its row of the batch."""
-        group, row = divmod(episode, self.num_rows)
-        return Place(group % self.num_groups, row)
+    def row_of(self, episode: int) -> int:
+        """The row of an episode in every batch, whichever rank runs it beside whichever others."""
+        return episode % self.num_rows
 
     def chunks(self, requests: Sequence[ChunkRequest], max_steps: int) -> list[Tensor]:
         """Raw actions (1, steps, action) for each request of one group."""
-        rows = [self.place_of(request.episode).row for request in requests]
+        rows = [self.row_of(request.episode) for request in requests]
         positions = torch.zeros(self.num_rows, dtype=torch.int64)
         for row, request in zip(rows, requests, strict=True):
             positions[row] = request.episode * max_steps + request.step

@@ -68,7 +68,7 @@ class Evaluator:
         with self._slots(len(tasks)) as slots:
             max_steps = self.env.episode_length
             rollout = Rollout(self._policy, self._actor, slots, max_steps, self._must_stop)
-            with explaining_oom(self._actor.num_rows):
+            with explaining_oom(self._actor.num_rows), tf32_on_gpu(self._policy.device):
                 for result in rollout.results(tasks):
                     found.append(result)
                     refuse_broken(found, len(slots))
@@ -95,6 +95,17 @@ class Evaluator:
         finally:
             for slot in slots:
                 slot.close()
+
+
+@contextmanager
+def tf32_on_gpu(device: torch.device) -> Iterator[None]:
+    """Let a GPU multiply float32 matrices in TF32, as LeRobot's evaluation does."""
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
 
 
 @contextmanager

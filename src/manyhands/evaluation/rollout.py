@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from manyhands.errors import UserError
-from manyhands.evaluation.actor import Actor, ChunkRequest, Place
+from manyhands.evaluation.actor import Actor, ChunkRequest
 from manyhands.policies.acting import ActionPlan, action_plan
 from manyhands.policies.policy import Policy
 from manyhands.sim.episode import Act, Begin, Segment
@@ -48,7 +48,9 @@ class EpisodeResult:
 @dataclass
 class _Running:
     task: EpisodeTask
-    place: Place
+    group: int
+    """Which of the batches that take turns."""
+    row: int
     slot: Slot
     plan: ActionPlan
     segment: Segment | None = None
@@ -108,23 +110,24 @@ class Rollout:
                 yield from self._progress(episode)
 
     def _begin(self, waiting: list[EpisodeTask]) -> None:
-        """Begin episodes in free slots; two with the same place never run together."""
-        taken = {each.place for each in self._running}
+        """Begin episodes in free slots, each in the first group whose batch has its row free."""
+        taken = {(each.group, each.row) for each in self._running}
         for task in [*waiting]:
-            place = self._actor.place_of(task.index)
-            if not self._free or place in taken:
+            row = self._actor.row_of(task.index)
+            groups = [g for g in range(self._actor.num_groups) if (g, row) not in taken]
+            if not self._free or not groups:
                 continue
             slot = self._free.pop()
             slot.send(Begin(task.seed, task.is_filmed))
             plan = action_plan(self._policy.config)
-            self._running.append(_Running(task, place, slot, plan))
+            self._running.append(_Running(task, groups[0], row, slot, plan))
             waiting.remove(task)
-            taken.add(place)
+            taken.add((groups[0], row))
 
     def _ready_group(self) -> list[_Running]:
         """A group whose episodes all need actions, so that they share a batch; else none."""
         for number in range(self._actor.num_groups):
-            group = [each for each in self._running if each.place.group == number]
+            group = [each for each in self._running if each.group == number]
             if group and all(each.segment is not None for each in group):
                 return group
         return []

@@ -9,6 +9,19 @@ from manyhands.config.sections.env import (
 )
 from manyhands.sim.environment import Environment, Shapes
 
+SIMULATORS = {
+    "aloha": ("manyhands.sim.aloha", "gymnasium"),
+    "gym": ("manyhands.sim.gym", "gymnasium"),
+    "pusht": ("manyhands.sim.pusht", "gym_pusht.envs.pusht"),
+    "tray": ("manyhands.sim.tray.environment",),
+}
+"""Modules of each type of environment that are safe to import: at most they are missing."""
+
+
+def modules_of(config: EnvConfig) -> list[str]:
+    """Modules that the processes of an environment can share."""
+    return [*SIMULATORS[config.type]]
+
 
 def build_environment(config: EnvConfig, inputs: Shapes) -> Environment:
     """The environment of a config, for a policy with these inputs."""

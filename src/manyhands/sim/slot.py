@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from manyhands.errors import UserError
+from manyhands.sim.build import modules_of
 from manyhands.sim.episode import Command, Episode, EpisodeSetup, Segment
 
 POLL_S = 0.5
@@ -118,6 +119,8 @@ class ProcessSlot:
 
     def _start(self) -> None:
         context: Any = multiprocessing.get_context("forkserver")
+        # The first user of the server decides what it imports once for all processes.
+        context.set_forkserver_preload([__name__, *modules_of(self._setup.config)])
         self._connection, other = context.Pipe()
         arguments = (other, self._setup)
         self._process = context.Process(target=serve_episodes, args=arguments, daemon=True)
