@@ -215,6 +215,7 @@ FLAGS = [
     "policy.vision_backbone",
     "policy.vlm_model_name",
     "prefetch_factor",
+    "profile",
     "rename_map",
     "resume",
     "samples",

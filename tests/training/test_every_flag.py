@@ -105,6 +105,7 @@ EFFECTS: dict[str, tuple[str, str, Look]] = {
     # flag: (value, other flags that both runs have, what must differ)
     "accelerator.gradient_accumulation.steps": ("2", "", lambda run: run.facts["batch"]),
     "accelerator.mixed_precision": ("bf16", "", lambda run: run.facts["precision"]),
+    "profile": ("1:1", "", lambda run: (run.dir / "profile").exists()),
     "audit": ("true", "", lambda run: (run.dir / "audit").exists()),
     "batch_size": ("3", "", lambda run: run.facts["batch"]),
     "cudnn_deterministic": ("true", "", lambda run: run.facts["precision"]),

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from manyhands.config.policies.base import BackbonePolicyConfig, PolicyConfig
 from manyhands.config.policies.size_limits import size_faults
+from manyhands.config.profile import profile_faults
 from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.cache import vision_token_faults
 from manyhands.config.sections.execution import CHECKPOINT_FORMATS
@@ -159,6 +160,7 @@ def _count_faults(config: TrainConfig) -> Iterator[str]:
     yield from at_least(config, "", 0, *counts, "env_eval_freq")
     yield from at_least(config.launch, "launch.", 1, "num_processes")
     yield from at_least(config.launch, "launch.", 0, "max_restarts")
+    yield from profile_faults(config.profile)
     accumulation = config.accelerator.gradient_accumulation
     yield from at_least(accumulation, "accelerator.gradient_accumulation.", 1, "steps")
     contexts = multiprocessing.get_all_start_methods()

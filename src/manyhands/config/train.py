@@ -260,6 +260,8 @@ class TrainConfig:
     """Seconds a process may wait for the others before the run ends and prints their stacks."""
     audit: bool = False
     """Write the dataset indices of every step to audit/rank-NN.jsonl."""
+    profile: str | None = None
+    """Profile steps, as 100:105 (first and last), or steps: a few after the start."""
 
     @property
     def resumes(self) -> bool:

@@ -48,6 +48,7 @@ def train(run: Run) -> Ending:
     with run.run_log.following(), run.checkpoints.waiting_for_saves(), full:
         run.world.defer_stops()
         while position.step < run.periods.num_steps and not stopping:
+            run.profiler.before(position.step + 1)
             with run.clock.timing("data"):
                 batch = next(batches)
             with run.clock.timing("update"):

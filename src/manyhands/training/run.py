@@ -10,6 +10,7 @@ from manyhands.checkpoint.store import CheckpointStore, ResumePoint
 from manyhands.config.train import TrainConfig
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
+from manyhands.observe.profiler import NoProfiler, StepProfiler
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.parallel.world import World
 from manyhands.training.evaluation import PeriodicEvaluation
@@ -47,6 +48,7 @@ class Run:
     checkpoints: CheckpointStore
     run_log: RunLog | NullRunLog
     audit: Audit | NoAudit
+    profiler: StepProfiler | NoProfiler
     clock: Clock
     metrics_window: MetricsWindow
     guard: NonFiniteGuard

@@ -61,7 +61,7 @@ def run_training(
         begin(run)
         run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
         run.run_log.note({"restarts": restarts_so_far()})
-        with closing(run.learner):
+        with closing(run.learner), closing(run.profiler):
             ending = train(run)
         world.on_each_machine(run.data.kept.make_durable)
         run.run_log.log_line(final_message(ending, run_dir, config))

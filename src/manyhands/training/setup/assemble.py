@@ -9,12 +9,14 @@ import torch
 
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.policies.base import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
+from manyhands.config.profile import profiled_steps
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit, SampleStream
 from manyhands.data.policy_reading import windows_of
 from manyhands.errors import WeightsUnavailable
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
+from manyhands.observe.profiler import NoProfiler, StepProfiler
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.parallel.cuda import warming_up
 from manyhands.parallel.engine import build_engine
@@ -78,7 +80,6 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
     weights = learner.ema.weights if config.ema.use_for_eval else LIVE
     rollouts = build_rollouts(config, learner, world, run_dir)
     run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
-    audit = Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
     return Run(
         config=config,
         run_dir=run_dir,
@@ -93,7 +94,8 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         evaluation=PeriodicEvaluation(rollouts, periods, clock),
         checkpoints=checkpoints,
         run_log=run_log,
-        audit=audit,
+        audit=Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit(),
+        profiler=build_profiler(config, start.step, run_dir, world, run_log),
         clock=clock,
         metrics_window=build_metrics_window(resolved, world, clock, periods),
         guard=build_guard(config, stream, world, run_log),
@@ -101,6 +103,16 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         periods=periods,
         stop_poll=StopPoll(world),
     )
+
+
+def build_profiler(
+    config: TrainConfig, step: int, run_dir: Path, world: World, run_log: RunLog | NullRunLog
+) -> StepProfiler | NoProfiler:
+    """The profiler of this rank."""
+    steps = profiled_steps(config.profile, step)
+    if steps is None:
+        return NoProfiler()
+    return StepProfiler(run_dir, steps, world.rank, world.device, run_log.log_line)
 
 
 def build_metrics_window(
