@@ -1,9 +1,19 @@
 """A hang is told with the rank that is late and what it does."""
 
+import pickle
 import time
 from pathlib import Path
 
-from manyhands.parallel.hang_report import RankPhase, hang_message, read_place, write_stacks
+import torch
+from torch import distributed
+
+from manyhands.parallel.hang_report import (
+    RankPhase,
+    hang_message,
+    read_place,
+    write_flight_record,
+    write_stacks,
+)
 
 
 def test_a_place_survives_the_store():
@@ -43,3 +53,21 @@ def test_ranks_that_wait_for_each_other_are_all_shown():
 def test_stacks_go_to_a_file_of_the_rank(tmp_path: Path):
     write_stacks(tmp_path / "hang", 3)
     assert "test_hang_report.py" in (tmp_path / "hang" / "rank-03.txt").read_text()
+
+
+def test_the_last_collectives_go_to_a_file_for_torchs_analyzer(tmp_path: Path):
+    store = distributed.HashStore()
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        distributed.all_reduce(torch.ones(5))
+        write_flight_record(tmp_path, 3)
+    finally:
+        distributed.destroy_process_group()
+    record = pickle.loads((tmp_path / "flight_recorder_rank_3").read_bytes())
+    assert any([5] in entry["input_sizes"] for entry in record["entries"])
+
+
+def test_without_a_folder_no_collectives_are_written(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_flight_record(None, 0)
+    assert [*tmp_path.iterdir()] == []

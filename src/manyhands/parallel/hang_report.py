@@ -5,12 +5,18 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
+
+from torch._C import _distributed_c10d as _c10d
 
 from manyhands.errors import Diverged, UserError
 
 MAX_SHOWN_LINES = 40
+FLIGHT_RECORD = "flight_recorder_rank_"
+FLIGHT_RECORD_S = 2.0
 
 
 class RankPhase(NamedTuple):
@@ -79,6 +85,25 @@ def write_stacks(hang_dir: Path | None, rank: int) -> None:
     hang_dir.mkdir(parents=True, exist_ok=True)
     with stack_file(hang_dir, rank).open("w", encoding="utf-8") as file:
         faulthandler.dump_traceback(file, all_threads=True)
+
+
+def write_flight_record(hang_dir: Path | None, rank: int) -> None:
+    """Write torch's record of the last collectives of this process, for `torchfrtrace`."""
+    # The function has another name before torch 2.13, and is missing without any backend.
+    dump = getattr(_c10d, "_dump_fr_trace", None) or getattr(_c10d, "_dump_nccl_trace", None)
+    if hang_dir is None or dump is None:
+        return
+
+    def write() -> None:
+        with suppress(OSError):
+            # Stacks are in a file of their own; torch takes seconds for those of the record.
+            record = dump(includeStackTraces=False)
+            (hang_dir / f"{FLIGHT_RECORD}{rank}").write_bytes(record)
+
+    # Whatever is stuck may hold the lock of the record.
+    writer = Thread(target=write, daemon=True)
+    writer.start()
+    writer.join(FLIGHT_RECORD_S)
 
 
 def print_last(message: str) -> None:

@@ -25,6 +25,7 @@ from manyhands.parallel.hang_report import (
     print_last,
     read_place,
     report,
+    write_flight_record,
     write_stacks,
 )
 from manyhands.parallel.messages import StoreMessages
@@ -255,6 +256,7 @@ class Watchdog:
         with suppress(OSError):
             write_stacks(self.hang_dir, self.rank)
         self._store.set(f"late/{self.rank}", self._place.as_text())
+        write_flight_record(self.hang_dir, self.rank)
         deadline = time.monotonic() + REPORT_S
         answers = [f"late/{rank}" for rank in range(self._num_ranks)]
         while not self._store.check(answers) and time.monotonic() < deadline:
