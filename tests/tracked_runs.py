@@ -28,8 +28,12 @@ def wandb_rows(run_dir: Path) -> list[Row]:
 
     ids = {file.stem.removeprefix("run-") for file in run_dir.glob("wandb/*/run-*.wandb")}
     assert len(ids) <= 1, f"several runs: {ids}"
-    return [row for each in ids for file in run_files(run_dir / "wandb", each)
-            for row in read_history(file)]
+    return [
+        row
+        for each in ids
+        for file in run_files(run_dir / "wandb", each)
+        for row in read_history(file)
+    ]
 
 
 def trackio_rows(project: str = "manyhands") -> list[Row]:

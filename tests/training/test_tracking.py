@@ -1,22 +1,11 @@
 """Trackers hold every step of a run once, however it ended, and never stand in its way."""
 
 import json
-import os
-import signal
-import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from manyhands.config.resolve import read_train_config
-from manyhands.errors import EnvironmentFault
-from manyhands.launch.outcome import Ending
-from manyhands.training import tracking
-from manyhands.training.start import run_training
-from manyhands.training.tracking import reject_missing_trackers
 
 NAMES = [name for name in ("tensorboard", "wandb", "trackio") if find_spec(name)]
 NEEDS = "pip install 'manyhands[track]'"

@@ -134,7 +134,7 @@ def read_sent(rows: Sequence[dict[str, Any]]) -> Sent:
         if "train/steps" in row:
             sent.last_step = max(sent.last_step, row["train/steps"])
         if EVAL_STEPS in row:
-            names = {name.split(".")[0] for name in row if name.startswith("eval/")}
+            names = (name for name in row if name.startswith("eval/"))
             sent.evaluated |= {(row[EVAL_STEPS], name) for name in names}
     return sent
 

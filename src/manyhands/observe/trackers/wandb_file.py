@@ -27,13 +27,11 @@ def _started_at(file: Path) -> str:
 
 
 def read_history(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a log; `_step` is the step that wandb shows."""
+    """The rows of a log; `_step` is the step that wandb shows. Media are told by one property."""
     for record in read_records(file):
         if record.HasField("history"):
             items = record.history.item
-            yield {
-                item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items
-            }
+            yield {item.key or item.nested_key[0]: json.loads(item.value_json) for item in items}
 
 
 def read_artifacts(file: Path) -> Iterator[str]:
