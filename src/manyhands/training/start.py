@@ -65,9 +65,9 @@ def run_training(
         with run.tracking.until_failure(), closing(run.learner):
             ending = train(run)
         world.on_each_machine(run.data.kept.make_durable)
-        run.run_log.log_line(final_message(ending, run_dir, config))
         run.run_log.log_end(ending.value)
         run.tracking.finish(ending)
+        run.run_log.log_line(final_message(ending, run_dir, config))
     if config.policy.push_to_hub and ending is Ending.FINISHED and world.is_main:
         stop.raise_if_requested()
         publish_run(run)
