@@ -68,6 +68,16 @@ def test_what_the_tracker_does_not_hold_is_logged_when_the_run_is_resumed(tracke
     assert memory.evaluations == [(4, {"eval/eval_loss_ema"}, None)]
 
 
+def test_a_tracker_that_knows_only_its_last_step_gets_later_evaluations(tracked_run):
+    run = tracked_run(start_step=2)
+    rows = JsonLines(run.run_dir / "metrics.jsonl", 0)
+    for step in (1, 2, 3):
+        rows.append({"step": step, "held_out_loss": 1.0})
+    memory = Memory(Sent(last_step=2, evaluated_until=2))
+    Follower(memory, run).catch_up()
+    assert memory.evaluations == [(3, {"eval/eval_loss"}, None)]
+
+
 def test_scores_that_come_late_are_logged_at_their_step_with_their_video(tracked_run):
     run, memory = tracked_run(), Memory()
     follower, rows = Follower(memory, run), JsonLines(run.run_dir / "metrics.jsonl", 0)

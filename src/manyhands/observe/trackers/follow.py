@@ -42,7 +42,7 @@ class Follower:
         if step > sent.last_step:
             self._tracker.log_step(step, train_values(row, self._run))
             sent.last_step = step
-        found = eval_values(row)
+        found = eval_values(row) if step > sent.evaluated_until else {}
         new = {name: value for name, value in found.items() if (step, name) not in sent.evaluated}
         if new:
             has_video = "eval/pc_success" in new and (step, VIDEO) not in sent.evaluated

@@ -1,6 +1,6 @@
 """TensorBoard: event files, one for each process that trained the run."""
 
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -28,7 +28,8 @@ class TensorboardTracker:
         summary = Summary(
             value=[Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         )
-        self._writer.add_event(Event(step=step, wall_time=time.time(), summary=summary))
+        now = datetime.now(UTC).timestamp()
+        self._writer.add_event(Event(step=step, wall_time=now, summary=summary))
 
     def log_evaluation(self, step: int, values: Values, video: Path | None) -> None:
         """Write evaluation metrics at their step; videos would need another library."""

@@ -15,6 +15,8 @@ class Sent:
     """The last step with training metrics."""
     evaluated: set[tuple[int, str]] = field(default_factory=set)
     """Steps and names of evaluation metrics."""
+    evaluated_until: int = 0
+    """The last step whose evaluation metrics it may hold, if it cannot name them."""
     checkpoints: set[str] = field(default_factory=set)
     """Names of checkpoints."""
 

@@ -30,9 +30,10 @@ class TrackioTracker:
             auto_log_cpu=False,
         )
         self.sent = read_logs(settings.project, name)
-        if settings.space_id is not None:
-            # The database is in the Space, which knows its last step only.
-            self.sent.last_step = max(self.sent.last_step, self._run._next_step - 1)
+        last_step = self._run._next_step - 1
+        if last_step > self.sent.last_step:
+            # The database is elsewhere: in a Space, or on a server.
+            self.sent.last_step = self.sent.evaluated_until = last_step
         self.facts: Notes = {"id": run_id, "project": settings.project, "name": name}
         self.facts |= {} if settings.space_id is None else {"space_id": settings.space_id}
 

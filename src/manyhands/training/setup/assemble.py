@@ -82,7 +82,6 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
     weights = learner.ema.weights if config.ema.use_for_eval else LIVE
     rollouts = build_rollouts(config, learner, world, run_dir)
     run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
-    audit = Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit()
     return Run(
         config=config,
         run_dir=run_dir,
@@ -98,7 +97,7 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         checkpoints=checkpoints,
         run_log=run_log,
         tracking=build_tracking(resolved, data, run_dir, world, run_log),
-        audit=audit,
+        audit=Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit(),
         clock=clock,
         metrics_window=build_metrics_window(resolved, world, clock, periods),
         guard=build_guard(config, stream, world, run_log),
