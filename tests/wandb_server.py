@@ -114,7 +114,8 @@ def make_handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
             if self.path != "/graphql":
                 return {}
             request = json.loads(body)
-            return {"data": server.answer(request["operationName"], request["variables"])}
+            asked, values = request.get("operationName") or "", request.get("variables") or {}
+            return {"data": server.answer(asked, values)}
 
         def _reply(self, answer: dict[str, Any]) -> None:
             text = json.dumps(answer).encode()

@@ -1,7 +1,6 @@
 """The process of a tracker: killed at any moment, it leaves neither gap nor repetition."""
 
 import os
-import pickle
 import runpy
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from manyhands.observe.jsonl import JsonLines
 from manyhands.observe.trackers.notes import read_notes
 from manyhands.observe.trackers.tracked_run import TrackedRun
 from manyhands.training.tracking import PROGRAM
+from manyhands.training.tracking_process import request_of
 
 CHECKPOINT, LAST = 150, 400
 DEADLINE_S = 120.0
@@ -52,7 +52,7 @@ class Tracked:
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environ
             )
         assert self.process.stdin is not None
-        self.process.stdin.write(pickle.dumps((self.name, run)))
+        self.process.stdin.write(request_of(self.name, run))
         self.process.stdin.flush()
         return rows
 

@@ -1,7 +1,5 @@
 """Trackers of a run, each in a process of its own: none can stop or slow training."""
 
-import pickle
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,12 +15,15 @@ from manyhands.launch.outcome import Ending
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.observe.trackers.notes import notes_file, read_notes
 from manyhands.observe.trackers.tracked_run import TrackedRun
+from manyhands.parallel.world import World
 from manyhands.training.step.trial import exit_reason, last_line
+from manyhands.training.tracking_process import request_of
 
 PROGRAM = "manyhands.training.tracking_process"
 POLL_S = 5.0  # Time between two looks at the notes of trackers.
 FINISH_S = 120.0  # How long a finished run waits for its trackers.
 STOP_S = 10.0  # How long a stopped or failed run waits for them.
+WAIT_S = 0.05
 FAILED = 1
 CONTINUES = "Nothing is lost: metrics.jsonl is complete, and a resumed run logs the rest"
 
@@ -50,7 +51,7 @@ class TrackerProcess:
         self._log = notes.with_suffix(".log")
         command = [sys.executable, "-m", PROGRAM]
         self._process = start_in_background(command, self._log, gpu, num_compile_threads=1)
-        self._write(pickle.dumps((name, run)))
+        self._write(request_of(name, run))
         self.notes: dict[str, Any] = {}
         self._has_warned = self._is_closed = False
 
@@ -81,12 +82,15 @@ class TrackerProcess:
         """Ask the tracker to log the rest of the run and to end."""
         self._write(b"%d\n" % exit_code)
 
-    def wait(self, deadline: float) -> Iterator[str]:
-        """Wait for the end until a deadline; yields what to log."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(0.0, deadline - time.monotonic()))
+    @property
+    def is_running(self) -> bool:
+        """Whether the tracker still logs."""
+        return self._process.poll() is None
+
+    def end(self) -> Iterator[str]:
+        """End a tracker that takes too long; yields what to log."""
         yield from self.messages()
-        if self._process.poll() is None:
+        if self.is_running:
             self._process.kill()
             self._process.wait()
             yield f"WARNING: {self.name} did not finish in time, see {self._log}. {CONTINUES}"
@@ -95,19 +99,19 @@ class TrackerProcess:
 class Tracking:
     """The trackers of a run; none on other ranks than the main one."""
 
-    def __init__(self, run: TrackedRun, run_log: RunLog | NullRunLog, gpu: int) -> None:
+    def __init__(self, run: TrackedRun, run_log: RunLog | NullRunLog, world: World) -> None:
         self._run = run
         self._run_log = run_log
-        self._gpu = gpu
+        self._world = world
         self._processes: list[TrackerProcess] = []
         self._facts: dict[str, Any] = {}
         self._next_s = 0.0
 
     def start(self) -> None:
         """Start the trackers of the config."""
-        if isinstance(self._run_log, RunLog):
-            names = enabled_trackers(self._run.config)
-            self._processes = [TrackerProcess(name, self._run, self._gpu) for name in names]
+        if self._world.is_main:
+            names, gpu = enabled_trackers(self._run.config), self._world.device.index or 0
+            self._processes = [TrackerProcess(name, self._run, gpu) for name in names]
 
     def report(self) -> None:
         """Log messages of trackers, and note their runs in run.json; does nothing most times."""
@@ -131,11 +135,17 @@ class Tracking:
         self._finish(0, FINISH_S if ending is Ending.FINISHED else STOP_S)
 
     def _finish(self, exit_code: int, max_s: float) -> None:
-        deadline = time.monotonic() + max_s
+        start = time.monotonic()
         for process in self._processes:
             process.close(exit_code)
+        while any(process.is_running for process in self._processes):
+            if self._world.is_asked_to_stop:
+                max_s = min(max_s, STOP_S)
+            if time.monotonic() > start + max_s:
+                break
+            time.sleep(WAIT_S)
         for process in self._processes:
-            self._run_log.log(process.wait(deadline))
+            self._run_log.log(process.end())
         self._note()
 
     def _note(self) -> None:

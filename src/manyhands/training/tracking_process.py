@@ -3,11 +3,11 @@
 import fcntl
 import os
 import pickle
+import select
 import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from threading import Event, Thread
 from typing import IO
 
 from manyhands.launch.background import lower_priority
@@ -18,20 +18,45 @@ from manyhands.observe.trackers.tracked_run import TrackedRun
 
 STOPPED = 75
 KILLED = 1
+STDIN = 0
+SIZE_BYTES = 8
+CODE_BYTES = 16
 
 
-class RunEnd:
-    """Waits for the exit code of the run on stdin; none comes from a run that was killed."""
+def request_of(name: str, run: TrackedRun) -> bytes:
+    """The request to a tracker's process."""
+    request = pickle.dumps((name, run))
+    return len(request).to_bytes(SIZE_BYTES) + request
 
-    def __init__(self) -> None:
-        self.over = Event()
-        self.exit_code = KILLED
-        Thread(target=self._wait, name="end of run", daemon=True).start()
 
-    def _wait(self) -> None:
-        with suppress(ValueError):
-            self.exit_code = int(sys.stdin.buffer.readline())
-        self.over.set()
+class RunPipe:
+    """Standard input, from the process that trains: a request, then the exit code of the run."""
+
+    # Unbuffered, and without a thread: one that reads while the interpreter ends would abort it.
+    exit_code = KILLED
+
+    def request(self) -> tuple[str, TrackedRun]:
+        """The name of a tracker and the run that it follows."""
+        size = int.from_bytes(self._read(SIZE_BYTES))
+        request: tuple[str, TrackedRun] = pickle.loads(self._read(size))
+        return request
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = os.read(STDIN, size - len(data))
+            if not part:
+                sys.exit(KILLED)
+            data += part
+        return data
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the run ends within some seconds; one that is killed leaves no exit code."""
+        readable, _, _ = select.select([STDIN], [], [], seconds)
+        if readable:
+            with suppress(ValueError):
+                self.exit_code = int(os.read(STDIN, CODE_BYTES))
+        return bool(readable)
 
 
 def outlive_stop_requests() -> None:
@@ -53,12 +78,12 @@ def main() -> None:
     """Log a run to one tracker until it ends."""
     lower_priority()
     outlive_stop_requests()
-    name: str
-    run: TrackedRun
-    name, run = pickle.load(sys.stdin.buffer)
-    end = RunEnd()
+    pipe = RunPipe()
+    name, run = pipe.request()
     with lock_tracker(run.run_dir, name):
-        follow(build_tracker(name, run), run, end.over, lambda: end.exit_code)
+        tracker = build_tracker(name, run)
+        follow(tracker, run, pipe.ends_within)
+        tracker.finish(pipe.exit_code)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,9 @@
 """Rows and checkpoints of a run, each logged once."""
 
 from pathlib import Path
-from threading import Event, Timer
-
-import pytest
 
 from manyhands.atomic import replace_symlink
 from manyhands.observe.jsonl import JsonLines
-from manyhands.observe.trackers import follow as following
 from manyhands.observe.trackers.follow import Follower, follow
 from manyhands.observe.trackers.tracker import Sent
 
@@ -21,7 +17,6 @@ class Memory:
         self.steps: list[int] = []
         self.evaluations: list[tuple[int, set[str], str | None]] = []
         self.checkpoints: list[str] = []
-        self.exit_code: int | None = None
 
     def log_step(self, step: int, values: dict[str, float]) -> None:
         assert values["train/steps"] == step
@@ -39,7 +34,7 @@ class Memory:
         pass
 
     def finish(self, exit_code: int) -> None:
-        self.exit_code = exit_code
+        pass
 
 
 def test_a_step_is_logged_once_though_it_runs_again(tracked_run):
@@ -108,17 +103,14 @@ def test_checkpoints_are_logged_from_the_one_that_was_resumed(tracked_run):
     assert memory.checkpoints == ["000006", "000008"]
 
 
-def test_a_run_is_followed_to_its_end(tracked_run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(following, "POLL_S", 0.01)
-    run, memory, over = tracked_run(), Memory(), Event()
+def test_a_run_is_followed_to_its_end(tracked_run):
+    run, memory = tracked_run(), Memory()
     rows = JsonLines(run.run_dir / "metrics.jsonl", 0)
-    rows.append({"step": 1})
 
-    def end() -> None:
-        rows.append({"step": 2})
-        over.set()
+    def ends_within(seconds: float) -> bool:
+        assert seconds > 0
+        rows.append({"step": len(memory.steps) + 1})
+        return len(memory.steps) == 2
 
-    Timer(0.1, end).start()
-    follow(memory, run, over, lambda: 3)
-    assert memory.steps == [1, 2]
-    assert memory.exit_code == 3
+    follow(memory, run, ends_within)
+    assert memory.steps == [1, 2, 3]

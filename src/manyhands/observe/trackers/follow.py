@@ -7,7 +7,6 @@ accepted may have been lost when the run was killed.
 
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Event
 from typing import Any
 
 from manyhands.config.run_dir import CHECKPOINTS, LAST, list_checkpoints
@@ -62,10 +61,9 @@ class Follower:
         self._newest = newest
 
 
-def follow(tracker: Tracker, run: TrackedRun, over: Event, exit_code: Callable[[], int]) -> None:
-    """Log a run until it is over, then complete it in the tracker."""
+def follow(tracker: Tracker, run: TrackedRun, ends_within: Callable[[float], bool]) -> None:
+    """Log a run until it ends, which is looked at for some seconds at a time."""
     follower = Follower(tracker, run)
-    while not over.wait(POLL_S):
+    while not ends_within(POLL_S):
         follower.catch_up()
     follower.catch_up()
-    tracker.finish(exit_code())

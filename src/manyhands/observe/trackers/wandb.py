@@ -49,8 +49,10 @@ class WandbTracker:
         rows = [row for file in files for row in read_history(file)]
         sent = read_sent([row for row in rows if server is None or row["_step"] < server])
         sent.last_step = max(sent.last_step, (server or 0) - 1)
-        artifacts = {name for file in files for name in read_artifacts(file)}
-        sent.checkpoints = {name.rpartition("-")[2] for name in artifacts}
+        if server is None:
+            # A server ignores an artifact that it has; one of a killed run may not have arrived.
+            artifacts = {name for file in files for name in read_artifacts(file)}
+            sent.checkpoints = {name.rpartition("-")[2] for name in artifacts}
         return sent
 
     def log_step(self, step: int, values: Values) -> None:

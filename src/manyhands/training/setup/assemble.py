@@ -167,7 +167,7 @@ def build_tracking(
         num_frames=data.source.num_frames,
         num_episodes=data.source.num_episodes,
     )
-    return Tracking(tracked, run_log, world.device.index or 0)
+    return Tracking(tracked, run_log, world)
 
 
 def build_guard(
