@@ -14,6 +14,7 @@ import pytest
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.outcome import Ending
+from manyhands.observe.trackers.notes import read_notes, write_notes
 from manyhands.training import tracking
 from manyhands.training.periods import Periods
 from manyhands.training.start import run_training
@@ -107,6 +108,23 @@ def test_a_tracker_that_fails_is_reported_and_the_run_finishes(train, metrics, t
     (told,) = [line for line in log_of(run_dir).splitlines() if "WARNING" in line]
     assert "tensorboard failed with exit code 1" in told
     assert str(run_dir / "trackers" / "tensorboard.log") in told
+
+
+@pytest.mark.process
+@pytest.mark.skipif("tensorboard" not in NAMES, reason=NEEDS)
+def test_a_tracker_that_cannot_be_started_is_reported_and_a_warning_is_not_repeated(
+    train, metrics, monkeypatch, tmp_path
+):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no process is left")
+
+    monkeypatch.setattr(tracking, "start_in_background", fail)
+    write_notes(tmp_path / "run", "tensorboard", {"id": "abc", "warning": "of another day"})
+    (tmp_path / "run" / "run.json").write_text("{}")
+    run_dir, _ = train(*enabled(["tensorboard"]), "--steps=2")
+    assert [*metrics(run_dir)] == [1, 2]
+    assert "WARNING: tensorboard cannot be started: no process is left" in log_of(run_dir)
+    assert read_notes(run_dir, "tensorboard") == {"id": "abc"}
 
 
 @pytest.mark.process

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from manyhands.config.sections.trackers import enabled_trackers
 from manyhands.config.train import TrainConfig
@@ -13,7 +12,7 @@ from manyhands.errors import EnvironmentFault
 from manyhands.launch.background import start_in_background
 from manyhands.launch.outcome import Ending
 from manyhands.observe.run_log import NullRunLog, RunLog
-from manyhands.observe.trackers.notes import notes_file, read_notes
+from manyhands.observe.trackers.notes import Notes, notes_file, read_notes, write_notes
 from manyhands.observe.trackers.tracked_run import TrackedRun
 from manyhands.parallel.world import World
 from manyhands.training.step.trial import exit_reason, last_line
@@ -40,20 +39,25 @@ def reject_missing_trackers(config: TrainConfig) -> None:
             ) from None
 
 
+def without_facts(notes: Notes) -> Notes:
+    """Notes with the id of a run alone, if there is one."""
+    return {name: value for name, value in notes.items() if name == "id"}
+
+
 class TrackerProcess:
     """The process of one tracker."""
 
     def __init__(self, name: str, run: TrackedRun, gpu: int) -> None:
         self.name = name
         self._run_dir = run.run_dir
-        notes = notes_file(run.run_dir, name)
-        notes.parent.mkdir(parents=True, exist_ok=True)
-        self._log = notes.with_suffix(".log")
+        # Of the notes so far only the id is still true.
+        write_notes(run.run_dir, name, without_facts(read_notes(run.run_dir, name)))
+        self._log = notes_file(run.run_dir, name).with_suffix(".log")
         command = [sys.executable, "-m", PROGRAM]
         self._process = start_in_background(command, self._log, gpu, num_compile_threads=1)
         self._write(request_of(name, run))
-        self.notes: dict[str, Any] = {}
-        self._has_warned = self._is_closed = False
+        self.notes: Notes = {}
+        self._has_warned = self._has_failed = False
 
     def _write(self, message: bytes) -> None:
         assert self._process.stdin is not None
@@ -71,8 +75,8 @@ class TrackerProcess:
             yield f"WARNING: {warning}"
         self.notes = notes
         code = self._process.poll()
-        if code and not self._is_closed:
-            self._is_closed = True
+        if code and not self._has_failed:
+            self._has_failed = True
             yield (
                 f"WARNING: {self.name} {exit_reason(code)}: {last_line(self._log)}; see {self._log}"
                 f". {CONTINUES}"
@@ -104,14 +108,18 @@ class Tracking:
         self._run_log = run_log
         self._world = world
         self._processes: list[TrackerProcess] = []
-        self._facts: dict[str, Any] = {}
+        self._facts: dict[str, Notes] = {}
         self._next_s = 0.0
 
     def start(self) -> None:
         """Start the trackers of the config."""
-        if self._world.is_main:
-            names, gpu = enabled_trackers(self._run.config), self._world.device.index or 0
-            self._processes = [TrackerProcess(name, self._run, gpu) for name in names]
+        for name in enabled_trackers(self._run.config) if self._world.is_main else ():
+            try:
+                process = TrackerProcess(name, self._run, self._world.device.index or 0)
+            except OSError as error:
+                self._run_log.log_line(f"WARNING: {name} cannot be started: {error}. {CONTINUES}")
+            else:
+                self._processes.append(process)
 
     def report(self) -> None:
         """Log messages of trackers, and note their runs in run.json; does nothing most times."""
@@ -127,7 +135,9 @@ class Tracking:
         try:
             yield
         except BaseException:
-            self._finish(FAILED, STOP_S)
+            # A missing folder must not hide the error that ended the run.
+            with suppress(EnvironmentFault):
+                self._finish(FAILED, STOP_S)
             raise
 
     def finish(self, ending: Ending) -> None:

@@ -44,10 +44,10 @@ class RunPipe:
     def _read(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
-            part = os.read(STDIN, size - len(data))
-            if not part:
+            chunk = os.read(STDIN, size - len(data))
+            if not chunk:
                 sys.exit(KILLED)
-            data += part
+            data += chunk
         return data
 
     def ends_within(self, seconds: float) -> bool:
@@ -66,7 +66,7 @@ def outlive_stop_requests() -> None:
 
 
 def lock_tracker(run_dir: Path, name: str) -> IO[bytes]:
-    """Wait until no other process logs this run; returns the lock file, to be kept open."""
+    """Wait until no other process logs this run; returns the open lock file."""
     file = notes_file(run_dir, name).with_suffix(".lock").open("wb")
     # Some filesystems have no locks.
     with suppress(OSError):

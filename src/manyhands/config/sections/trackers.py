@@ -23,7 +23,7 @@ class WandbConfig:
     notes: str | None = None
     """Notes on the run."""
     run_id: str | None = None
-    """Id of the run, which continues if it exists; null: a new one, kept when resuming."""
+    """Id of the run, which continues if it exists; null: a new one, or that of the resumed run."""
     mode: str | None = None
     """online, offline (files in the run directory, for `wandb sync`) or disabled; null: online."""
     add_tags: bool = True

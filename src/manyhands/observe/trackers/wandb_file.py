@@ -27,7 +27,7 @@ def _started_at(file: Path) -> str:
 
 
 def read_history(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a log; `_step` is the step that wandb shows. Media are told by one property."""
+    """The rows of a log, of media one property; `_step` is the step that wandb shows."""
     for record in read_records(file):
         if record.HasField("history"):
             items = record.history.item
