@@ -137,6 +137,27 @@ def test_a_server_holds_every_step_once_though_the_process_is_killed(tracked, mo
         assert [row["train/loss"] for row in history] == [1 / row["_step"] for row in history]
 
 
+@pytest.mark.soak
+@pytest.mark.process
+def test_files_of_a_run_that_was_killed_are_uploaded_as_one_run(tracked, monkeypatch):
+    run = tracked("wandb", "--wandb.mode=offline")
+    append(run.start(0), 1, LAST)
+    run.wait_until(run.is_open)
+    time.sleep(1.5)
+    run.process.kill()
+    run.process.wait()
+    append(run.start(CHECKPOINT), CHECKPOINT + 1, LAST + 20)
+    assert run.end() == 0
+    server = runpy.run_path(str(Path(__file__).parents[1] / "wandb_server.py"))["WandbServer"]
+    with server() as running:
+        folders = sorted((run.run_dir / "wandb").glob("offline-run-*"))
+        command = [str(Path(sys.executable).with_name("wandb")), "sync", *map(str, folders)]
+        environ = os.environ | running.environ
+        subprocess.run(command, env=environ, timeout=DEADLINE_S, check=True, capture_output=True)
+        steps = [row["_step"] for row in running.history(run_id(run.run_dir))]
+    assert steps == [*range(1, LAST + 21)]
+
+
 def run_id(run_dir: Path) -> str:
     return read_notes(run_dir, "wandb").get("id", "")
 
