@@ -29,7 +29,7 @@ class Tracked:
         self.name = name
         self.run_dir = run_dir
         (run_dir / "trackers").mkdir(parents=True, exist_ok=True)
-        self._argv = ["--dataset.repo_id=me/pick", "--policy.type=act", *flags]
+        self._argv = ["--dataset.repo_id=me/pick", "--policy.type=act", "--steps=1000", *flags]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, step: int) -> JsonLines:

@@ -48,7 +48,7 @@ def evaluation(step: int, video: Path | None = None) -> tuple[Any, ...]:
 
 
 def test_a_late_evaluation_keeps_its_step_and_none_is_lost(tracked_run, in_new_process):
-    run = tracked_run(OFFLINE)
+    run = tracked_run(OFFLINE, "--steps=5")
     calls = [*steps(1, 3), evaluation(1), evaluation(2), *steps(4, 5), evaluation(5), evaluation(3)]
     in_new_process(LOG, (run, "abc", calls))
     rows = history(run.run_dir)
@@ -58,8 +58,23 @@ def test_a_late_evaluation_keeps_its_step_and_none_is_lost(tracked_run, in_new_p
     assert read_sent(rows).evaluated >= {(1, "eval/eval_loss"), (3, "eval/eval_loss")}
 
 
+def test_a_late_evaluation_never_takes_a_step_that_training_still_has_to_log(
+    tracked_run, in_new_process
+):
+    run = tracked_run(OFFLINE, "--steps=9")
+    # The run stops: what has no step yet is logged when it is resumed, with its next step.
+    in_new_process(LOG, (run, "abc", [*steps(1, 3), evaluation(1), evaluation(2)]))
+    in_new_process(LOG, (run, "abc", [evaluation(2), *steps(4, 5)]))
+    rows = history(run.run_dir)
+    assert [(row["_step"], row["train/steps"]) for row in rows] == [(n, n) for n in range(1, 6)]
+    assert [(row["_step"], row["eval/steps"]) for row in rows if "eval/steps" in row] == [
+        (3, 1),
+        (4, 2),
+    ]
+
+
 def test_a_resumed_run_knows_what_its_files_hold(tracked_run, in_new_process):
-    run = tracked_run(OFFLINE)
+    run = tracked_run(OFFLINE, "--steps=9")
     in_new_process(LOG, (run, "abc", [*steps(1, 3), evaluation(2)]))
     *_, found = in_new_process(LOG, (run, "abc", steps(4, 4))).splitlines()
     last_step, evaluated, _, facts = ast.literal_eval(found)
@@ -70,7 +85,7 @@ def test_a_resumed_run_knows_what_its_files_hold(tracked_run, in_new_process):
 
 
 def test_weights_of_checkpoints_are_artifacts_unless_disabled(tracked_run, in_new_process):
-    run = tracked_run(OFFLINE)
+    run = tracked_run(OFFLINE, "--steps=9")
     names = {"000002": ["model.safetensors"], "000004": ["adapter_model.safetensors"]}
     names |= {"000006": []}  # Sharded: no file of weights.
     for step, files in names.items():
@@ -90,7 +105,7 @@ def test_weights_of_checkpoints_are_artifacts_unless_disabled(tracked_run, in_ne
     assert contents == [["model.safetensors"], ["adapter_model.safetensors", "config.json"]]
     *_, found = in_new_process(LOG, (run, "abc", [])).splitlines()
     assert ast.literal_eval(found)[2] == {"000002", "000004"}
-    quiet = tracked_run(OFFLINE, "--wandb.disable_artifact=true")
+    quiet = tracked_run(OFFLINE, "--steps=9", "--wandb.disable_artifact=true")
     in_new_process(LOG, (quiet, "quiet", calls))
     (file,) = run_files(run.run_dir / "wandb", "quiet")
     assert not [*read_artifacts(file)]
@@ -98,7 +113,7 @@ def test_weights_of_checkpoints_are_artifacts_unless_disabled(tracked_run, in_ne
 
 def test_the_run_has_the_settings_of_the_flags(tracked_run, in_new_process):
     flags = ("--wandb.project=arm", "--wandb.entity=lab", "--wandb.notes=new gripper")
-    run = tracked_run(OFFLINE, *flags)
+    run = tracked_run(OFFLINE, "--steps=9", *flags)
     in_new_process(LOG, (run, "abc", []))
     (file,) = run_files(run.run_dir / "wandb", "abc")
     (told,) = [record.run for record in read_records(file) if record.HasField("run")]
@@ -107,7 +122,7 @@ def test_the_run_has_the_settings_of_the_flags(tracked_run, in_new_process):
     assert [*told.tags] == ["policy:act", "seed:7", "dataset:me/pick"]
     config = {item.key: json.loads(item.value_json) for item in told.config.update}
     assert config["seed"] == 7 and config["policy"]["type"] == "act"
-    plain = tracked_run(OFFLINE, "--wandb.add_tags=false")
+    plain = tracked_run(OFFLINE, "--steps=9", "--wandb.add_tags=false")
     in_new_process(LOG, (plain, "plain", []))
     (file,) = run_files(run.run_dir / "wandb", "plain")
     assert [[*record.run.tags] for record in read_records(file) if record.HasField("run")] == [[]]
@@ -115,7 +130,7 @@ def test_the_run_has_the_settings_of_the_flags(tracked_run, in_new_process):
 
 def test_the_first_video_of_an_evaluation_is_shown(tracked_run, in_new_process, tmp_path):
     video = write_clip(tmp_path / "clip.mp4")
-    run = tracked_run(OFFLINE)
+    run = tracked_run(OFFLINE, "--steps=9")
     in_new_process(LOG, (run, "abc", [*steps(1, 1), evaluation(1, video)]))
     (row,) = history(run.run_dir)
     (shown,) = run.run_dir.rglob("media/videos/eval/*.mp4")
@@ -138,7 +153,7 @@ def test_without_credentials_it_is_offline_and_says_how_to_upload(
 ):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    run = tracked_run("--wandb.enable=true")
+    run = tracked_run("--wandb.enable=true", "--steps=9")
     *_, found = in_new_process(LOG, (run, "abc", steps(1, 2))).splitlines()
     warning = ast.literal_eval(found)[3]["warning"]
     assert warning.startswith("wandb is offline: ") and "configured" in warning
@@ -147,7 +162,7 @@ def test_without_credentials_it_is_offline_and_says_how_to_upload(
 
 
 def test_a_server_is_sent_what_it_does_not_hold(tracked_run, in_new_process, monkeypatch):
-    run = tracked_run("--wandb.disable_artifact=true")
+    run = tracked_run("--wandb.disable_artifact=true", "--steps=9")
     server = runpy.run_path(str(Path(__file__).parents[2] / "wandb_server.py"))["WandbServer"]
     with server() as running:
         for name, value in running.environ.items():

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import wandb
-
 from manyhands.config.run_dir import PRETRAINED
 from manyhands.config.schema.decoding import encode
 from manyhands.config.train import TrainConfig
@@ -30,9 +29,8 @@ class WandbTracker:
 
     def __init__(self, run: TrackedRun, run_id: str) -> None:
         self._config = run.config
-        self._step = 0
+        self._step = self._evaluated_at = 0  # Of this process; earlier steps are complete.
         self._late: deque[dict[str, Any]] = deque()
-        self._evaluated_at = -1
         self._run, warning = start(run, run_id)
         # wandb shows evaluations by the step whose weights they measured.
         self._run.define_metric(EVAL_STEPS, hidden=True)
@@ -62,7 +60,7 @@ class WandbTracker:
         self._log_late()
 
     def log_evaluation(self, step: int, values: Values, video: Path | None) -> None:
-        """Log evaluation metrics with the current step, since wandb cannot go back."""
+        """Log evaluation metrics with the current step or the next, since wandb cannot go back."""
         shown = {} if video is None else {VIDEO: wandb.Video(str(video), format="mp4")}
         self._late.append(values | shown)
         self._log_late()
@@ -94,9 +92,10 @@ class WandbTracker:
 
     def finish(self, exit_code: int) -> None:
         """Complete the run, and wait until all of it is uploaded."""
-        while self._late:
-            self._step += 1
-            self._log_late()
+        last = max(self._step, self.sent.last_step)
+        # Beyond the last step only if no other follows: wandb takes each step once.
+        for number in range(len(self._late) if last >= self._config.num_steps else 0):
+            self._run.log(self._late.popleft(), step=last + 1 + number)
         self._run.finish(exit_code=exit_code)
 
 
