@@ -14,7 +14,7 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test suite gpu-test multi-gpu-test gpu-memcheck gpu-soak kernel-test exactness launch-test
-.PHONY: soak interop sim-test slurm-test lint style types docs clean
+.PHONY: soak interop sim-test track-test slurm-test lint style types docs clean
 
 RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
@@ -123,6 +123,16 @@ $(SIM_READY): $(READY)
 # Evaluation with every simulator there is; those of ALOHA are large.
 sim-test: $(SIM_READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/sim tests/evaluation tests/cli/test_eval.py
+
+TRACK_READY := $(VENV)/.track-ready
+$(TRACK_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[track]'
+	@touch $(TRACK_READY)
+
+# Every tracker there is, killed and resumed, with servers on this machine.
+track-test: $(TRACK_READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/observe/trackers tests/training/test_tracking.py \
+		tests/training/test_tracking_process.py -m 'soak or not soak'
 
 # SLURM comes from the distribution's packages; its daemons live in a temporary folder, as long as the
 # tests. Where it cannot be had there is nothing to test.

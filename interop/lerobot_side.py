@@ -17,6 +17,7 @@ import lerobot_data
 import lerobot_evaluation
 import lerobot_policy
 import lerobot_smolvla
+import lerobot_tracking
 import lerobot_training
 
 PACKAGES = ("lerobot", "torch", "diffusers", "transformers", "peft", "av")
@@ -43,6 +44,7 @@ TASKS = {
         lerobot_smolvla.evaluate_smolvla,
         lerobot_smolvla.create_adapters,
         lerobot_smolvla.evaluate_adapters,
+        lerobot_tracking.track,
         lerobot_training.train,
         lerobot_training.read_train_config,
     )

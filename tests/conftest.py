@@ -365,6 +365,13 @@ def hub() -> Iterator[Any]:
         yield running
 
 
+@pytest.fixture
+def tracked_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Steps and values of a metric in a tracker: tracker, run directory, name; see tracked_runs."""
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    return runpy.run_path(str(Path(__file__).with_name("tracked_runs.py")))["values_in"]
+
+
 @pytest.fixture(scope="session")
 def as_nobody() -> Any:
     """Makes a block run without the privilege of root; see nobody.py."""

@@ -28,6 +28,8 @@ ONLY_IN = {
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "wandb": {"observe"},
+    "tensorboard": {"observe"},
+    "trackio": {"observe"},
     "gymnasium": {"sim"},
     "manyhands_bench": {"cli"},
 }

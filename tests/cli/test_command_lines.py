@@ -2,7 +2,7 @@
 
 Each is what a guide says, but for the name of the program, a tiny dataset and policy, two updates
 in place of thousands, two processes at most, and --policy.device=cpu where a guide has GPUs.
-Uploading curves (--wandb.enable=true) is left out: it does not exist here.
+Uploading curves (--wandb.enable=true) has tests of its own, in training/test_tracking.py.
 """
 
 import json

@@ -134,7 +134,7 @@ def test_where_a_run_went_and_whom_it_told_is_its_past(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "flag", ["--parallelism.cfg_parallel=2", "--save_checkpoint_to_hub=true", "--wandb.mode=online"]
+    "flag", ["--parallelism.cfg_parallel=2", "--save_checkpoint_to_hub=true", "--job.timeout=1d"]
 )
 def test_the_same_is_a_wish_when_it_is_typed(tmp_path, flag):
     with pytest.raises(ConfigError, match=flag):

@@ -35,7 +35,6 @@ def test_a_setting_with_a_counterpart_names_it():
         "dataset.video_backend",
         "eval.n_episodes",
         "eval.recording",
-        "wandb.mode",
     ],
 )
 def test_details_that_would_change_nothing_are_refused_when_typed(flag):
@@ -47,7 +46,7 @@ def test_defaults_as_lerobot_writes_them_to_a_file_pass():
     faults: list[str] = []
     tree = {
         "tolerance_s": 0.0001,
-        "wandb": {"enable": False, "project": "lerobot"},
+        "job": {"target": None, "timeout": "2d"},
         "eval": {"recording": False},
         "dataset": {"video_backend": "torchcodec", "streaming": False},
         "parallelism": {"cfg_parallel": 1, "context_parallel": {"ring_degree": 1}},
@@ -60,5 +59,5 @@ def test_defaults_as_lerobot_writes_them_to_a_file_pass():
 
 def test_unknown_names_are_left_for_others_to_refuse():
     faults: list[str] = []
-    tree = read_flags(["--wandbx.enable=true", "--batchsize=3"]).tree
+    tree = read_flags(["--jobx.target=true", "--batchsize=3"]).tree
     assert drop_unsupported(tree, faults) == tree

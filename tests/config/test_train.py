@@ -233,8 +233,21 @@ FLAGS = [
     "step.compile_min_left_s",
     "step.mode",
     "steps",
+    "tensorboard.enable",
+    "tensorboard.folder",
     "timeout_s",
+    "trackio.enable",
+    "trackio.project",
+    "trackio.space_id",
     "use_policy_training_preset",
+    "wandb.add_tags",
+    "wandb.disable_artifact",
+    "wandb.enable",
+    "wandb.entity",
+    "wandb.mode",
+    "wandb.notes",
+    "wandb.project",
+    "wandb.run_id",
 ]
 
 

@@ -18,7 +18,7 @@ from manyhands.config.schema.command_line import read_flags
 from manyhands.errors import HelpShown, UserError
 
 PROGRAMS = {".venv/bin/pytest", ".venv/bin/ruff", "accelerate", "make", "manyhands", "pip"}
-PROGRAMS |= {"python", "sbatch", "srun", "tail", "torchrun"}
+PROGRAMS |= {"python", "sbatch", "srun", "tail", "tensorboard", "torchrun"}
 """What command lines start with."""
 OTHER_FLAGS = {
     *("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "max-restarts", "master-port"),
@@ -169,7 +169,7 @@ def is_known(name: str, known: set[str]) -> bool:
     """Whether a name is a flag, a section, or chosen by users within one."""
     if name in known or any(flag.startswith(f"{name}.") for flag in known):
         return True
-    return name.startswith(("env.", "wandb.")) or name in EXAMPLES
+    return name.startswith("env.") or name in EXAMPLES
 
 
 def test_inline_commands_exist(pages: list[Any], reference: SimpleNamespace) -> None:

@@ -61,6 +61,8 @@ def config_faults(config: TrainConfig, already_named: Collection[str] = ()) -> I
     if not 0 < config.timeout_s < math.inf:
         yield f"--timeout_s={config.timeout_s} must be above 0"
     yield from _precision_faults(config)
+    yield from config.wandb.faults()
+    yield from config.trackio.faults()
 
 
 def _evaluation_faults(config: TrainConfig) -> Iterator[str]:

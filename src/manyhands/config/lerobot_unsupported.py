@@ -21,7 +21,6 @@ AT_DEFAULT: dict[str, Any] = {
     "dataset.return_uint8": False,
     "dataset.streaming": False,
     "job.target": None,
-    "wandb.enable": False,
     "parallelism.cfg_parallel": 1,
     "parallelism.context_parallel.ring_degree": 1,
     "parallelism.context_parallel.ulysses_degree": 1,
@@ -31,10 +30,7 @@ AT_DEFAULT: dict[str, Any] = {
     "accelerator.fsdp.min_num_params": None,
 }
 
-INSTEAD = {
-    "accelerator.compile.": "--step.mode=compile",
-    "wandb.": "metrics.jsonl in --output_dir",
-}
+INSTEAD = {"accelerator.compile.": "--step.mode=compile"}
 """What to use for settings that have a counterpart, by their beginning."""
 
 WITHOUT_EFFECT = (
@@ -43,7 +39,6 @@ WITHOUT_EFFECT = (
     "dataset.video_backend",
     "eval.recording",
     "job.",
-    "wandb.",
 )
 """Details of features that are off, as LeRobot's files carry them; typed, each is a request."""
 

@@ -12,6 +12,7 @@ from manyhands.config.sections.execution import DdpConfig, FsdpConfig, Paralleli
 from manyhands.config.sections.image_transforms import ImageTransformsConfig
 from manyhands.config.sections.optim import EmaConfig, OptimizerConfig, SchedulerConfig
 from manyhands.config.sections.peft import PeftConfig
+from manyhands.config.sections.trackers import TensorboardConfig, TrackioConfig, WandbConfig
 
 DEFAULT_BATCH_SIZE = 8
 DEFAULT_STEPS = 100_000
@@ -262,6 +263,9 @@ class TrainConfig:
     """Write the dataset indices of every step to audit/rank-NN.jsonl."""
     profile: str | None = None
     """Profile steps, as 100:105 (first and last), or steps: a few after the start."""
+    wandb: WandbConfig = field(default_factory=WandbConfig)
+    tensorboard: TensorboardConfig = field(default_factory=TensorboardConfig)
+    trackio: TrackioConfig = field(default_factory=TrackioConfig)
 
     @property
     def resumes(self) -> bool:

@@ -94,7 +94,12 @@ def append_text(path: Path, text: str) -> None:
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file; skips lines truncated by a crash."""
-    for line in path.read_text(encoding="utf-8").splitlines():
+    return parse_rows(path.read_text(encoding="utf-8"))
+
+
+def parse_rows(text: str) -> Iterator[dict[str, Any]]:
+    """The rows of a text; skips lines truncated by a crash."""
+    for line in text.splitlines():
         try:
             row = json.loads(line)
         except ValueError:

@@ -102,3 +102,4 @@ def log_messages(run: Run) -> None:
         run.run_log.amend(step, scores)
     for part in (run.learner, run.evaluation, run.checkpoints):
         run.run_log.log(part.messages())
+    run.tracking.report()

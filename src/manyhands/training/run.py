@@ -20,6 +20,7 @@ from manyhands.training.metrics import MetricsWindow
 from manyhands.training.periods import Periods, StopPoll
 from manyhands.training.setup.data import TrainingData
 from manyhands.training.step.learner import Learner
+from manyhands.training.tracking import Tracking
 from manyhands.training.validation import Validator
 from manyhands.types import Batch
 
@@ -47,6 +48,7 @@ class Run:
     evaluation: PeriodicEvaluation
     checkpoints: CheckpointStore
     run_log: RunLog | NullRunLog
+    tracking: Tracking
     audit: Audit | NoAudit
     profiler: StepProfiler | NoProfiler
     clock: Clock

@@ -33,6 +33,7 @@ from manyhands.training.setup.assemble import assemble
 from manyhands.training.setup.banner import format_banner, run_facts
 from manyhands.training.setup.data import data_ram_limit
 from manyhands.training.step.kernel_choice import kernel_settings
+from manyhands.training.tracking import reject_missing_trackers
 
 
 def run_training(
@@ -45,6 +46,7 @@ def run_training(
     stop = stop or StopSignal()
     assert config.policy is not None
     network_factory(config.policy.type)  # Rejects an unknown policy first.
+    reject_missing_trackers(config)
     with (
         kernel_settings(config.cudnn_deterministic),
         joined_world(config, stop=stop) as world,
@@ -61,11 +63,12 @@ def run_training(
         begin(run)
         run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
         run.run_log.note({"restarts": restarts_so_far()})
-        with closing(run.learner), closing(run.profiler):
+        with run.tracking.until_failure(), closing(run.learner), closing(run.profiler):
             ending = train(run)
         world.on_each_machine(run.data.kept.make_durable)
-        run.run_log.log_line(final_message(ending, run_dir, config))
         run.run_log.log_end(ending.value)
+        run.tracking.finish(ending)
+        run.run_log.log_line(final_message(ending, run_dir, config))
     if config.policy.push_to_hub and ending is Ending.FINISHED and world.is_main:
         stop.raise_if_requested()
         publish_run(run)
@@ -77,6 +80,7 @@ def begin(run: Run) -> None:
     max_ram = data_ram_limit(run.config)
     run.world.on_each_machine(lambda: run.data.kept.read_ahead_in_background(max_ram))
     run.run_log.log_start(run_facts(run), format_banner(run) + run.notes)
+    run.tracking.start()
     ensure_checkpoint(run)
 
 

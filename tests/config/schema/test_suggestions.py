@@ -108,7 +108,7 @@ def test_no_synonym_is_a_flag_itself():
         ("--gpus=4", "unknown flag --gpus; use --launch.num_processes"),
         ("--fp16", "unknown flag --fp16; use --accelerator.mixed_precision=fp16"),
         ("--chunk_size=10", "unknown flag --chunk_size; use --policy.chunk_size"),
-        ("--wandb_project=x", "use --output_dir: metrics are written to metrics.jsonl"),
+        ("--wandb_project=x", "unknown flag --wandb_project; use --wandb.project"),
         ("--optimizer.learning_rate=1", "--optimizer.learning_rate; use --optimizer.lr"),
         ("--policy.learning_rate=1", "unknown flag --policy.learning_rate; use --optimizer.lr"),
         ("--training.lr=1", "unknown flag --training.lr; use --optimizer.lr"),

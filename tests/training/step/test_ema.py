@@ -8,7 +8,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from manyhands.config.sections.optim import EmaConfig
-from manyhands.training.step.ema import Ema, NoEma, build_ema, decay_at
+from manyhands.training.step.ema import Ema, NoEma, build_ema
 
 DECAYS = {
     # Decays and averages of diffusers' EMAModel, as LeRobot sets it up, after updates 1, 2, 4, 5
@@ -63,14 +63,14 @@ def test_decay_and_average_are_lerobots(config):
         move(network, step)
         ema.prepare(step)
         ema.follow(SOUND)
-        found.append((decay_at(config, step), averaged(ema, network)))
+        found.append((config.decay_at(step), averaged(ema, network)))
     for step, (decay, average) in zip(STEPS, DECAYS[config], strict=True):
         assert found[step - 1] == pytest.approx((decay, average), rel=1e-6)
 
 
 def test_the_decay_stays_within_its_bounds():
     config = EmaConfig(min_decay=0.5, max_decay=0.6)
-    assert [decay_at(config, step) for step in (1, 2, 1000)] == [0.0, 0.5, 0.6]
+    assert [config.decay_at(step) for step in (1, 2, 1000)] == [0.0, 0.5, 0.6]
 
 
 def test_the_average_takes_the_place_of_the_weights_and_gives_it_back():

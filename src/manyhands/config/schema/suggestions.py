@@ -11,7 +11,6 @@ _WARMUP = (
     "--scheduler.num_warmup_steps, with --scheduler.type=constant_with_warmup if the policy has "
     "no scheduler"
 )
-_METRICS = "--output_dir: metrics are written to metrics.jsonl in it"
 
 _NAMES: dict[str, str] = {
     "--optimizer.lr": "lr learning_rate base_lr max_lr",
@@ -59,7 +58,11 @@ _NAMES: dict[str, str] = {
     "--ema.enable=true": "ema use_ema",
     "--seed": "random_seed",
     "--cudnn_deterministic=true": "deterministic",
-    _METRICS: "wandb_project wandb tensorboard log_with report_to",
+    "--wandb.enable=true": "wandb use_wandb log_with report_to",
+    "--wandb.project": "wandb_project",
+    "--wandb.entity": "wandb_entity",
+    "--tensorboard.enable=true": "tensorboard use_tensorboard",
+    "--trackio.enable=true": "trackio",
 }
 SYNONYMS = {name: advice for advice, names in _NAMES.items() for name in names.split()}
 """What to use for the names that other programs have for a setting."""

@@ -185,6 +185,19 @@ class EmaConfig:
     use_for_eval: bool = True
     """Also measure the held-out loss of the EMA."""
 
+    def decay_at(self, step: int) -> float:
+        """The decay at a step, counted from one.
+
+        The first step after `update_after_step` still copies the weights, as in diffusers.
+        """
+        age = step - self.update_after_step - 1
+        if age <= 0:
+            return 0.0
+        if self.decay is not None:
+            return self.decay
+        rising = 1 - math.pow(1 + age / self.inv_gamma, -self.power)
+        return max(self.min_decay, min(self.max_decay, rising))
+
     def faults(self) -> Iterator[str]:
         """Yield invalid values."""
         decays = {"decay": self.decay, "min_decay": self.min_decay, "max_decay": self.max_decay}

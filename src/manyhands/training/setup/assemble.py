@@ -10,6 +10,7 @@ import torch
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.policies.base import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
 from manyhands.config.profile import profiled_steps
+from manyhands.config.resolve import choose_job_name
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit, SampleStream
 from manyhands.data.policy_reading import windows_of
@@ -18,6 +19,7 @@ from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.profiler import NoProfiler, StepProfiler
 from manyhands.observe.run_log import NullRunLog, RunLog
+from manyhands.observe.trackers.tracked_run import TrackedRun
 from manyhands.parallel.cuda import warming_up
 from manyhands.parallel.engine import build_engine
 from manyhands.parallel.world import World
@@ -27,6 +29,7 @@ from manyhands.policies.load import find_policy, load_pretrained, prepare_adapte
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
 from manyhands.training.evaluation import PeriodicEvaluation, build_rollouts
+from manyhands.training.evaluation_scores import FOLDER as EVALUATIONS
 from manyhands.training.health.loss_spikes import LossSpikes
 from manyhands.training.health.nonfinite_guard import NonFiniteGuard
 from manyhands.training.health.nonfinite_samples import SampleInspector
@@ -48,6 +51,7 @@ from manyhands.training.setup.vision_tokens import with_vision_tokens
 from manyhands.training.step.ema import LIVE
 from manyhands.training.step.learner import Learner, seed_host_rng
 from manyhands.training.step.train_step import TrainStep
+from manyhands.training.tracking import Tracking
 from manyhands.training.validation import CHUNK, HeldOut, Measure, Validator, held_out_rows
 from manyhands.types import Stats
 
@@ -94,6 +98,7 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         evaluation=PeriodicEvaluation(rollouts, periods, clock),
         checkpoints=checkpoints,
         run_log=run_log,
+        tracking=build_tracking(resolved, data, run_dir, world, run_log),
         audit=Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit(),
         profiler=build_profiler(config, start.step, run_dir, world, run_log),
         clock=clock,
@@ -154,6 +159,28 @@ def make_learner(policy: Policy, config: TrainConfig, world: World, split: Batch
     """Collective. Build a learner that trains a policy with the strategy of the run."""
     engine = build_engine(world, split.num_micro_batches, config.accelerator.ddp)
     return Learner(TrainStep(policy, config, engine, world, split), config)
+
+
+def build_tracking(
+    resolved: ResolvedRun,
+    data: TrainingData,
+    run_dir: Path,
+    world: World,
+    run_log: RunLog | NullRunLog,
+) -> Tracking:
+    """The trackers of a run, not started yet."""
+    tracked = TrackedRun(
+        run_dir=run_dir.absolute(),
+        eval_dir=run_dir.absolute() / EVALUATIONS,
+        job_name=choose_job_name(resolved.config),
+        config=resolved.config,
+        start_step=resolved.start.step,
+        start_samples=resolved.start.samples,
+        samples_per_step=resolved.split.samples_per_step,
+        num_frames=data.source.num_frames,
+        num_episodes=data.source.num_episodes,
+    )
+    return Tracking(tracked, run_log, world)
 
 
 def build_guard(

@@ -6,7 +6,6 @@ frozen parameters are not averaged. A step that is skipped because of non-finite
 change the average either.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -45,7 +44,7 @@ class Ema:
 
     def prepare(self, step: int) -> None:
         """Set the decay of the next step, counted from one."""
-        self._split.fill_(1 - decay_at(self._config, step))
+        self._split.fill_(1 - self._config.decay_at(step))
 
     @torch.no_grad()
     def follow(self, is_sound: Tensor) -> None:
@@ -103,17 +102,3 @@ class NoEma:
 def build_ema(config: EmaConfig, network: nn.Module) -> Ema | NoEma:
     """Build the EMA of a config."""
     return Ema(config, network) if config.enable else NoEma()
-
-
-def decay_at(config: EmaConfig, step: int) -> float:
-    """The decay at a step, counted from one.
-
-    The first step after `update_after_step` still copies the weights, as in diffusers.
-    """
-    age = step - config.update_after_step - 1
-    if age <= 0:
-        return 0.0
-    if config.decay is not None:
-        return config.decay
-    rising = 1 - math.pow(1 + age / config.inv_gamma, -config.power)
-    return max(config.min_decay, min(config.max_decay, rising))
