@@ -30,6 +30,7 @@ from manyhands.config.commands import (
     PlanConfig,
 )
 from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.report import ReportConfig, WatchConfig
 from manyhands.config.schema.decoding import Flag, encode, flags_of
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
@@ -64,6 +65,8 @@ COMMANDS = (
     Command("train", TrainConfig),
     Command("eval", EvalCommandConfig),
     Command("demo", DemoConfig),
+    Command("report", ReportConfig),
+    Command("watch", WatchConfig),
     Command("plan", PlanConfig, takes_train_flags=True, describes_data=True),
     Command("launch slurm", SlurmConfig),
     Command("doctor", DoctorConfig),

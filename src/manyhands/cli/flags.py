@@ -37,6 +37,18 @@ def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Con
     return decode_config(kind, command_line, command_line.tree)
 
 
+def split_names(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split arguments into names, such as those of folders, and flags with their values."""
+    names: list[str] = []
+    flags: list[str] = []
+    for place, argument in enumerate(arguments):
+        before = arguments[place - 1] if place else ""
+        is_value = before.startswith("--") and "=" not in before
+        is_flag = argument.startswith("-") or ("=" in argument and not Path(argument).exists())
+        (flags if is_flag or is_value else names).append(argument)
+    return names, flags
+
+
 def decode_config(kind: type[Config], command_line: CommandLine, tree: Tree) -> Config:
     """Decode a config from raw values; raises ConfigError with every fault found."""
     decoder = Decoder(kind)

@@ -17,6 +17,8 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
   manyhands eval     roll out a policy in simulation; success rate and videos
   manyhands plan     estimate batch, steps, memory per GPU and disk before training
   manyhands launch   write a SLURM job script and submit it
+  manyhands report   write an HTML page of a run, or of several compared
+  manyhands watch    serve that page while the run continues
   manyhands doctor   check a dataset before training
   manyhands cache    decode frames ahead; show and clear the frame cache
   manyhands bench    measure loading, training steps and scaling
@@ -24,7 +26,10 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
 `manyhands COMMAND --help` lists the flags of a command."""
 
-COMMANDS = ("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "train")
+COMMANDS = (
+    *("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "report", "train"),
+    "watch",
+)
 PEER_DELAY_S = 3.0
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -67,6 +72,14 @@ def find_command(name: str) -> Command | None:
             from manyhands.cli.eval import eval_command
 
             return eval_command
+        case "report":
+            from manyhands.cli.report import report_command
+
+            return report_command
+        case "watch":
+            from manyhands.cli.watch import watch_command
+
+            return watch_command
         case "doctor":
             from manyhands.cli.doctor import doctor_command
 
