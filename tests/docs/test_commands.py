@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
-from manyhands.cli.flags import read_command_flags, read_config, read_with_synthetic
+from manyhands.cli.flags import (
+    read_command_flags,
+    read_config,
+    read_with_synthetic,
+    split_names,
+)
 from manyhands.cli.launch import build_job, split
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema.command_line import read_flags
@@ -124,6 +129,10 @@ def read(command: Any, flags: Sequence[str]) -> None:
             read_config(command.config, "", own)
             assert training is not None, "no flags of training after --"
             build_job(training, [])
+        case "report" | "watch":
+            names, own = split_names(flags)
+            assert names, "no run directory"
+            read_config(command.config, "", own)
         case _ if command.describes_data:
             read_with_synthetic(command.config, "", flags)
         case _ if command.takes_train_flags:

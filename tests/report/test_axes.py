@@ -23,7 +23,7 @@ def test_a_linear_axis_holds_its_values_with_few_distinct_labels(
     assert is_tight or len(texts) >= 2
 
 
-@given(low=st.floats(1e-29, 1e29), ratio=st.floats(30, 1e20))
+@given(low=st.floats(1e-29, 1e29), ratio=st.floats(15, 1e20))
 def test_a_log_axis_holds_its_values_and_labels_at_least_its_middle(
     low: float, ratio: float
 ) -> None:
@@ -37,6 +37,12 @@ def test_a_log_axis_holds_its_values_and_labels_at_least_its_middle(
 def test_equal_distances_on_a_log_axis_are_equal_ratios() -> None:
     places = Axis(1, 100, (1, 10, 100), is_log=True).places([1, 10, 100])
     assert np.allclose(places, [0, 0.5, 1])
+
+
+def test_a_scaled_axis_has_its_values_at_the_same_places() -> None:
+    axis = linear_axis(0, 9, 5)
+    assert np.allclose(axis.scaled(2**30).places([3 * 2**30]), axis.places([3]))
+    assert axis.scaled(10).ticks == tuple(10 * tick for tick in axis.ticks)
 
 
 @pytest.mark.parametrize(

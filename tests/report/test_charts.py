@@ -96,7 +96,7 @@ def test_only_noisy_lines_with_enough_points_are_smoothed() -> None:
 def test_a_logarithmic_axis_is_marked_as_such() -> None:
     wide = drawn(decaying(500), may_be_log=True)
     assert wide["unit"] == "log scale" and {"0.1", "1"} <= {text for _, text in wide["rows"]}
-    assert drawn(decaying(500, floor=0.1), may_be_log=True)["unit"] == ""
+    assert drawn(decaying(500, floor=0.2), may_be_log=True)["unit"] == ""
 
 
 def test_units_are_written_beside_the_title() -> None:
@@ -105,6 +105,12 @@ def test_units_are_written_beside_the_title() -> None:
     seconds = drawn(series([0.004, 0.008]), kind="s", from_zero=True)
     assert (seconds["unit"], seconds["latest"]) == ("ms", "8 ms")
     assert seconds["rows"][0] == (0, "0")
+
+
+def test_ticks_are_round_in_their_unit() -> None:
+    memory = drawn(series([2.0**36] * 3), kind="bytes", from_zero=True)
+    assert [text for _, text in memory["rows"]] == ["0", "20", "40", "60", "80"]
+    assert memory["unit"] == "GiB" and memory["data"]["upward"] == [0, 80 * 2**30]
 
 
 def test_an_interval_is_an_area_around_its_line() -> None:

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 from page_runs import write_evaluation
 
-from manyhands.report.evaluations import files_named, find_evaluations, is_step, result_rows
+from manyhands.report.evaluations import (
+    files_named,
+    find_evaluations,
+    is_step,
+    result_rows,
+    success_tile,
+)
+from manyhands.report.facts import Tile
 
 
 def test_evaluations_are_found_and_labeled_the_latest_first(tmp_path: Path) -> None:
@@ -25,6 +32,9 @@ def test_a_row_has_the_score_of_its_episodes(tmp_path: Path) -> None:
     assert (row["success"], row["num_episodes"], row["width"]) == ("75.0%", "4", "75.0")
     assert row["interval"] == "30.1% to 95.4%"
     assert (row["reward"], row["length"]) == ("0.75", "31.5")
+    assert success_tile(find_evaluations(tmp_path)[0]) == Tile(
+        "success", "75%", "30% to 95%, step 5"
+    )
 
 
 @pytest.mark.parametrize(

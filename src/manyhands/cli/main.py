@@ -72,14 +72,6 @@ def find_command(name: str) -> Command | None:
             from manyhands.cli.eval import eval_command
 
             return eval_command
-        case "report":
-            from manyhands.cli.report import report_command
-
-            return report_command
-        case "watch":
-            from manyhands.cli.watch import watch_command
-
-            return watch_command
         case "doctor":
             from manyhands.cli.doctor import doctor_command
 
@@ -96,6 +88,20 @@ def find_command(name: str) -> Command | None:
             from manyhands.cli.convert import convert_command
 
             return convert_command
+    return find_page_command(name)
+
+
+def find_page_command(name: str) -> Command | None:
+    """Import and return the command of that name, of those that show runs."""
+    match name:
+        case "report":
+            from manyhands.cli.report import report_command
+
+            return report_command
+        case "watch":
+            from manyhands.cli.watch import watch_command
+
+            return watch_command
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 NICE_STEPS = (1, 2, 2.5, 5, 10)
-LOG_SPAN = 30  # Ratio of values from which a logarithmic axis shows more
+LOG_SPAN = 15  # Ratio of values from which a logarithmic axis shows more
 NARROWEST = 1e-6  # Of the values' size: what spans less is widened
 
 
@@ -27,6 +27,11 @@ class Axis:
         if self.is_log:
             scaled, low, high = np.log10(scaled), math.log10(low), math.log10(high)
         return np.asarray((scaled - low) / (high - low))
+
+    def scaled(self, factor: float) -> "Axis":
+        """The same axis for values that are multiplied by a factor."""
+        ticks = tuple(tick * factor for tick in self.ticks)
+        return Axis(self.low * factor, self.high * factor, ticks, self.is_log)
 
 
 def linear_axis(low: float, high: float, max_ticks: int, is_tight: bool = False) -> Axis:

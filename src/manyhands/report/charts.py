@@ -27,6 +27,7 @@ MAX_LINES = NUM_COLORS  # Further lines would repeat a color
 SIDE = 1000  # Of the square that lines are drawn into
 SMOOTHING = 0.03  # Fraction of a run that a mean covers until the reader chooses another
 MOST_POINTS = 500
+MOST_STACKED = 150  # Edges of areas are harder to follow than lines
 FEWEST_POINTS = 60
 ALL_POINTS = 60_000
 MAX_DOTS = 40  # Up to here every point is marked
@@ -53,6 +54,7 @@ class Scale:
     is_noisy: bool = False  # Draw the values faintly behind their running mean
     may_be_log: bool = False  # Use a logarithmic axis when the values span a wide range
     from_zero: bool = False  # Start the axis at zero, for amounts whose size matters
+    is_dotted: bool = True  # Mark the points of short lines
     is_stacked: bool = False  # Draw lines on top of each other, but the last, which is their total
     along: str = "step"  # Name of the horizontal axis
 
@@ -79,9 +81,8 @@ def draw(chart: Chart, max_points: int) -> dict[str, Any]:
     scale = chart.scale
     known = [line for line in chart.lines if np.isfinite(line.series.values).any()]
     lines = [_thinned(line, max_points, scale) for line in known]
-    across, upward = _axes(lines, scale)
-    unit = unit_for(scale.kind, upward.high)
-    drawn = [_drawn(line, across, upward, scale.is_noisy) for line in lines]
+    across, upward, unit = _axes(lines, scale)
+    drawn = [_drawn(line, across, upward, scale) for line in lines]
     if scale.is_stacked:
         drawn = _stacked(lines, across, upward)
     return {
@@ -101,6 +102,7 @@ def draw(chart: Chart, max_points: int) -> dict[str, Any]:
 
 def _thinned(line: Line, max_points: int, scale: Scale) -> Line:
     """A line of bounded length."""
+    max_points = min(max_points, MOST_STACKED) if scale.is_stacked else max_points
     if len(line.series) <= max_points:
         return line
     if scale.is_stacked or (line.low and line.high):
@@ -112,19 +114,25 @@ def _thinned(line: Line, max_points: int, scale: Scale) -> Line:
     return replace(line, series=fewer, mean=averaged(line.series, max_points // 2))
 
 
-def _axes(lines: Sequence[Line], scale: Scale) -> tuple[Axis, Axis]:
+def _axes(lines: Sequence[Line], scale: Scale) -> tuple[Axis, Axis, Unit]:
+    """Both axes, and the unit of the vertical one, in which its ticks are round."""
     steps = np.concatenate([line.series.steps for line in lines])
     values = np.concatenate([_extent(line) for line in lines])
     if scale.is_stacked:
         values = np.concatenate([values, _tops(lines)[-1]])
     values = values[np.isfinite(values)]
-    low, high = float(values.min()), float(values.max())
+    unit = unit_for(scale.kind, float(values.max()))
     across = linear_axis(float(steps.min()), float(steps.max()), 6, is_tight=True)
-    if scale.kind == "share" and low >= 0 and high <= 1:
-        return across, linear_axis(0.0, 1.0 if high > 0.5 else max(high, 0.05), 5)
+    low, high = float(values.min()) * unit.factor, float(values.max()) * unit.factor
+    return across, _upward(low, high, scale).scaled(1 / unit.factor), unit
+
+
+def _upward(low: float, high: float, scale: Scale) -> Axis:
+    if scale.kind == "share" and low >= 0 and high <= 100:
+        return linear_axis(0.0, 100.0 if high > 50 else max(high, 5.0), 5)
     if scale.may_be_log and low > 0 and high > LOG_SPAN * low:
-        return across, log_axis(low, high, 6)
-    return across, linear_axis(min(low, 0.0) if scale.from_zero else low, high, 5)
+        return log_axis(low, high, 6)
+    return linear_axis(min(low, 0.0) if scale.from_zero else low, high, 5)
 
 
 def _extent(line: Line) -> np.ndarray:
@@ -132,15 +140,16 @@ def _extent(line: Line) -> np.ndarray:
     return np.concatenate([line.series.values, *around])
 
 
-def _drawn(line: Line, across: Axis, upward: Axis, is_noisy: bool) -> dict[str, Any]:
+def _drawn(line: Line, across: Axis, upward: Axis, scale: Scale) -> dict[str, Any]:
     series, mean = line.series, line.mean or line.series
-    reach = int(len(mean) * SMOOTHING / 2) if is_noisy else 0
+    reach = int(len(mean) * SMOOTHING / 2) if scale.is_noisy else 0
+    is_dotted = scale.is_dotted and len(series) <= MAX_DOTS
     return EMPTY | {
         "name": line.name,
         "color": _color(line),
         "raw": path(series, across, upward),
         "mean": path(smoothed(mean, reach), across, upward) if reach else "",
-        "dots": dots(series, across, upward) if len(series) <= MAX_DOTS else "",
+        "dots": dots(series, across, upward) if is_dotted else "",
         "area": area(line.low, line.high, across, upward) if line.low and line.high else "",
     }
 

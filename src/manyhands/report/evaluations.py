@@ -14,6 +14,7 @@ from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.run import VIDEOS
 from manyhands.evaluation.score import Score, score
 from manyhands.report.axes import short
+from manyhands.report.facts import Tile
 from manyhands.report.text import clipped
 
 MAX_DEPTH = 3
@@ -86,6 +87,13 @@ def _label(folder: Path, run_dir: Path) -> str:
     if is_step(folder.name):
         return f"step {int(folder.name):,}"
     return clipped(folder.name if folder != run_dir else "this folder", 80)
+
+
+def success_tile(evaluation: Evaluation) -> Tile:
+    """The success of an evaluation as one of a run's key numbers."""
+    total = evaluation.score
+    low, high = total.interval
+    return Tile("success", f"{total.success:.0%}", f"{low:.0%} to {high:.0%}, {evaluation.label}")
 
 
 def result_rows(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:

@@ -141,10 +141,13 @@ def number(value: float) -> float:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, empty if there is none."""
+    """The text of a file, empty if there is none that can be read."""
     if not path.is_file():
         return ""
-    return path.read_text(encoding="utf-8", errors="replace")
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def parsed(text: str) -> Any:

@@ -101,7 +101,9 @@ def trace_charts(result: OpenLoopResult) -> list[Chart]:
             ]
             if all(len(line.series) for line in lines):
                 title = f"Episode {trace.get('episode')}: {clipped(name, 80)}"
-                charts.append(Chart(title=title, lines=lines, scale=Scale(along="seconds")))
+                charts.append(
+                    Chart(title=title, lines=lines, scale=Scale(along="seconds", is_dotted=False))
+                )
     return charts
 
 

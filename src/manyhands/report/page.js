@@ -67,6 +67,8 @@
       const isTotal = data.stacked && number === data.lines.length - 1;
       const row = element("div", isTotal ? "ink" : "c" + line.color);
       let text = written(line.y[at], data);
+      // A line of a long run has not all of its steps.
+      if (line.x[at] !== step) text += ` at ${line.x[at].toLocaleString("en-US")}`;
       if (line.low) text += ` [${written(line.low[at], data)}, ${written(line.high[at], data)}]`;
       row.append(element("i"), element("b", "", line.name), element("span", "", text));
       tip.append(row);
@@ -76,7 +78,7 @@
   function answer(figure, data, hidden) {
     const over = element("div", "over"), cursor = element("div", "cursor"), tip = element("div", "tip");
     over.tabIndex = 0;
-    over.setAttribute("role", "application");
+    over.setAttribute("role", "group");
     over.setAttribute("aria-label", "Values of the chart: move with the arrow keys");
     tip.setAttribute("aria-live", "polite");
     over.append(cursor, tip);

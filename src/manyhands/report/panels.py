@@ -263,7 +263,7 @@ def phase_chart(metrics: Mapping[str, Series]) -> Chart | None:
     lines.append(Line(name="complete step", series=metrics[STEP].drawable(), color=len(lines)))
     note = "Each phase is that of the slowest rank."
     scale = Scale(kind="s", from_zero=True, is_stacked=True)
-    return Chart(title="Time of a step by phase", lines=lines, scale=scale, note=note, is_wide=True)
+    return Chart(title="Time of a step by phase", lines=lines, scale=scale, note=note)
 
 
 def _gap(name: str, series: Series) -> str:

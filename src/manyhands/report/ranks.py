@@ -83,7 +83,7 @@ def rank_table(ranks: Sequence[Rank]) -> Table:
     names = [name for name in SHOWN if any(name in rank.measures for rank in ranks)]
     units = {name: _unit(name, shown) for name in names}
     titles = [f"{SHOWN[name]} [{units[name].symbol}]" for name in names]
-    columns = [Column("rank", is_number=True), Column("where")]
+    columns = [Column("rank"), Column("where")]
     columns += [Column(title, is_number=True) for title in titles]
     rows = [
         TableRow(

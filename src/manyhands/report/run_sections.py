@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from manyhands.report.charts import Chart, draw, points_per_line
 from manyhands.report.configuration import compared_tables, configuration_tables, reproduction
 from manyhands.report.diagnosis import findings
-from manyhands.report.evaluations import result_rows
+from manyhands.report.evaluations import result_rows, success_tile
 from manyhands.report.facts import (
     LONGEST_COMMAND,
+    Tile,
     command_line,
     fact_groups,
     fact_tables,
@@ -67,9 +68,17 @@ def header(runs: Sequence[RunFiles], title: str, extras: ReportExtras) -> Sectio
             for run in runs
         ],
         "keys": runs[0].keys if is_one else [],
-        "tiles": key_numbers(runs[0].run, runs[0].metrics) if is_one else [],
+        "tiles": _tiles(runs[0]) if is_one else [],
     }
     return section("top", "", "header", content)
+
+
+def _tiles(run: RunFiles) -> list[Tile]:
+    """The key numbers; success of the latest evaluation comes first where training logged none."""
+    tiles = key_numbers(run.run, run.metrics)
+    if run.evaluations and not any(tile.label == "success" for tile in tiles):
+        return [success_tile(run.evaluations[0]), *tiles]
+    return tiles
 
 
 def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Section]:
