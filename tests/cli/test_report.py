@@ -28,7 +28,7 @@ def test_several_runs_are_compared_here(run_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert report_command(["run", str(run_dir.parent)]) == 0
     assert "2 runs compared" in (tmp_path / "report.html").read_text()
-    assert report_command(["run", "--output", "x.html", "run"]) == 0
+    assert report_command(["run", "--output", "x.html", "./run"]) == 0
     assert "<h1>ACT</h1>" in (tmp_path / "x.html").read_text()
 
 

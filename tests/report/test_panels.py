@@ -53,7 +53,7 @@ def test_a_run_has_charts_about_learning_success_speed_and_machine() -> None:
     assert named(charts[LEARNING]) == ["Loss", "Learning rate", "Gradient norm"]
     assert named(charts[SUCCESS]) == ["Success", "Mean maximum reward"]
     assert named(charts[SPEED]) == ["Samples per second", "Time of a step by phase"]
-    assert named(charts[MACHINE]) == ["GPU memory", "GPU utilization and memory in use"]
+    assert named(charts[MACHINE]) == ["GPU memory", "GPU utilization"]
 
 
 def test_zeros_and_repetitions_are_named_instead_of_drawn() -> None:

@@ -21,7 +21,7 @@ def report_command(arguments: Sequence[str]) -> int:
     config = read_config(ReportConfig, USAGE, flags)
     from manyhands.report.run_page import MAX_RUNS, write_report
 
-    folders = [Path(name) for name in dict.fromkeys(names)]
+    folders = list({Path(name).resolve(): Path(name) for name in names}.values())
     if not folders:
         raise UserError("no run. Name a run directory: manyhands report outputs/pick")
     if len(folders) > MAX_RUNS:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,6 +29,10 @@ NOISY_LOG = Scale(is_noisy=True, may_be_log=True)
 AMOUNT = Scale(from_zero=True)
 NOISY_AMOUNT = Scale(from_zero=True, is_noisy=True)
 SHARE = Scale(kind="share", from_zero=True)
+NOISY_SHARE = Scale(kind="share", from_zero=True, is_noisy=True)
+BYTES = Scale(kind="bytes", from_zero=True)
+WATTS = Scale(kind="W", from_zero=True)
+MEGAHERTZ = Scale(kind="MHz", from_zero=True)
 HELD_OUT = r"(val|validation|held_out|eval)_loss(_ema)?"
 PANELS = (
     Panel(title="Loss", shows=rf"loss|{HELD_OUT}", scale=NOISY_LOG, is_wide=True),
@@ -42,48 +46,14 @@ PANELS = (
     Panel(title="Mean sum of rewards", shows=r"eval_sum_reward", about=SUCCESS, scale=AMOUNT),
     Panel(title="Mean episode length", shows=r"eval_length", about=SUCCESS, scale=AMOUNT),
     Panel(title="Samples per second", shows=r"samples_per_s", about=SPEED, scale=NOISY_AMOUNT),
-    Panel(
-        title="Waiting for data",
-        shows=r"data_wait_share",
-        about=SPEED,
-        scale=Scale(kind="share", from_zero=True, is_noisy=True),
-    ),
-    Panel(
-        title="GPU memory",
-        shows=r"gpu_memory_bytes",
-        about=MACHINE,
-        scale=Scale(kind="bytes", from_zero=True),
-    ),
-    Panel(
-        title="Host memory",
-        shows=r"host_memory_bytes",
-        about=MACHINE,
-        scale=Scale(kind="bytes", from_zero=True),
-    ),
-    Panel(
-        title="Free disk space",
-        shows=r"disk_free_bytes",
-        about=MACHINE,
-        scale=Scale(kind="bytes", from_zero=True),
-    ),
-    Panel(
-        title="GPU utilization and memory in use",
-        shows=r"gpu_(utilization|memory_share)",
-        about=MACHINE,
-        scale=SHARE,
-    ),
-    Panel(
-        title="GPU power",
-        shows=r"gpu_power_w",
-        about=MACHINE,
-        scale=Scale(kind="W", from_zero=True),
-    ),
-    Panel(
-        title="GPU clock",
-        shows=r"gpu_clock_mhz",
-        about=MACHINE,
-        scale=Scale(kind="MHz", from_zero=True),
-    ),
+    Panel(title="Waiting for data", shows=r"data_wait_share", about=SPEED, scale=NOISY_SHARE),
+    Panel(title="GPU memory", shows=r"gpu_memory_bytes", about=MACHINE, scale=BYTES),
+    Panel(title="Host memory", shows=r"host_memory_bytes", about=MACHINE, scale=BYTES),
+    Panel(title="Free disk space", shows=r"disk_free_bytes", about=MACHINE, scale=BYTES),
+    Panel(title="GPU utilization", shows=r"gpu_utilization", about=MACHINE, scale=SHARE),
+    Panel(title="GPU memory in use", shows=r"gpu_memory_share", about=MACHINE, scale=SHARE),
+    Panel(title="GPU power", shows=r"gpu_power_w", about=MACHINE, scale=WATTS),
+    Panel(title="GPU clock", shows=r"gpu_clock_mhz", about=MACHINE, scale=MEGAHERTZ),
 )
 PHASES = (
     "data_s",
@@ -108,55 +78,62 @@ COUNTS_UPWARD = re.compile(r"epochs?|samples|wall_s|elapsed_s|timestamp|time")  
 MAX_OTHERS = 8
 
 
-def metric_charts(metrics: Mapping[str, Series]) -> dict[str, list[Chart]]:
-    """The charts of one run by section; nothing shows up in two."""
+Charts = dict[str, list[Chart]]
+"""Charts by the section that shows them."""
+
+
+def metric_charts(metrics: Mapping[str, Series]) -> Charts:
+    """The charts of one run; nothing shows up in two."""
     drawable = {name: metrics[name].drawable() for name in worth_drawing(metrics)}
-    charts: dict[str, list[Chart]] = {about: [] for about in (LEARNING, SUCCESS, SPEED, MACHINE)}
-    success = success_chart({"": metrics})
-    charts[SUCCESS] += [success] if success else []
+    charts = _with_success({"": metrics})
     for panel, names in panels(drawable):
+        shown = names[:MAX_LINES]
         lines = [
             Line(name=clipped(name, 80), series=drawable[name], color=place)
-            for place, name in enumerate(names[:MAX_LINES])
+            for place, name in enumerate(shown)
         ]
-        notes = [_gap(name, metrics[name]) for name in names]
-        notes += [_more(names[MAX_LINES:])]
+        notes = [*(_gap(name, metrics[name]) for name in shown), _more(names[MAX_LINES:])]
         charts[panel.about].append(_chart(panel, lines, notes))
     phases = phase_chart(metrics)
     charts[SPEED] += [phases] if phases else []
     return charts
 
 
-def compared_charts(runs: Mapping[str, Mapping[str, Series]]) -> dict[str, list[Chart]]:
-    """The charts of several runs by section: one quantity each, one line per run."""
+def compared_charts(runs: Mapping[str, Mapping[str, Series]]) -> Charts:
+    """The charts of several runs: one quantity each, one line per run."""
     names = dict.fromkeys(name for metrics in runs.values() for name in worth_drawing(metrics))
-    charts: dict[str, list[Chart]] = {about: [] for about in (LEARNING, SUCCESS, SPEED, MACHINE)}
-    success = success_chart(runs)
-    charts[SUCCESS] += [success] if success else []
+    charts = _with_success(runs)
     for panel, members in panels(names):
         for name in members[:MAX_LINES]:
-            title = panel.title if name == "loss" or len(members) == 1 else clipped(name, 80)
-            lines = [
-                Line(name=label, series=metrics[name].drawable(), color=place)
-                for place, (label, metrics) in enumerate(runs.items())
-                if name in metrics and len(metrics[name].drawable())
-            ]
-            notes = [
-                _gap(f"{label}: {name}", runs[label][name]) for label in runs if name in runs[label]
-            ]
-            is_main = panel.is_wide and name == "loss"
-            charts[panel.about].append(
-                _chart(
-                    Panel(title=title, shows="", scale=panel.scale, is_wide=is_main), lines, notes
-                )
-            )
+            is_alone = name == "loss" or len(members) == 1
+            title = panel.title if is_alone else clipped(name, 80)
+            own = replace(panel, title=title, is_wide=name == "loss")
+            charts[panel.about].append(_compared_chart(own, name, runs))
     for label, metrics in runs.items():
         phases = phase_chart(metrics)
         if phases:
-            charts[SPEED].append(
-                Chart(title=f"{phases.title}: {label}", lines=phases.lines, scale=phases.scale)
-            )
+            charts[SPEED].append(replace(phases, title=f"{phases.title}: {label}"))
     return charts
+
+
+def _with_success(runs: Mapping[str, Mapping[str, Series]]) -> Charts:
+    """No charts yet, but that of success, if it was measured."""
+    charts: Charts = {about: [] for about in (LEARNING, SUCCESS, SPEED, MACHINE)}
+    success = success_chart(runs)
+    charts[SUCCESS] += [success] if success else []
+    return charts
+
+
+def _compared_chart(panel: Panel, name: str, runs: Mapping[str, Mapping[str, Series]]) -> Chart:
+    """One quantity of all runs that have it; a run has the same color in all charts."""
+    known = {label: metrics[name] for label, metrics in runs.items() if name in metrics}
+    colors = {label: place for place, label in enumerate(runs)}
+    lines = [
+        Line(name=label, series=series.drawable(), color=colors[label])
+        for label, series in known.items()
+        if len(series.drawable())
+    ]
+    return _chart(panel, lines, [_gap(f"{label}: {name}", each) for label, each in known.items()])
 
 
 def _chart(panel: Panel, lines: list[Line], notes: Iterable[str]) -> Chart:
