@@ -124,15 +124,15 @@ def read(command: Any, flags: Sequence[str]) -> None:
     match command.name:
         case "train":
             resolve_train_config(read_flags(flags).tree)
+        case "report" | "watch":
+            names, own = split_names(flags)
+            assert names, "no run directory"
+            read_config(command.config, "", own)
         case "launch slurm":
             own, training = split(flags)
             read_config(command.config, "", own)
             assert training is not None, "no flags of training after --"
             build_job(training, [])
-        case "report" | "watch":
-            names, own = split_names(flags)
-            assert names, "no run directory"
-            read_config(command.config, "", own)
         case _ if command.describes_data:
             read_with_synthetic(command.config, "", flags)
         case _ if command.takes_train_flags:

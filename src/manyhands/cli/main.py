@@ -15,10 +15,10 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
   manyhands demo     record, train, score and report on a built-in simulated task
   manyhands train    train a policy on a LeRobot dataset
   manyhands eval     roll out a policy in simulation; success rate and videos
-  manyhands plan     estimate batch, steps, memory per GPU and disk before training
-  manyhands launch   write a SLURM job script and submit it
   manyhands report   write an HTML page of a run, or of several compared
   manyhands watch    serve that page while the run continues
+  manyhands plan     estimate batch, steps, memory per GPU and disk before training
+  manyhands launch   write a SLURM job script and submit it
   manyhands doctor   check a dataset before training
   manyhands cache    decode frames ahead; show and clear the frame cache
   manyhands bench    measure loading, training steps and scaling
