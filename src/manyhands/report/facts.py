@@ -17,7 +17,7 @@ from manyhands.report.tables import Column, Table, TableRow
 from manyhands.report.text import clipped
 from manyhands.units import count, duration, num_bytes
 
-SHOWN_ELSEWHERE = ("command", "ending", "config")
+SHOWN_ELSEWHERE = ("command", "ending", "config", "diagnoses")
 MAX_GROUPS = 20
 MAX_FACTS = 40
 LONGEST_FACT = 300
@@ -50,7 +50,8 @@ def fact_groups(run: Mapping[str, Any]) -> list[FactGroup]:
 
 def fact_tables(run: Mapping[str, Any]) -> list[Table]:
     """One table per list of dictionaries, such as the ranks."""
-    return [_table(key, value) for key, value in run.items() if _is_rows(value)][:MAX_GROUPS]
+    known = {key: value for key, value in run.items() if key not in SHOWN_ELSEWHERE}
+    return [_table(key, value) for key, value in known.items() if _is_rows(value)][:MAX_GROUPS]
 
 
 def command_line(run: Mapping[str, Any]) -> str:

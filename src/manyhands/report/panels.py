@@ -238,7 +238,8 @@ def phase_chart(metrics: Mapping[str, Series]) -> Chart | None:
         for place, (name, series) in enumerate(shown.items())
     ]
     lines.append(Line(name="complete step", series=metrics[STEP].drawable(), color=len(lines)))
-    note = "Each phase is that of the slowest rank."
+    beside = " Copies to the GPU run beside the others." if "copy_s" in shown else ""
+    note = f"Each phase is that of the slowest rank.{beside}"
     scale = Scale(kind="s", from_zero=True, is_stacked=True)
     return Chart(title="Time of a step by phase", lines=lines, scale=scale, note=note)
 

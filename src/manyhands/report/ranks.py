@@ -11,7 +11,7 @@ from manyhands.report.tables import Column, Table, TableRow
 from manyhands.report.text import clipped
 
 MAX_ROWS = 32
-STRAGGLES = 1.1  # Times the usual busy time from which a rank is called a straggler
+STRAGGLES = 1.2  # Times the usual busy time from which a rank is called a straggler
 RANKS_FILE = "ranks.jsonl"
 WAITING = "communication_s"
 STEP = "step_s"
