@@ -81,6 +81,9 @@ def test_a_run_without_detailed_phases_shows_its_compute() -> None:
     chart = phase_chart({"step_s": series(0.1), "data_s": series(0.01), "update_s": series(0.08)})
     assert chart is not None
     assert [line.name for line in chart.lines] == ["data", "compute", "complete step"]
+    warm = phase_chart({"step_s": series(9.0, 0.1, 0.2), "data_s": series(5.0, 0.01, 0.02)})
+    assert warm is not None
+    assert [line.series.values.tolist() for line in warm.lines] == [[0.01, 0.02], [0.1, 0.2]]
     assert phase_chart({"step_s": series(0.1)}) is None
 
 

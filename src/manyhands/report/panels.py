@@ -224,24 +224,31 @@ def success_chart(runs: Mapping[str, Mapping[str, Series]]) -> Chart | None:
 
 def phase_chart(metrics: Mapping[str, Series]) -> Chart | None:
     """Seconds of a step by phase on top of each other, and the complete step as a line."""
-    if STEP not in metrics or not len(metrics[STEP].drawable()):
+    if STEP not in metrics:
         return None
     is_detailed = any(name in metrics for name in UPDATE_PHASES)
     names = [*PHASES] if is_detailed else [PHASES[0], "update_s", *PHASES[1:]]
-    known = {name: metrics[name].drawable() for name in names if name in metrics}
+    known = {name: _warm(metrics[name]) for name in (*names, STEP) if name in metrics}
+    total = known.pop(STEP)
     shown = {name: series for name, series in known.items() if np.any(series.values != 0)}
-    if not shown:
+    if not shown or not len(total):
         return None
     titles = {"update_s": "compute"}
     lines = [
         Line(name=titles.get(name, name.removesuffix("_s")), series=series, color=place)
         for place, (name, series) in enumerate(shown.items())
     ]
-    lines.append(Line(name="complete step", series=metrics[STEP].drawable(), color=len(lines)))
+    lines.append(Line(name="complete step", series=total, color=len(lines)))
+    note = "Each phase is that of the slowest rank, without the first row, which includes warm-up."
     beside = " Copies to the GPU run beside the others." if "copy_s" in shown else ""
-    note = f"Each phase is that of the slowest rank.{beside}"
     scale = Scale(kind="s", from_zero=True, is_stacked=True)
-    return Chart(title="Time of a step by phase", lines=lines, scale=scale, note=note)
+    return Chart(title="Time of a step by phase", lines=lines, scale=scale, note=note + beside)
+
+
+def _warm(series: Series) -> Series:
+    """What can be drawn after the first row, if there are others."""
+    drawable = series.drawable()
+    return Series(drawable.steps[1:], drawable.values[1:]) if len(drawable) > 1 else drawable
 
 
 def _gap(name: str, series: Series) -> str:
