@@ -40,6 +40,8 @@ def test_chunks_lie_where_they_were_predicted_with_gaps_between(tmp_path: Path) 
         None,
         {},
         {"fps": 0, "joints": ["x"], "episodes": [{}]},
+        {"fps": 1e-300, "joints": ["x"], "episodes": [{"recorded": [[1], [2]]}]},
+        {"fps": float("nan"), "joints": ["x"], "episodes": [{}]},
         {"fps": 10, "joints": ["x"], "episodes": [{"recorded": [["a"]], "chunks": [3]}]},
         {"fps": 10, "joints": "x", "episodes": "y"},
         {
@@ -50,7 +52,9 @@ def test_chunks_lie_where_they_were_predicted_with_gaps_between(tmp_path: Path) 
     ],
 )
 def test_damaged_files_show_less(tmp_path: Path, traces: Any) -> None:
-    (tmp_path / "open_loop.json").write_text('{"joints": [{"name": "x"}, 3], "time_ahead": [{}]}')
+    ahead = [{}, {"seconds": float("nan"), "joints": {"x": {"mean_absolute_error": 1}}}]
+    errors = {"joints": [{"name": "x"}, 3], "time_ahead": ahead}
+    (tmp_path / "open_loop.json").write_text(json.dumps(errors))
     if traces is not None:
         (tmp_path / "open_loop_traces.json").write_text(json.dumps(traces))
     (result,) = find_open_loop(tmp_path)

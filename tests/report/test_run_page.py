@@ -160,6 +160,72 @@ def test_whatever_the_files_contain_there_is_a_page(
     read(write_report([tmp_path]))
 
 
+WRONG = [None, True, -1, 10**400, 1e308, float("nan"), float("-inf"), "", HOSTILE, [], {}, [[]]]
+FILES = ("run.json", "eval/400/eval_info.json", "open_loop/open_loop.json")
+FILES += ("open_loop/open_loop_traces.json",)
+
+
+def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Places of everything in a JSON document, the document itself excluded."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    return [
+        each
+        for key, part in inner
+        for each in [
+            (*place, key),
+            *(leaves(part, (*place, key)) if isinstance(part, dict | list) else []),
+        ]
+    ]
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_everything(tmp_path_factory.mktemp("mutated") / "run")
+
+
+@settings(max_examples=20)
+@given(file=st.sampled_from(FILES), where=st.floats(0, 0.999), wrong=st.sampled_from(WRONG))
+def test_one_wrong_value_anywhere_still_gives_a_page(
+    complete: Path, file: str, where: float, wrong: Any
+) -> None:
+    content = (complete / file).read_text()
+    document = json.loads(content)
+    places = leaves(document)
+    *outer, last = places[int(where * len(places))]
+    holder = document
+    for key in outer:
+        holder = holder[key]
+    holder[last] = wrong
+    try:
+        (complete / file).write_text(json.dumps(document))
+        read(write_report([complete]))
+        (complete / file).write_text(content[: int(where * len(content))])
+        read(write_report([complete]))
+    finally:
+        (complete / file).write_text(content)
+
+
+@settings(max_examples=10)
+@given(
+    name=st.sampled_from(["metrics.jsonl", "ranks.jsonl"]),
+    where=st.floats(0, 0.999),
+    wrong=st.sampled_from(WRONG),
+)
+def test_one_wrong_value_in_a_row_still_gives_a_page(
+    complete: Path, name: str, where: float, wrong: Any
+) -> None:
+    content = (complete / name).read_text()
+    rows = [json.loads(line) for line in content.splitlines()]
+    places = leaves(rows)
+    row, field = places[int(where * len(places))][0], places[int(where * len(places))][-1]
+    rows[row] = rows[row] | {field: wrong} if isinstance(field, str) else wrong
+    try:
+        (complete / name).write_text("\n".join(json.dumps(each) for each in rows))
+        read(write_report([complete]))
+    finally:
+        (complete / name).write_text(content)
+
+
 def test_a_hundred_thousand_rows_are_thinned(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", num_rows=0)
     rows = [

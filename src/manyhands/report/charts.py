@@ -109,9 +109,9 @@ def _thinned(line: Line, max_points: int, scale: Scale) -> Line:
         # What lies on top of each other, or around a line, must stay at the same steps.
         low, high = (each and every_nth(each, max_points) for each in (line.low, line.high))
         return replace(line, series=every_nth(line.series, max_points), low=low, high=high)
-    fewer = downsampled(line.series, max_points)
     # The extremes that a downsampled line consists of have another mean than all values.
-    return replace(line, series=fewer, mean=averaged(line.series, max_points // 2))
+    mean = averaged(line.series, max_points // 2) if scale.is_noisy else None
+    return replace(line, series=downsampled(line.series, max_points), mean=mean)
 
 
 def _axes(lines: Sequence[Line], scale: Scale) -> tuple[Axis, Axis, Unit]:

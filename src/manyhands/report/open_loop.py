@@ -18,6 +18,8 @@ from manyhands.report.text import clipped
 
 MAX_JOINTS = 8
 MAX_EVALUATIONS = 4
+MAX_SECONDS = 1e9  # Times and frames beyond these are damaged
+LEAST_FPS, MAX_FPS = 1e-3, 1e6
 
 
 @dataclass(frozen=True)
@@ -63,34 +65,34 @@ def error_table(result: OpenLoopResult) -> Table:
 
 def error_chart(result: OpenLoopResult) -> Chart | None:
     """The error over the time ahead, by joint."""
-    ahead = _rows(result.errors.get("time_ahead"))
     names = [str(row.get("name")) for row in _rows(result.errors.get("joints"))][:MAX_LINES]
-    lines = []
-    for place, name in enumerate(names):
-        points = []
-        for row in ahead:
-            joints = row.get("joints")
-            own = joints.get(name) if isinstance(joints, dict) else None
-            if (
-                isinstance(own, dict)
-                and is_number(own.get(ABSOLUTE))
-                and is_number(row.get("seconds"))
-            ):
-                points.append((number(row["seconds"]), number(own[ABSOLUTE])))
-        if points:
-            series = Series(*np.array(points).T).drawable()
-            lines.append(Line(name=clipped(name, 80), series=series, color=place))
-    lines = [line for line in lines if len(line.series)]
+    found = {name: _errors_ahead(result, name) for name in names}
+    lines = [
+        Line(name=clipped(name, 80), series=series, color=place)
+        for place, (name, series) in enumerate(found.items())
+        if len(series)
+    ]
     if not lines:
         return None
     scale = Scale(from_zero=True, along="seconds ahead")
     return Chart(title="Mean absolute error by time ahead", lines=lines, scale=scale)
 
 
+def _errors_ahead(result: OpenLoopResult, joint: str) -> Series:
+    points = []
+    for row in _rows(result.errors.get("time_ahead")):
+        joints = row.get("joints")
+        own = joints.get(joint) if isinstance(joints, dict) else None
+        error, seconds = own.get(ABSOLUTE) if isinstance(own, dict) else None, row.get("seconds")
+        if is_number(error) and is_number(seconds) and 0 <= seconds < MAX_SECONDS:
+            points.append((number(seconds), number(error)))
+    return Series(*np.array(points).reshape(-1, 2).T).drawable()
+
+
 def trace_charts(result: OpenLoopResult) -> list[Chart]:
     """Every joint of the traced episodes: recorded, and predicted chunk by chunk."""
     names, fps = result.traces.get("joints"), result.traces.get("fps")
-    if not isinstance(names, list) or not is_number(fps) or not 0 < fps < LARGEST_DRAWN:
+    if not isinstance(names, list) or not is_number(fps) or not LEAST_FPS < fps < MAX_FPS:
         return []
     charts = []
     for trace in _rows(result.traces.get("episodes")):
@@ -117,7 +119,7 @@ def _predicted(trace: Mapping[str, Any], joint: int, fps: float) -> Series:
     steps, values = [], []
     for chunk in _rows(trace.get("chunks")):
         first, own = chunk.get("first"), _column(chunk.get("actions"), joint)
-        if is_number(first) and 0 <= first < LARGEST_DRAWN and len(own):
+        if is_number(first) and 0 <= first < MAX_SECONDS and len(own):
             times = (first + np.arange(len(own))) / fps
             steps += [*times, times[-1]]
             values += [*own, np.nan]
