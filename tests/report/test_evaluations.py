@@ -1,5 +1,6 @@
 """Evaluations are found where training and `manyhands eval` leave them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from manyhands.report.evaluations import (
     success_tile,
 )
 from manyhands.report.facts import Tile
+
+ROW = {"episode_ix": 0, "seed": 1, "success": True, "sum_reward": 1.0, "max_reward": 1.0}
 
 
 def test_evaluations_are_found_and_labeled_the_latest_first(tmp_path: Path) -> None:
@@ -39,7 +42,11 @@ def test_a_row_has_the_score_of_its_episodes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", '{"episodes": []}', '{"episodes": [{"seed": Infinity}]}', "[" * 100_000],
+    [
+        *("", "{", "[]", '{"episodes": []}', '{"episodes": [{"seed": Infinity}]}', "[" * 100_000),
+        json.dumps({"episodes": [{**ROW, "length": 10**400}]}),
+        json.dumps({"episodes": [{**ROW, "seed": -1}]}),
+    ],
 )
 def test_damaged_results_are_skipped(tmp_path: Path, content: str) -> None:
     write_evaluation(tmp_path / "eval" / "5", [True])

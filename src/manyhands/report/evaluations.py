@@ -20,6 +20,7 @@ from manyhands.report.text import clipped
 MAX_DEPTH = 3
 MAX_FOLDERS = 1000
 MAX_RESULTS = 40
+LARGEST_COUNT = 2**63
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,18 @@ def find_evaluations(run_dir: Path, prefix: str = "") -> list[Evaluation]:
             results = read_results(file.parent).results
         except UserError:
             continue
+        if not all(is_plausible(each) for each in results):
+            continue
         label = f"{prefix}{_label(file.parent, run_dir)}"
         found.append((_age(file), Evaluation(label, file.parent, results)))
     ordered = sorted(found, key=lambda each: each[0], reverse=True)
     return [evaluation for _, evaluation in ordered][:MAX_RESULTS]
+
+
+def is_plausible(episode: EpisodeResult) -> bool:
+    """Whether the numbers of an episode can be those of one."""
+    counts = (episode.index, episode.seed, episode.length)
+    return all(0 <= each < LARGEST_COUNT for each in counts)
 
 
 def files_named(run_dir: Path, name: str) -> list[Path]:
