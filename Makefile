@@ -14,7 +14,7 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test suite gpu-test multi-gpu-test gpu-memcheck gpu-soak kernel-test exactness launch-test
-.PHONY: soak interop sim-test track-test slurm-test lint style types docs clean
+.PHONY: soak interop sim-test track-test slurm-test page-test lint style types docs clean
 
 RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
@@ -139,6 +139,10 @@ track-test: $(TRACK_READY)
 slurm-test: $(READY)
 	@sh tests/cluster/install_slurm.sh || { code=$$?; [ $$code = 3 ] || exit $$code; exit 0; } && \
 	OMP_NUM_THREADS=1 timeout --kill-after=10 600 $(BIN)/pytest tests/cluster -m slurm --durations=0
+
+# Pages in a headless Chromium of the distribution, at the widths of a desktop and of phones. Skipped without one.
+page-test: $(READY)
+	$(BIN)/pytest tests/report -m browser
 
 lint: style types
 

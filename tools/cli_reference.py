@@ -30,6 +30,7 @@ from manyhands.config.commands import (
     PlanConfig,
 )
 from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.report import ReportConfig, WatchConfig
 from manyhands.config.runs import PushConfig, StatusConfig
 from manyhands.config.schema.decoding import Flag, encode, flags_of
 from manyhands.config.slurm import SlurmConfig
@@ -66,6 +67,8 @@ COMMANDS = (
     Command("train", TrainConfig),
     Command("eval", EvalCommandConfig),
     Command("demo", DemoConfig),
+    Command("report", ReportConfig, takes_names=True),
+    Command("watch", WatchConfig, takes_names=True),
     Command("plan", PlanConfig, takes_train_flags=True, describes_data=True),
     Command("launch slurm", SlurmConfig),
     Command("status", StatusConfig, takes_names=True),

@@ -57,6 +57,7 @@ def test_the_command_writes_numbers_and_a_picture(command, tiny_dataset, tmp_pat
     assert document["episodes"] == [0, 1, 2, 3]
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
         "open_loop.json",
+        "open_loop_traces.json",
         "open_loop.png",
     }
     elsewhere = [flags[0], f"--dataset.root={tmp_path}", "--policy.device=cpu"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.cli.flags import read_config, write_results
+from manyhands.cli.flags import read_config, split_names, write_results
 from manyhands.errors import ConfigError, HelpShown
 
 
@@ -45,3 +45,17 @@ def test_results_go_to_the_file_that_is_named(tmp_path):
     write_results(None, {"rate": 2.5})
     assert json.loads((tmp_path / "a.json").read_text()) == {"rate": 2.5}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names", "flags"),
+    [
+        ([], [], []),
+        (["a", "--output=x", "b"], ["a", "b"], ["--output=x"]),
+        (["--output", "x", "a"], ["a"], ["--output", "x"]),
+        (["output=x", "runs/lr=1"], ["runs/lr=1"], ["output=x"]),
+        (["-h", "a" * 5000], ["a" * 5000], ["-h"]),
+    ],
+)
+def test_names_are_told_from_flags(arguments, names, flags):
+    assert split_names(arguments) == (names, flags)

@@ -9,8 +9,16 @@ import numpy as np
 from rich.console import Console
 
 from manyhands.config.commands import DemoConfig
-from manyhands.demo.outcome import Outcome, filmstrips, next_commands, show_results, write_results
+from manyhands.demo.outcome import (
+    Outcome,
+    Scored,
+    next_commands,
+    show_results,
+    write_evaluation,
+    write_results,
+)
 from manyhands.demo.recipe import choose_recipe
+from manyhands.evaluation.results_file import read_results
 from manyhands.evaluation.rollout import EpisodeResult
 
 
@@ -21,8 +29,8 @@ def episode(seed: int, success: bool, num_frames: int = 0) -> EpisodeResult:
 
 
 OUTCOME = Outcome(
-    before=[episode(0, False, 3), episode(1, False)],
-    after=[episode(0, True, 30), episode(1, True)],
+    before=Scored([episode(0, False), episode(1, False)], [episode(0, False, 3)], 2.0),
+    after=Scored([episode(0, True), episode(1, True)], [episode(0, True, 30)], 2.0),
     wall_s=61.0,
 )
 
@@ -44,13 +52,22 @@ def test_the_commands_that_lead_on_can_be_pasted():
     assert {"--resume=my demo/run", "--dataset.root=my demo/dataset"} <= {*words}
 
 
-def test_filmed_episodes_become_strips_of_the_same_length():
-    strips = filmstrips(OUTCOME)
-    assert [caption.split(":")[0] for caption, _ in strips] == [
-        "untrained, episode 0",
-        "trained, episode 0",
-    ]
-    assert [len(frames) for _, frames in strips] == [8, 8]
+def test_both_evaluations_lie_in_the_run_with_their_videos(tmp_path: Path):
+    write_evaluation(tmp_path / "trained", OUTCOME.after)
+    saved = read_results(tmp_path / "trained")
+    assert saved.results == OUTCOME.after.results and saved.env == {"type": "tray"}
+    assert (tmp_path / "trained" / "videos" / "eval_episode_0.mp4").is_file()
+
+
+def test_the_report_shows_both_evaluations(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    recipe = choose_recipe(DemoConfig(), num_gpus=0)
+    show_results(OUTCOME, recipe, tmp_path, Console(file=io.StringIO()))
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("<video") == 2 and page.index("trained, episode 0") < page.index(
+        "untrained, episode 0"
+    )
+    assert "ACT learns to put a block into a tray" in page and "--steps=3000" in page
 
 
 def test_programs_get_numbers(tmp_path: Path):

@@ -56,6 +56,11 @@ def test_traces_are_what_was_recorded_and_what_would_be_executed(config):
     assert np.array_equal(first.recorded, found.dataset.column_values("action", frames))
     assert list(first.chunks) == [0, 2, 4, 6]
     assert first.chunks[6].shape == (1, 2)
+    written = json.loads((config.output_dir / "open_loop_traces.json").read_text())
+    assert written == found.traces_document()
+    (traced, *_), joints = written["episodes"], written["joints"]
+    assert (traced["episode"], traced["recorded"]) == (2, first.recorded.tolist())
+    assert [chunk["first"] for chunk in traced["chunks"]] == [0, 2, 4, 6] and len(joints) == 2
 
 
 def test_a_limit_spreads_predictions(config):

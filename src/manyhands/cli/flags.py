@@ -1,6 +1,7 @@
 """Flags and results common to all commands: configs, synthetic data, JSON files."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ class CommandConfig(Protocol):
 
 
 Config = TypeVar("Config", bound=CommandConfig)
+UNDASHED = re.compile(r"[a-z_.]+=")  # How a flag begins that has no dashes.
 
 
 def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Config:
@@ -44,7 +46,7 @@ def split_names(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     for place, argument in enumerate(arguments):
         before = arguments[place - 1] if place else ""
         is_value = before.startswith("--") and "=" not in before
-        is_flag = argument.startswith("-") or ("=" in argument and not Path(argument).exists())
+        is_flag = argument.startswith("-") or UNDASHED.match(argument) is not None
         (flags if is_flag or is_value else names).append(argument)
     return names, flags
 

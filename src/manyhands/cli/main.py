@@ -17,6 +17,8 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
   manyhands demo     record, train, score and report on a built-in simulated task
   manyhands train    train a policy on a LeRobot dataset
   manyhands eval     roll out a policy in simulation; success rate and videos
+  manyhands report   write an HTML page of a run, or of several compared
+  manyhands watch    serve that page while the run continues
   manyhands plan     estimate batch, steps, memory per GPU and disk before training
   manyhands launch   write a SLURM job script and submit it
   manyhands status   list runs: step, loss, speed, time left
@@ -29,8 +31,8 @@ USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 `manyhands COMMAND --help` lists the flags of a command."""
 
 COMMANDS = (
-    *("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "push"),
-    *("status", "train"),
+    *("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "push", "report"),
+    *("status", "train", "watch"),
 )
 PEER_DELAY_S = 3.0
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)

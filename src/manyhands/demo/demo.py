@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,11 +14,12 @@ from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import EvalConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.writing.writer import DatasetWriter
-from manyhands.demo.outcome import Outcome, show_results, write_results
+from manyhands.demo.outcome import Outcome, Scored, show_results, write_results
 from manyhands.demo.recipe import Recipe, choose_recipe, train_config_of
 from manyhands.errors import UserError
 from manyhands.evaluation.evaluate import Evaluator
-from manyhands.evaluation.rollout import EpisodeResult
+from manyhands.evaluation.films import filmed_first
+from manyhands.evaluation.rollout import EpisodeTask
 from manyhands.launch.outcome import Ending
 from manyhands.parallel.world import num_visible_gpus
 from manyhands.policies.load import load_policy
@@ -45,7 +45,7 @@ def record_dataset(root: Path, seeds: Sequence[int], frame_size: int) -> None:
 
 
 NUM_SCORED = 50
-FILMED = (0, 1)
+NUM_FILMED_BEFORE, NUM_FILMED_AFTER = 2, 4
 FIRST_RECORDED_SEED = 10**6  # Recorded episodes are never among the scored ones
 
 
@@ -58,14 +58,15 @@ def run_demo(config: DemoConfig) -> int:
     console.print(f"[bold]1/4[/] recording {recipe.num_episodes} expert episodes with camera video")
     record_dataset(folder / "dataset", recorded_seeds(config.seed, recipe), recipe.frame_size)
     console.print(f"[bold]2/4[/] evaluating the untrained policy on {NUM_SCORED} episodes")
-    before = roll_out_scored(untrained_policy(run_config))
+    before = roll_out_scored(untrained_policy(run_config), NUM_FILMED_BEFORE)
     console.print(f"[bold]3/4[/] training ACT with {recipe.num_processes} processes")
     console.print(f"    inputs: {recipe.in_words}")
     ending = train(run_config)
     if ending is not Ending.FINISHED:
         return ending.exit_code
     console.print("[bold]4/4[/] evaluating the trained policy on the same episodes")
-    after = roll_out_scored(load_policy(folder / "run" / "checkpoints" / "last"))
+    trained = load_policy(folder / "run" / "checkpoints" / "last")
+    after = roll_out_scored(trained, NUM_FILMED_AFTER)
     outcome = Outcome(before, after, time.monotonic() - start)
     show_results(outcome, recipe, folder, console)
     if config.json is not None:
@@ -97,11 +98,13 @@ def untrained_policy(config: TrainConfig) -> Policy:
     return policy
 
 
-def roll_out_scored(policy: Policy) -> list[EpisodeResult]:
-    """The scored episodes, two of them filmed."""
+def roll_out_scored(policy: Policy, num_filmed: int) -> Scored:
+    """The scored episodes, and some of them filmed, failures first."""
+    start = time.monotonic()
     config = EvalConfig(n_episodes=NUM_SCORED, use_async_envs=False)
     evaluator = Evaluator(policy, TrayEnvConfig(), config, seed=0)
-    tasks = [
-        replace(task, is_filmed=task.index in FILMED) for task in evaluator.tasks(0, num_ranks=1)
-    ]
-    return evaluator.results(tasks)
+    results = evaluator.results(evaluator.tasks(0, num_ranks=1))
+    seconds = time.monotonic() - start
+    chosen = filmed_first(results, num_filmed)
+    filmed = [EpisodeTask(each.index, each.seed, is_filmed=True) for each in chosen]
+    return Scored(results, evaluator.results(filmed), seconds)

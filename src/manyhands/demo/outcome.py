@@ -5,35 +5,56 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from manyhands import units
 from manyhands.atomic import atomic_file
+from manyhands.config.eval import EVAL_INFO
 from manyhands.demo.recipe import Recipe
+from manyhands.evaluation.eval_info import eval_info
+from manyhands.evaluation.films import write_video
 from manyhands.evaluation.rollout import EpisodeResult
+from manyhands.evaluation.run import VIDEOS
 from manyhands.evaluation.score import Score, score
-from manyhands.report.page import ReportExtras, Result, report_available, write_report
+from manyhands.report.page import report_available
+from manyhands.report.run_page import write_report
+from manyhands.report.run_sections import ReportExtras
+from manyhands.sim.tray.task import FPS
 
-NUM_FILMED = 8
+SCENE = "tray"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Episodes of a policy, some of them once more with their frames, and how long they took."""
+
+    results: list[EpisodeResult]
+    filmed: list[EpisodeResult]
+    seconds: float
+
+    @property
+    def score(self) -> Score:
+        """What the episodes amount to."""
+        return score(self.results)
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The same episodes before and after training."""
 
-    before: list[EpisodeResult]
-    after: list[EpisodeResult]
+    before: Scored
+    after: Scored
     wall_s: float
 
 
 def show_results(outcome: Outcome, recipe: Recipe, folder: Path, console: Console) -> None:
     """Print the results: a table, a report, and next steps."""
-    before, after = score(outcome.before), score(outcome.after)
     commands = next_commands(folder)
-    console.print(result_table(before, after))
+    console.print(result_table(outcome.before.score, outcome.after.score))
     console.print(f"done in {units.duration(outcome.wall_s)}")
+    for name, scored in (("untrained", outcome.before), ("trained", outcome.after)):
+        write_evaluation(folder / "run" / "eval" / name, scored)
     missing = report_available()
     if missing is None:
         lead = (
@@ -43,11 +64,10 @@ def show_results(outcome: Outcome, recipe: Recipe, folder: Path, console: Consol
         extras = ReportExtras(
             title="ACT learns to put a block into a tray",
             lead=lead,
-            results=[_result("untrained", before), _result("trained", after)],
-            filmstrips=filmstrips(outcome),
             next_commands=commands,
         )
-        console.print(f"report: {write_report(folder / 'run', extras)}", soft_wrap=True)
+        page = write_report([folder / "run"], extras=extras)
+        console.print(f"report: {page}", soft_wrap=True)
     else:
         console.print(missing)
     console.print("\nNext steps:", *(f"  {line}" for line in commands), sep="\n", soft_wrap=True)
@@ -66,28 +86,13 @@ def _interval(each: Score) -> str:
     return f"{low:.0%} to {high:.0%}"
 
 
-def _result(label: str, each: Score) -> Result:
-    return Result(
-        label=label,
-        value=f"{each.success:.0%}",
-        note=f"{each.num_episodes} episodes, 95 % interval {_interval(each)}",
-        share=each.success,
-        interval=each.interval,
-    )
-
-
-def filmstrips(outcome: Outcome) -> list[tuple[str, list[np.ndarray]]]:
-    """Frames of some episodes, the same ones before and after."""
-    strips = []
-    for name, results in (("untrained", outcome.before), ("trained", outcome.after)):
-        for result in results:
-            if result.frames:
-                last = len(result.frames) - 1
-                moments = [round(last * part / (NUM_FILMED - 1)) for part in range(NUM_FILMED)]
-                ending = "success" if result.success else "no success"
-                caption = f"{name}, episode {result.seed}: {ending} after {result.length} steps"
-                strips.append((caption, [result.frames[moment] for moment in moments]))
-    return strips
+def write_evaluation(folder: Path, scored: Scored) -> None:
+    """Write results and videos as `manyhands eval` does, for the report."""
+    videos = {each.index: str(write_video(folder / VIDEOS, each, FPS)) for each in scored.filmed}
+    info = eval_info(scored.results, SCENE, scored.seconds, videos)
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_file(folder / EVAL_INFO) as scratch:
+        scratch.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
 
 
 def next_commands(folder: Path) -> list[str]:
@@ -103,7 +108,7 @@ def next_commands(folder: Path) -> list[str]:
 
 def write_results(path: Path, seed: int, outcome: Outcome) -> None:
     """The results for programs."""
-    before, after = score(outcome.before), score(outcome.after)
+    before, after = outcome.before.score, outcome.after.score
     results = {
         "seed": seed,
         "success_before": before.success,

@@ -18,10 +18,15 @@ def filmed_first(results: Sequence[EpisodeResult], number: int) -> list[EpisodeR
     return sorted(ran, key=lambda result: result.success)[:number]
 
 
+def video_path(folder: Path, result: EpisodeResult) -> Path:
+    """The file of an episode's video."""
+    return folder / f"eval_episode_{result.index}.mp4"
+
+
 def write_video(folder: Path, result: EpisodeResult, fps: int) -> Path:
     """Write the frames of an episode as mp4."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"eval_episode_{result.index}.mp4"
+    path = video_path(folder, result)
     height, width = (size - size % 2 for size in result.frames[0].shape[:2])
     encoder = ClipEncoder(fps, height, width)
     for frame in result.frames:

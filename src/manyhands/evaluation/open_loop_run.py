@@ -21,6 +21,7 @@ from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
 
 ERRORS_FILE = "open_loop.json"
+TRACES_FILE = "open_loop_traces.json"
 NUM_TRACED = 2
 
 
@@ -67,6 +68,24 @@ class OpenLoopEvaluation:
             **errors_document(self.errors, self.joints, self.dataset.fps),
         }
 
+    def traces_document(self) -> dict[str, Any]:
+        """The traced episodes for programs: recorded actions, and chunks by their first frame."""
+        return {
+            "fps": self.dataset.fps,
+            "joints": self.joints,
+            "episodes": [
+                {
+                    "episode": trace.episode,
+                    "recorded": trace.recorded.tolist(),
+                    "chunks": [
+                        {"first": first, "actions": chunk.tolist()}
+                        for first, chunk in trace.chunks.items()
+                    ],
+                }
+                for trace in self.traces
+            ],
+        }
+
 
 def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
     """Evaluate as one of the ranks; the main one returns the errors over all."""
@@ -95,9 +114,15 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
             output_dir=config.output_dir or default_folder(config, policy),
         )
     found.output_dir.mkdir(parents=True, exist_ok=True)
-    with atomic_file(found.output_dir / ERRORS_FILE) as scratch:
-        scratch.write_text(json.dumps(found.document(), indent=2) + "\n", encoding="utf-8")
+    write_document(found.output_dir / ERRORS_FILE, found.document())
+    write_document(found.output_dir / TRACES_FILE, found.traces_document())
     return found
+
+
+def write_document(file: Path, document: dict[str, Any]) -> None:
+    """Write a JSON file for programs."""
+    with atomic_file(file) as scratch:
+        scratch.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def trace_episodes(

@@ -9,6 +9,8 @@ from manyhands.config.eval import EVAL_INFO
 from manyhands.errors import UserError
 from manyhands.evaluation.rollout import EpisodeResult
 
+FAULTS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What a file of another kind may raise."""
 ONLY_IN_VIDEOS = "visualization"
 """How flags begin that change no episode."""
 
@@ -31,7 +33,7 @@ def read_results(path: Path) -> SavedResults:
         rows = document["episodes"] if "episodes" in document else document["per_episode"]
         results = [_episode(row) for row in rows]
         env = document.get("env") or _group(document)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (*FAULTS, OSError) as error:
         reason = f" ({error})" if isinstance(error, OSError | ValueError) else ""
         raise UserError(
             f"--compare={path}: {file} has no results of episodes with their seeds{reason}. Name "

@@ -1,214 +1,258 @@
-"""Curves of a run as SVG that takes its ink from the page around it.
+"""Curves as SVG that fits any width, with the numbers a script needs to make it answer.
 
-Text and grid are drawn in a stand-in color that becomes `currentColor`, on no background, so the
-same chart reads on light and dark pages. The page adds titles and legends.
+Lines are drawn into a square that the browser stretches; strokes keep their width. Labels are text
+of the page beside it, so that a chart reads the same on a phone and without scripts.
 """
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from io import StringIO
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from manyhands.report.metrics import Series, downsampled, smoothed
-from manyhands.units import count
+from manyhands.report.axes import (
+    LOG_SPAN,
+    Axis,
+    Unit,
+    labels,
+    linear_axis,
+    log_axis,
+    short,
+    unit_for,
+)
+from manyhands.report.metrics import Series, averaged, downsampled, every_nth, smoothed
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+NUM_COLORS = 8
+MAX_LINES = NUM_COLORS  # Further lines would repeat a color
+SIDE = 1000  # Of the square that lines are drawn into
+SMOOTHING = 0.03  # Fraction of a run that a mean covers until the reader chooses another
+MOST_POINTS = 500
+MOST_STACKED = 150  # Edges of areas are harder to follow than lines
+FEWEST_POINTS = 60
+ALL_POINTS = 60_000
+MAX_DOTS = 40  # Up to here every point is marked
+EMPTY = dict.fromkeys(("raw", "mean", "dots", "area", "filled"), "")  # Paths of a line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One chart: its title, whose quantities it shows and what their axis may do."""
+class Line:
+    """A curve with its name and color, and the interval around it, if it has one."""
 
-    title: str
-    shows: str  # Pattern of the names of its quantities
-    is_noisy: bool = True  # Draw the values faintly behind their running mean
+    name: str
+    series: Series
+    color: int = 0
+    low: Series | None = None
+    high: Series | None = None
+    mean: Series | None = None  # What is smoothed, if points are left out of the series
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """What the axes of a chart are about."""
+
+    kind: str = ""  # Of the values: s, bytes, share, or a unit to write out
+    is_noisy: bool = False  # Draw the values faintly behind their running mean
     may_be_log: bool = False  # Use a logarithmic axis when the values span a wide range
     from_zero: bool = False  # Start the axis at zero, for amounts whose size matters
-    is_share: bool = False  # Label the axis in percent
-    is_wide: bool = False  # Give the chart the width of the page
+    is_dotted: bool = True  # Mark the points of short lines
+    is_stacked: bool = False  # Draw lines on top of each other, but the last, which is their total
+    along: str = "step"  # Name of the horizontal axis
 
 
-PANELS = (
-    Panel(
-        title="Loss",
-        shows=r"loss|(val|validation|held_out|eval)_loss",
-        may_be_log=True,
-        is_wide=True,
-    ),
-    Panel(title="Loss terms", shows=r".+_loss", may_be_log=True),
-    Panel(title="Learning rate", shows=r"lr(_.+)?", is_noisy=False, from_zero=True),
-    Panel(title="Gradient norm", shows=r"grad_norm", may_be_log=True),
-    Panel(title="Samples per second", shows=r"samples_per_s", from_zero=True),
-    Panel(title="Waiting for data", shows=r"data_wait_share", from_zero=True, is_share=True),
-    Panel(title="Seconds per step", shows=r"(?!.*_per_s$|wall_s$|elapsed_s$).+_s", from_zero=True),
-)
-COUNTS_UPWARD = re.compile(r"epochs?|samples|wall_s|elapsed_s|timestamp|time")  # Straight lines
-MAX_OTHERS = 8
-
-
-def panels(names: Iterable[str]) -> list[tuple[Panel, list[str]]]:
-    """The charts for these quantities, the most looked-at first; none shows up in two."""
-    shown: dict[Panel, list[str]] = {panel: [] for panel in PANELS}
-    others = []
-    for name in sorted(names, key=lambda name: (name != "loss", name)):
-        home = next((panel for panel in PANELS if re.fullmatch(panel.shows, name)), None)
-        if home:
-            shown[home].append(name)
-        elif not COUNTS_UPWARD.fullmatch(name):
-            others.append(name)
-    known = [(panel, members) for panel, members in shown.items() if members]
-    titles = {name: name.replace("_", " ").capitalize() for name in others[:MAX_OTHERS]}
-    return known + [(Panel(title=titles[name], shows=re.escape(name)), [name]) for name in titles]
-
-
-COLORS = ("#3b82c4", "#c9752b", "#2f9c86", "#a06cd5", "#cf5064", "#7c8796")
-"""Mid-tones: each contrasts with white and with near-black."""
-INK = "#010203"
-"""Becomes the page's text color."""
-WIDE_SIZE = (1000, 300)
-SMALL_SIZE = (500, 230)
-TRIMS = (
-    (r"<style.*?</style>", ""),
-    (r"font-family: [^;]*; ", ""),
-    (r' (width|height)="[^"]*pt"', ""),
-    (r'<g id="[^"]*"', "<g"),
-    (r'(?<=[ "])(\d+\.\d{2})\d+', r"\1"),
-    (r"\s*\n\s*", "\n"),
-)  # Rewritings that leave font and size to the page, keep ids unique and drop needless digits
-LOG_SPAN = 30  # Ratio of values from which a logarithmic axis shows more
-FEW_POINTS = 40  # Up to here every point is marked and a running mean would hide more than it shows
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A drawn panel with its texts on the page."""
+    """A chart before it is drawn."""
 
     title: str
-    svg: str
-    legend: list[tuple[str, str]]  # Name and color of each curve; empty if the title suffices
-    latest: str
-    note: str
-    is_wide: bool
+    lines: Sequence[Line]
+    scale: Scale = field(default_factory=Scale)
+    note: str = ""
+    is_wide: bool = False
 
 
-def draw_charts(metrics: Mapping[str, Series]) -> list[Chart]:
-    """One chart per group of related quantities that has anything to draw."""
-    drawable = {name: series.drawable() for name, series in metrics.items()}
-    return [
-        _chart(panel, {name: metrics[name] for name in names})
-        for panel, names in panels(name for name, series in drawable.items() if len(series))
-    ]
+def points_per_line(charts: Sequence[Chart]) -> int:
+    """Points that each line of a page may have, so that all together fit into it."""
+    num_lines = sum(len(chart.lines) for chart in charts)
+    return int(np.clip(ALL_POINTS // max(1, num_lines), FEWEST_POINTS, MOST_POINTS))
 
 
-def tick_label(value: float) -> str:
-    """A number short enough for an axis: 0.002, 1e-5, 250, 20K."""
-    if 1e4 <= abs(value) < 1e12:
-        return count(value).replace(".0", "")
-    return re.sub(r"e([+-])0*", lambda match: "e" + match[1].strip("+"), f"{value:.4g}")
+def draw(chart: Chart, max_points: int) -> dict[str, Any]:
+    """What the template shows of a chart, by the names it uses."""
+    scale = chart.scale
+    known = [line for line in chart.lines if np.isfinite(line.series.values).any()]
+    lines = [_thinned(line, max_points, scale) for line in known]
+    across, upward, unit = _axes(lines, scale)
+    drawn = [_drawn(line, across, upward, scale) for line in lines]
+    if scale.is_stacked:
+        drawn = _stacked(lines, across, upward)
+    return {
+        "title": chart.title,
+        "unit": ", ".join(filter(None, [unit.symbol, "log scale" if upward.is_log else ""])),
+        "along": scale.along,
+        "note": chart.note,
+        "is_wide": chart.is_wide,
+        "has_legend": len(lines) > 1,
+        "lines": drawn,
+        "latest": _latest(lines, unit) if len(lines) == 1 and scale.along == "step" else "",
+        "rows": _ticks(upward, unit),
+        "columns": _ticks(across, Unit()),
+        "data": _data(lines, scale, (across, upward), unit),
+    }
 
 
-def _chart(panel: Panel, metrics: Mapping[str, Series]) -> Chart:
-    colors = [COLORS[index % len(COLORS)] for index in range(len(metrics))]
-    legend = list(zip(metrics, colors, strict=True))
-    first = next(iter(metrics.values())).drawable()
-    latest = (smoothed(first) if panel.is_noisy else first).values[-1]
-    return Chart(
-        title=panel.title,
-        svg=_draw(panel, [series.drawable() for series in metrics.values()], colors),
-        legend=legend if len(legend) > 1 else [],
-        latest=_label(panel, float(f"{latest:.3g}")) if len(legend) == 1 or panel.is_wide else "",
-        note=" ".join(filter(None, (_gap(name, series) for name, series in metrics.items()))),
-        is_wide=panel.is_wide,
-    )
+def _thinned(line: Line, max_points: int, scale: Scale) -> Line:
+    """A line of bounded length."""
+    max_points = min(max_points, MOST_STACKED) if scale.is_stacked else max_points
+    if len(line.series) <= max_points:
+        return line
+    if scale.is_stacked or (line.low and line.high):
+        # What lies on top of each other, or around a line, must stay at the same steps.
+        low, high = (each and every_nth(each, max_points) for each in (line.low, line.high))
+        return replace(line, series=every_nth(line.series, max_points), low=low, high=high)
+    # The extremes that a downsampled line consists of have another mean than all values.
+    mean = averaged(line.series, max_points // 2) if scale.is_noisy else None
+    return replace(line, series=downsampled(line.series, max_points), mean=mean)
 
 
-def _label(panel: Panel, value: float) -> str:
-    return f"{tick_label(100 * value)}%" if panel.is_share else tick_label(value)
+def _axes(lines: Sequence[Line], scale: Scale) -> tuple[Axis, Axis, Unit]:
+    """Both axes, and the unit of the vertical one, in which its ticks are round."""
+    steps = np.concatenate([line.series.steps for line in lines])
+    values = np.concatenate([_extent(line) for line in lines])
+    if scale.is_stacked:
+        values = np.concatenate([values, _tops(lines)[-1]])
+    values = values[np.isfinite(values)]
+    unit = unit_for(scale.kind, float(values.max()))
+    across = linear_axis(float(steps.min()), float(steps.max()), 6, is_tight=True)
+    low, high = float(values.min()) * unit.factor, float(values.max()) * unit.factor
+    return across, _upward(low, high, scale).scaled(1 / unit.factor), unit
 
 
-def _gap(name: str, series: Series) -> str:
-    """A sentence on the points that could not be drawn."""
-    lost = series.not_drawable()
-    if not len(lost):
-        return ""
-    rows = "1 logged step" if len(lost) == 1 else f"{len(lost):,} logged steps"
-    return (
-        f"{name} was NaN, Inf or too large to draw at {rows}, first at step {lost.steps[0]:,.0f}."
-    )
+def _upward(low: float, high: float, scale: Scale) -> Axis:
+    if scale.kind == "share" and low >= 0 and high <= 100:
+        return linear_axis(0.0, 100.0 if high > 50 else max(high, 5.0), 5)
+    if scale.may_be_log and low > 0 and high > LOG_SPAN * low:
+        return log_axis(low, high, 6)
+    return linear_axis(min(low, 0.0) if scale.from_zero else low, high, 5)
 
 
-def _draw(panel: Panel, curves: list[Series], colors: list[str]) -> str:
-    from matplotlib.figure import Figure
-    from matplotlib.style import context
-
-    width, height = WIDE_SIZE if panel.is_wide else SMALL_SIZE
-    # The salt enters the element ids: one per title keeps them apart on a page of many charts.
-    style = {"svg.fonttype": "none", "svg.hashsalt": ascii(panel.title), "font.size": 11.5}
-    with context(["default", style]):
-        figure = Figure(figsize=(width / 72, height / 72), dpi=72)
-        axes = figure.subplots()
-        figure.subplots_adjust(58 / width, 26 / height, 1 - 10 / width, 1 - 10 / height)
-        for series, color in zip(curves, colors, strict=True):
-            _draw_curve(axes, series, color, panel.is_noisy)
-        _scale(axes, panel, curves)
-        _quiet(axes)
-        return _inline_svg(figure)
+def _extent(line: Line) -> np.ndarray:
+    around = [each.values for each in (line.low, line.high) if each is not None]
+    return np.concatenate([line.series.values, *around])
 
 
-def _draw_curve(axes: "Axes", series: Series, color: str, is_noisy: bool) -> None:
-    if len(series) <= FEW_POINTS:
-        axes.plot(series.steps, series.values, color=color, linewidth=1.6, marker="o", markersize=3)
-        return
-    raw = downsampled(series)
-    if not is_noisy:
-        axes.plot(raw.steps, raw.values, color=color, linewidth=1.8)
-        return
-    mean = smoothed(series)
-    axes.plot(raw.steps, raw.values, color=color, linewidth=0.8, alpha=0.35)
-    axes.plot(mean.steps, mean.values, color=color, linewidth=1.8, solid_capstyle="round")
+def _drawn(line: Line, across: Axis, upward: Axis, scale: Scale) -> dict[str, Any]:
+    series, mean = line.series, line.mean or line.series
+    reach = int(len(mean) * SMOOTHING / 2) if scale.is_noisy else 0
+    is_dotted = scale.is_dotted and len(series) <= MAX_DOTS
+    return EMPTY | {
+        "name": line.name,
+        "color": _color(line),
+        "raw": path(series, across, upward),
+        "mean": path(smoothed(mean, reach), across, upward) if reach else "",
+        "dots": dots(series, across, upward) if is_dotted else "",
+        "area": area(line.low, line.high, across, upward) if line.low and line.high else "",
+    }
 
 
-def _scale(axes: "Axes", panel: Panel, curves: list[Series]) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-
-    values = np.concatenate([series.values for series in curves])
-    low, high = values.min(), values.max()
-    axes.margins(x=0.015)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    axes.xaxis.set_major_formatter(lambda value, _: tick_label(value))
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
-    if panel.may_be_log and low > 0 and high > LOG_SPAN * low:
-        axes.set_yscale("log")
-        steps = (1.0, 3.0) if high < 300 * low else (1.0,)
-        axes.yaxis.set_major_locator(LogLocator(subs=steps, numticks=6))
-        axes.yaxis.set_minor_locator(NullLocator())
-    elif panel.from_zero and low >= 0:
-        axes.set_ylim(0, 1.08 * max(high, 0.05 if panel.is_share else 1e-30))
-    axes.yaxis.set_major_formatter(lambda value, _: _label(panel, value))
+def _tops(lines: Sequence[Line]) -> list[np.ndarray]:
+    """The upper edges of all stacked lines at the steps of the first."""
+    steps = lines[0].series.steps
+    heights = [np.interp(steps, line.series.steps, line.series.values) for line in lines[:-1]]
+    return list(np.cumsum(heights, axis=0))
 
 
-def _quiet(axes: "Axes") -> None:
-    """Leave only what helps to read a value off: short labels and a faint grid."""
-    axes.patch.set_visible(False)
-    axes.spines[:].set_visible(False)
-    axes.grid(axis="y", color=INK, alpha=0.12, linewidth=1)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, pad=6, labelcolor=INK)
-    for line in axes.lines:
-        line.set_clip_on(False)
+def _stacked(lines: Sequence[Line], across: Axis, upward: Axis) -> list[dict[str, Any]]:
+    steps, bottom, drawn = lines[0].series.steps, np.zeros(len(lines[0].series)), []
+    for line, top in zip(lines[:-1], _tops(lines), strict=True):
+        edges = Series(steps, bottom), Series(steps, top)
+        filled = area(*edges, across, upward)
+        drawn.append(EMPTY | {"name": line.name, "color": _color(line), "filled": filled})
+        bottom = top
+    total = {"name": lines[-1].name, "raw": path(lines[-1].series, across, upward)}
+    return [*drawn, EMPTY | total | {"color": "ink"}]
 
 
-def _inline_svg(figure: "Figure") -> str:
-    text = StringIO()
-    metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(text, format="svg", transparent=True, metadata=metadata)
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    for pattern, replacement in TRIMS:
-        svg = re.sub(pattern, replacement, svg)
-    return svg
+def _color(line: Line) -> str:
+    return f"c{line.color % NUM_COLORS}"
+
+
+def path(series: Series, across: Axis, upward: Axis) -> str:
+    """A line through all points; a value that is not finite interrupts it."""
+    parts, pen = [], "M"
+    for x, y in _corners(series, across, upward):
+        if np.isfinite(y):
+            parts.append(f"{pen}{x:.1f} {y:.1f}")
+        pen = "L" if np.isfinite(y) else "M"
+    return "".join(parts)
+
+
+def dots(series: Series, across: Axis, upward: Axis) -> str:
+    """A mark at every point: a line without length, whose round ends the browser draws."""
+    corners = _corners(series, across, upward)
+    return "".join(f"M{x:.1f} {y:.1f}h0" for x, y in corners if np.isfinite(y))
+
+
+def area(low: Series, high: Series, across: Axis, upward: Axis) -> str:
+    """The space between two lines."""
+    corners = [*_corners(high, across, upward), *reversed(_corners(low, across, upward))]
+    return f"M{'L'.join(f'{x:.1f} {y:.1f}' for x, y in corners)}Z"
+
+
+def _corners(series: Series, across: Axis, upward: Axis) -> list[tuple[float, float]]:
+    xs = SIDE * across.places(series.steps)
+    ys = SIDE * (1 - upward.places(series.values))
+    return list(zip(xs.tolist(), ys.tolist(), strict=True))
+
+
+def _ticks(axis: Axis, unit: Unit) -> list[tuple[float, str]]:
+    """Places in percent of the axis, and texts."""
+    places = 100 * axis.places(axis.ticks)
+    return [*zip(places.round(2).tolist(), labels(axis, unit), strict=True)]
+
+
+def _latest(lines: Sequence[Line], unit: Unit) -> str:
+    value = short(lines[0].series.values[-1] * unit.factor)
+    return f"{value} {unit.symbol}".rstrip().replace(" %", "%")
+
+
+def _data(
+    lines: Sequence[Line], scale: Scale, axes: tuple[Axis, Axis], unit: Unit
+) -> dict[str, Any]:
+    """The numbers for the script of the page."""
+    across, upward = axes
+    return {
+        "along": scale.along,
+        "across": [across.low, across.high],
+        "upward": [upward.low, upward.high],
+        "log": upward.is_log,
+        "noisy": scale.is_noisy,
+        "stacked": scale.is_stacked,
+        "factor": unit.factor,
+        "unit": unit.symbol,
+        "lines": [_numbers(line) for line in lines],
+    }
+
+
+def _numbers(line: Line) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": line.name,
+        "color": line.color % NUM_COLORS,
+        "x": _rounded(line.series.steps, 12),
+        "y": _rounded(line.series.values, 6),
+    }
+    if line.low is not None and line.high is not None:
+        found |= {"low": _rounded(line.low.values, 6), "high": _rounded(line.high.values, 6)}
+    if line.mean is not None:
+        found["mean"] = [_rounded(each, 6) for each in (line.mean.steps, line.mean.values)]
+    return found
+
+
+def _rounded(values: np.ndarray, digits: int) -> list[float | None]:
+    """Numbers with as many digits as a reader sees; None for those that are not finite."""
+    numbers = (float(f"{value:.{digits}g}") for value in values.tolist())
+    return [_plain(each) if np.isfinite(each) else None for each in numbers]
+
+
+def _plain(value: float) -> float:
+    """The same number, without the decimal point of an integer."""
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value

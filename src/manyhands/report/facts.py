@@ -1,4 +1,4 @@
-"""The content of `run.json` as groups of labeled facts and small tables."""
+"""The content of `run.json` as groups of labeled facts, and the summary of a run."""
 
 import math
 import re
@@ -7,15 +7,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
+from statistics import median_low
 from typing import Any
 
-import numpy as np
-
 from manyhands.config.policies.registry import policy_title
-from manyhands.report.metrics import Series, smoothed
+from manyhands.report.axes import short
+from manyhands.report.metrics import LARGEST_DRAWN, Series, is_number
+from manyhands.report.tables import Column, Table, TableRow
+from manyhands.report.text import clipped
 from manyhands.units import count, duration, num_bytes
 
-SHOWN_ELSEWHERE = ("command", "ending")
+SHOWN_ELSEWHERE = ("command", "ending", "config", "diagnoses")
+MAX_GROUPS = 20
+MAX_FACTS = 40
+LONGEST_FACT = 300
+LONGEST_COMMAND = 20_000
 UNIT = re.compile(r"(_bytes|_share|(?<!_per)_s)$")
 
 
@@ -27,55 +33,55 @@ class FactGroup:
     facts: list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class FactTable:
-    """Facts about several things of one kind, one row each."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-
-
 def fact_groups(run: Mapping[str, Any]) -> list[FactGroup]:
     """Single values first, then one group per nested dictionary."""
-    nested = {key: value for key, value in run.items() if isinstance(value, dict)}
-    known = {*nested, *SHOWN_ELSEWHERE}
-    single = {key: value for key, value in run.items() if key not in known and not _is_rows(value)}
+    known = {key: value for key, value in run.items() if key not in SHOWN_ELSEWHERE}
+    nested = {key: value for key, value in known.items() if isinstance(value, dict)}
+    single = {
+        key: value for key, value in known.items() if key not in nested and not _is_rows(value)
+    }
     groups = [("Run", single), *((_words(key).capitalize(), nested[key]) for key in nested)]
-    return [FactGroup(title, list(_facts(values))) for title, values in groups if values]
+    return [
+        FactGroup(clipped(title, 80), list(_facts(values))[:MAX_FACTS])
+        for title, values in groups[:MAX_GROUPS]
+        if values
+    ]
 
 
-def fact_tables(run: Mapping[str, Any]) -> list[FactTable]:
+def fact_tables(run: Mapping[str, Any]) -> list[Table]:
     """One table per list of dictionaries, such as the ranks."""
-    return [_table(key, value) for key, value in run.items() if _is_rows(value)]
+    known = {key: value for key, value in run.items() if key not in SHOWN_ELSEWHERE}
+    return [_table(key, value) for key, value in known.items() if _is_rows(value)][:MAX_GROUPS]
 
 
 def command_line(run: Mapping[str, Any]) -> str:
     """The command as a shell would take it, one flag per line; empty if it is unknown."""
     command = run.get("command") or ""
     if not isinstance(command, list):
-        return str(command)
+        return clipped(command, LONGEST_COMMAND)
     words = [shlex.quote(str(word)) for word in command]
-    return "".join(
+    text = "".join(
         word if index == 0 else f" \\\n    {word}" if "--" in word[:3] else f" {word}"
         for index, word in enumerate(words)
     )
+    return clipped(text, LONGEST_COMMAND)
 
 
 def fact(key: str, value: Any) -> str:
     """A value as people read it, by the unit its name ends in."""
     match value:
-        case None:
+        case None | [] | "":
             return "–"
         case bool():
             return "yes" if value else "no"
         case int() | float():
             return _number(key, value)
         case list():
-            return ", ".join(fact(key, item) for item in _counted(value))
+            texts = [fact(key, item) for item in _counted(value[:MAX_FACTS])]
+            return clipped(", ".join(texts), LONGEST_FACT)
         case dict():
             return ", ".join(f"{name} {text}" for name, text in _facts(value))
-    return str(value)
+    return clipped(value, LONGEST_FACT)
 
 
 def _number(key: str, value: float) -> str:
@@ -105,13 +111,18 @@ def _facts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, dict):
             yield from ((f"{_words(key)} {label}", text) for label, text in _facts(value))
         else:
-            yield _words(key), fact(key, value)
+            yield clipped(_words(key), 80), fact(key, value)
 
 
-def _table(key: str, rows: list[dict[str, Any]]) -> FactTable:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[fact(name, row[name]) if name in row else "" for name in columns] for row in rows]
-    return FactTable(_words(key).capitalize(), [_words(name) for name in columns], cells)
+def _table(key: str, rows: list[dict[str, Any]]) -> Table:
+    rows = rows[:MAX_FACTS]
+    names = [*dict.fromkeys(name for row in rows for name in row)][:MAX_FACTS]
+    cells = [[fact(name, row[name]) if name in row else "" for name in names] for row in rows]
+    return Table(
+        title=clipped(_words(key).capitalize(), 80),
+        columns=[Column(clipped(_words(name), 80)) for name in names],
+        rows=[TableRow(texts) for texts in cells],
+    )
 
 
 def _is_rows(value: object) -> bool:
@@ -138,7 +149,7 @@ def run_title(run: Mapping[str, Any], fallback: str) -> str:
     dataset = _section(run, "dataset")
     data = PurePath(str(dataset.get("repo_id") or dataset.get("root") or "")).name
     known = [policy_title(policy), data]
-    return " on ".join(filter(None, known)) or fallback
+    return clipped(" on ".join(filter(None, known)) or fallback, 200)
 
 
 def key_numbers(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[Tile]:
@@ -147,7 +158,9 @@ def key_numbers(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[T
     known = {name: series for name, series in drawable.items() if len(series)}
     wall_s = _amount({"run": run}, "run", "wall_s")
     tiles = [
-        _loss(known),
+        _latest(known, "loss", "loss"),
+        _latest(known, "held_out_loss", "held-out loss"),
+        _success(known),
         _steps(run, known),
         Tile("time", duration(wall_s)) if wall_s else None,
         _speed(known),
@@ -157,29 +170,38 @@ def key_numbers(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[T
     return [tile for tile in tiles if tile]
 
 
-def _loss(metrics: Mapping[str, Series]) -> Tile | None:
-    if "loss" not in metrics:
+def _latest(metrics: Mapping[str, Series], name: str, label: str) -> Tile | None:
+    if name not in metrics:
         return None
-    values = smoothed(metrics["loss"]).values
-    return Tile("loss", f"{values[-1]:.3g}", f"from {values[0]:.3g}" if len(values) > 1 else "")
+    values = metrics[name].values
+    return Tile(label, short(values[-1]), f"first {short(values[0])}" if len(values) > 1 else "")
+
+
+def _success(metrics: Mapping[str, Series]) -> Tile | None:
+    bounds = [f"eval_success{ending}" for ending in ("", "_low", "_high")]
+    if bounds[0] not in metrics:
+        return None
+    values = [metrics[name].values[-1] for name in bounds if name in metrics]
+    interval = f"{values[1]:.0%} to {values[2]:.0%}" if len(values) == len(bounds) else ""
+    return Tile("success", f"{values[0]:.0%}", interval)
 
 
 def _steps(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> Tile | None:
     if not metrics:
         return None
     last = max(series.steps[-1] for series in metrics.values())
-    per_epoch = _amount(run, "batch", "steps_per_epoch")
-    epochs = last / per_epoch if per_epoch else 0.0
-    return Tile("steps", f"{last:,.0f}", f"{epochs:.3g} epochs" if epochs else "")
+    total = _amount(run, "budget", "steps")
+    return Tile("steps", f"{last:,.0f}", f"of {total:,.0f}" if total else "")
 
 
 def _speed(metrics: Mapping[str, Series]) -> Tile | None:
     if "samples_per_s" not in metrics:
         return None
-    note = ""
+    note = "median"
     if "data_wait_share" in metrics:
-        note = f"{np.median(metrics['data_wait_share'].values):.0%} waiting for data"
-    return Tile("samples/s", f"{np.median(metrics['samples_per_s'].values):,.4g}", note)
+        note += f"; {median_low(metrics['data_wait_share'].values.tolist()):.0%} waiting for data"
+    speed = median_low(metrics["samples_per_s"].values.tolist())
+    return Tile("samples/s", f"{speed:,.4g}" if speed < 1e4 else count(speed), note)
 
 
 def _batch(run: Mapping[str, Any]) -> Tile | None:
@@ -210,6 +232,4 @@ def _section(run: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _amount(run: Mapping[str, Any], section: str, key: str) -> float:
     """A positive number out of a section; zero when there is none."""
     value = _section(run, section).get(key)
-    if isinstance(value, int | float) and 0 < value < np.inf:
-        return float(value)
-    return 0.0
+    return float(value) if is_number(value) and 0 < value < LARGEST_DRAWN else 0.0

@@ -1,9 +1,11 @@
 """The metrics of a run, read from its files and prepared for drawing."""
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -28,27 +30,54 @@ class Series:
         """The points that are not finite, or might as well not be."""
         return self._at(~(np.abs(self.values) < LARGEST_DRAWN))
 
+    @property
+    def content(self) -> bytes:
+        """A short text that two series share only if they have the same points."""
+        return blake2b(self.steps.tobytes() + self.values.tobytes(), digest_size=16).digest()
+
     def _at(self, chosen: np.ndarray) -> "Series":
         return Series(self.steps[chosen], self.values[chosen])
 
 
-def smoothed(series: Series, max_points: int = 300) -> Series:
-    """Means over a thirtieth of the run, centered; only the end, having no future, looks back."""
-    reach = len(series) // 60
-    centers = np.linspace(0, len(series) - 1, min(len(series), max_points)).astype(int)
+def smoothed(series: Series, reach: int) -> Series:
+    """Means over `reach` points to both sides; only the end, having no future, looks back."""
     # A window that opens with the distance from the start keeps a steep first descent steep.
-    means = [series.values[max(0, c - reach) : c + min(c, reach) + 1].mean() for c in centers]
-    return Series(series.steps[centers], np.array(means))
+    places = range(len(series))
+    windows = [slice(max(0, place - reach), place + min(place, reach) + 1) for place in places]
+    means = [series.values[window].mean() for window in windows]
+    return Series(series.steps, np.array(means))
 
 
-def downsampled(series: Series, max_points: int = 600) -> Series:
-    """At most `max_points` points: the ends, and the lowest and highest of each stretch between."""
+def averaged(series: Series, max_points: int) -> Series:
+    """The series itself, or the means of that many equal stretches, each at its middle step."""
     if len(series) <= max_points:
         return series
-    stretches = np.array_split(np.arange(len(series)), max_points // 2 - 1)
-    lows = [part[np.argmin(series.values[part])] for part in stretches]
-    highs = [part[np.argmax(series.values[part])] for part in stretches]
-    kept = np.unique([0, *lows, *highs, len(series) - 1])
+    stretches = np.array_split(np.arange(len(series)), max_points)
+    middles = [part[len(part) // 2] for part in stretches]
+    means = [series.values[part].mean() for part in stretches]
+    return Series(series.steps[middles], np.array(means))
+
+
+def downsampled(series: Series, max_points: int) -> Series:
+    """At most `max_points` points: the ends, the extremes of each stretch between, and its gap."""
+    if len(series) <= max_points:
+        return series
+    kept = [0, len(series) - 1]
+    for part in np.array_split(np.arange(len(series)), max_points // 3 - 1):
+        is_gap = np.isnan(series.values[part])
+        kept += part[is_gap][:1].tolist()
+        if not is_gap.all():
+            values = series.values[part]
+            kept += [part[np.nanargmin(values)], part[np.nanargmax(values)]]
+    places = np.unique(kept)
+    return Series(series.steps[places], series.values[places])
+
+
+def every_nth(series: Series, max_points: int) -> Series:
+    """Points spread evenly over the series, both ends included."""
+    if len(series) <= max_points:
+        return series
+    kept = np.linspace(0, len(series) - 1, max_points).round().astype(int)
     return Series(series.steps[kept], series.values[kept])
 
 
@@ -56,44 +85,74 @@ def downsampled(series: Series, max_points: int = 600) -> Series:
 # version: what cannot be parsed is skipped, never an error.
 MAX_STEP = 2**53  # Up to here a float counts without skipping; no run gets there
 
+Row = dict[str, Any]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The objects of a JSON-lines file; other lines are skipped."""
+    rows = (parsed(line) for line in read_text(path).splitlines())
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, Series]:
+    """The numbers of rows by name; a step logged again after a resume counts once."""
+    by_step: dict[float, dict[str, float]] = {}
+    for row in rows:
+        numbers = {name: number(value) for name, value in row.items() if is_number(value)}
+        step = numbers.pop("step", np.nan)
+        if 0 <= step <= MAX_STEP:
+            by_step.setdefault(step, {}).update(numbers)
+    points: dict[str, tuple[list[float], list[float]]] = {}
+    for step in sorted(by_step):
+        for name, value in by_step[step].items():
+            steps, values = points.setdefault(name, ([], []))
+            steps.append(step)
+            values.append(value)
+    return {name: Series(*map(np.array, pair)) for name, pair in points.items()}
+
 
 def read_metrics(run_dir: Path) -> dict[str, Series]:
-    """The numbers in `metrics.jsonl` by name; a step logged again after a resume counts once."""
-    by_step: dict[float, dict[str, float]] = {}
-    for line in _text(run_dir / "metrics.jsonl").splitlines():
-        row = _numbers(line)
-        step = row.pop("step", np.nan)
-        if 0 <= step <= MAX_STEP:
-            by_step.setdefault(step, {}).update(row)
-    names = dict.fromkeys(name for row in by_step.values() for name in row)
-    columns = {}
-    for name in names:
-        points = sorted((step, row[name]) for step, row in by_step.items() if name in row)
-        columns[name] = Series(*np.array(points, dtype=np.float64).T)
-    return columns
+    """The numbers in `metrics.jsonl` by name."""
+    return columns(read_rows(run_dir / "metrics.jsonl"))
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The content of a JSON file with an object, empty if it is unreadable."""
+    content = parsed(read_text(path))
+    return content if isinstance(content, dict) else {}
 
 
 def read_run(run_dir: Path) -> dict[str, Any]:
     """The content of `run.json`, empty if it is unreadable."""
+    return read_object(run_dir / "run.json")
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value of a JSON file is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number(value: float) -> float:
+    """A number as a float; an integer beyond its range is infinite."""
     try:
-        run = json.loads(_text(run_dir / "run.json"))
-    except ValueError:
-        return {}
-    return run if isinstance(run, dict) else {}
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file, empty if there is none that can be read."""
     if not path.is_file():
         return ""
-    return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _numbers(line: str) -> dict[str, float]:
-    """The numbers of one row; empty for a line that is truncated or not a row."""
     try:
-        row = json.loads(line, parse_int=float)
-    except ValueError:
-        return {}
-    if not isinstance(row, dict):
-        return {}
-    return {name: value for name, value in row.items() if isinstance(value, float)}
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def parsed(text: str) -> Any:
+    """The value of a JSON text; None if it is truncated or none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -8,12 +8,12 @@ import numpy as np
 from manyhands.atomic import atomic_file
 from manyhands.evaluation.action_errors import ABSOLUTE
 from manyhands.evaluation.open_loop_run import OpenLoopEvaluation, Trace
-from manyhands.report.charts import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_JOINTS = 8
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#b5518c", "#b98400", "#3a9bd6", "#6b7280", "#6f4aa0")
 NEEDS_EXTRA = "The plot needs an extra. Install: pip install 'manyhands[report]'"
 RECORDED, PREDICTED = "#8a8a8a", COLORS[1]
 
