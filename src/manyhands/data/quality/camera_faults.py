@@ -5,17 +5,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from manyhands.data.quality.camera_samples import CameraSamples
+from manyhands.data.quality.camera_samples import FROZEN_LEVEL, CameraSamples
 from manyhands.data.quality.episode_quality import CameraQuality, Fault, QualityFinding
 from manyhands.data.quality.robust import MIN_EPISODES, spread
 
 MOVING = 0.5  # In median motions between samples; less may happen where no pixel shows it
-# Levels of 0 to 255 by which a block of a repeated image changes through compression.
-FROZEN_LEVEL = 4.0
 FROZEN_SHARE = 0.15  # Of the camera's median change while the robot moves
 MIN_VISIBLE = 12.0  # A camera whose images usually change less does not show the robot
-MIN_FROZEN_STEPS = 2  # Steps between samples: one may be a coincidence
-MIN_FROZEN_S = 0.8
+# In median motions between samples: as far as the robot goes while the image usually changes.
+MIN_FROZEN_MOTION = 1.0
+MIN_FROZEN_S = 0.8  # Shorter gaps are dropped frames, which training does not notice
 
 BLACK, WHITE = 32.0, 235.0  # Nothing can be seen if all pixels are beyond
 MIN_EXCESS = 6.0  # Robust standard deviations of brightness
@@ -91,9 +90,9 @@ def _frozen_findings(
     edges = np.flatnonzero(np.diff(frozen.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
     worst: tuple[float, tuple[int, int]] | None = None
     for first, end in edges.tolist():
-        num_moving = int(norm.is_moving(run)[first:end].sum())
+        motion = float(run.motions[first:end].sum())
         duration_s = float(frames[end] - frames[first]) / fps
-        if num_moving >= MIN_FROZEN_STEPS and duration_s >= MIN_FROZEN_S:
+        if motion >= MIN_FROZEN_MOTION * norm.motion and duration_s >= MIN_FROZEN_S:
             worst = max(worst or (0.0, (0, 0)), (duration_s, (first, end)))
     if worst is not None:
         duration_s, (first, end) = worst

@@ -17,10 +17,12 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.info import Feature
 from manyhands.lerobot_format.dataset.meta import DatasetMeta, read_dataset_meta
 
-SPACING_S = 0.5  # A robot at work is somewhere else half a second later
-MAX_SAMPLES = 48  # Per episode and camera, which bounds the time that long episodes take
+SPACING_S = 0.3  # Several samples within the shortest freeze that counts
+MAX_SAMPLES = 64  # Per episode and camera, which bounds the time that long episodes take
 MIN_SAMPLES = 8  # Of a short episode, if it has as many frames
 THUMBNAIL = 64  # Height and width: a gripper is still some pixels, noise averages out
+# Levels of 0 to 255 by which a block of a repeated image changes through compression.
+FROZEN_LEVEL = 4.0
 _BLOCK = 2  # Side of the blocks of a thumbnail whose change is measured
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # Of red, green, blue
 DIM_QUANTILE, BRIGHT_QUANTILE = 0.02, 0.98  # Ignore reflections and hot pixels
@@ -44,7 +46,9 @@ class CameraSamples(NamedTuple):
     brightness: np.ndarray  # Mean luma of each
     dim: np.ndarray  # Luma that nearly all pixels exceed
     bright: np.ndarray  # Luma that nearly no pixel exceeds
-    changes: np.ndarray  # Change of the block that changes most, from each sample to the next
+    # Of the block that changes most, to each next sample from the last one that changed visibly:
+    # slow motion adds up.
+    changes: np.ndarray
 
 
 def measured(key: str, episode: int, frames: np.ndarray, images: np.ndarray) -> CameraSamples:
@@ -52,7 +56,6 @@ def measured(key: str, episode: int, frames: np.ndarray, images: np.ndarray) -> 
     colors = images[:, :3].astype(np.float32)
     luma = np.tensordot(colors, _LUMA, (1, 0)) if colors.shape[1] == 3 else colors[:, 0]
     flat = luma.reshape(len(luma), -1)
-    changes = [_change(one, other) for one, other in zip(colors[:-1], colors[1:], strict=True)]
     return CameraSamples(
         key,
         episode,
@@ -60,8 +63,17 @@ def measured(key: str, episode: int, frames: np.ndarray, images: np.ndarray) -> 
         flat.mean(axis=1),
         np.quantile(flat, DIM_QUANTILE, axis=1),
         np.quantile(flat, BRIGHT_QUANTILE, axis=1),
-        np.array(changes, np.float64),
+        np.array([*_changes(colors)], np.float64),
     )
+
+
+def _changes(images: np.ndarray) -> Iterator[float]:
+    reference = images[0]
+    for image in images[1:]:
+        change = _change(reference, image)
+        yield change
+        if change > FROZEN_LEVEL:
+            reference = image
 
 
 def _change(one: np.ndarray, other: np.ndarray) -> float:

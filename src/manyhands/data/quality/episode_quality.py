@@ -47,8 +47,8 @@ class EpisodeQuality:
     episode: int
     num_frames: int
     duration_s: float
-    jerk: float | None  # Mean third difference of the roughest joint, in medians of the dataset
-    jerk_peak: float | None  # The same of its roughest half second
+    jerk: float | None  # Of the roughest joint without its roughest half second, in medians
+    jerk_peak: float | None  # Of the roughest half second, in medians of the dataset
     idle_share: float  # Of frames without motion
     longest_idle_s: float
     ending_speed: float | None  # In the last half second, relative to the usual speed

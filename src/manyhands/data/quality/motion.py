@@ -23,8 +23,8 @@ class EpisodeMotion:
 
     speed: np.ndarray  # Usual speed
     travel: np.ndarray  # Mean absolute first difference
-    jerk: np.ndarray  # Mean absolute third difference
-    peak_jerk: np.ndarray  # The same of the window where it is greatest
+    jerk: np.ndarray  # Mean absolute third difference outside of the roughest window
+    peak_jerk: np.ndarray  # The same within the roughest window
     peak_travel: np.ndarray  # Mean absolute first difference in that window
     peak_frame: np.ndarray  # First frame of that window
     low: np.ndarray
@@ -54,7 +54,7 @@ def measure(values: np.ndarray, window: int) -> EpisodeMotion:
     return EpisodeMotion(
         speed=np.quantile(steps, SPEED_QUANTILE, axis=0),
         travel=steps.mean(axis=0),
-        jerk=thirds.mean(axis=0),
+        jerk=_mean_outside(thirds, peak, window),
         peak_jerk=means[peak, columns],
         # A third difference spans three first differences.
         peak_travel=_sliding_means(steps, window + 2)[peak, columns],
@@ -123,6 +123,14 @@ class Idleness:
 def idleness(is_idle: np.ndarray) -> Idleness:
     """Summarize marks of idle frames."""
     return Idleness(float(is_idle.mean()) if len(is_idle) else 0.0, longest_run(is_idle))
+
+
+def _mean_outside(values: np.ndarray, first: np.ndarray, window: int) -> np.ndarray:
+    """Means by column without its window, or of all values if those are all."""
+    rows = np.arange(len(values))[:, None]
+    is_outside = (rows < first) | (rows >= first + window) | (len(values) == window)
+    means: np.ndarray = np.where(is_outside, values, 0.0).sum(axis=0) / is_outside.sum(axis=0)
+    return means
 
 
 def _sliding_means(values: np.ndarray, window: int) -> np.ndarray:
