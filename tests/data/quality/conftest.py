@@ -1,8 +1,8 @@
-"""Faults planted in episodes, and what the judgment says of the datasets that hold them."""
+"""Episodes as people record them, faults planted in them, and the judgment of both."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,20 +18,54 @@ from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.features import feature_document
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
-CAMERA, STATE, ACTION = "observation.image", "observation.state", "action"
+CAMERA, STATE, ACTION, DONE = "observation.image", "observation.state", "action", "next.done"
+WORKSPACE = 512  # Width and height of where the joints move, as in PushT
+FPS, SIDE = 10, 32
+NUMBERS = {
+    STATE: {"dtype": "float32", "shape": [2], "names": ["x", "y"]},
+    ACTION: {"dtype": "float32", "shape": [2], "names": ["x", "y"]},
+}
+AXES = ["height", "width", "channels"]
+FEATURES = NUMBERS | {
+    CAMERA: {"dtype": "image", "shape": [SIDE, SIDE, 3], "names": AXES},
+    DONE: {"dtype": "bool", "shape": [1], "names": None},
+}
 Columns = dict[str, np.ndarray]
 Planter = Callable[[Columns, np.random.Generator], Columns]
 
 
-def tremble(share: float, duration: float = 1.0) -> Planter:
-    """Noise on every joint, relative to a workspace of 512, for part of an episode."""
+def demonstrate(chance: np.random.Generator, length: int) -> Columns:
+    """A tool that is led from place to place, and a camera that sees it."""
+    places = chance.uniform(0.1, 0.9, (length // 12 + 2, 2)) * WORKSPACE
+    times = np.linspace(0, len(places) - 1, length)
+    leg = np.minimum(times.astype(int), len(places) - 2)
+    part = (times - leg)[:, None]
+    eased = part**3 * (10 - 15 * part + 6 * part**2)
+    action = places[leg] + eased * (places[leg + 1] - places[leg])
+    state = np.concatenate([action[:1], action[:-1]]) + chance.normal(0, 0.3, action.shape)
+    done = np.arange(length) == length - 1
+    columns = {STATE: state, ACTION: action + chance.normal(0, 0.5, action.shape)}
+    columns = {key: values.astype(np.float32) for key, values in columns.items()}
+    return columns | {CAMERA: film(state), DONE: done[:, None]}
+
+
+def film(state: np.ndarray) -> np.ndarray:
+    """Images (frames, channels, height, width) of a disk where the tool is."""
+    rows, columns = np.mgrid[:SIDE, :SIDE] + 0.5
+    x, y = (state / WORKSPACE * SIDE).T[:, :, None, None]
+    disk = np.clip(3 - np.hypot(columns - x, rows - y), 0, 1)
+    return np.stack([60 + 160 * disk, 90 + rows + 0 * disk, 120 - 90 * disk], 1).astype(np.uint8)
+
+
+def tremble(share: float, duration: float = 1.0, keys: Sequence[str] = (STATE, ACTION)) -> Planter:
+    """Noise on every joint, relative to the workspace, for part of an episode."""
 
     def plant(columns: Columns, chance: np.random.Generator) -> Columns:
         length = len(columns[STATE])
         first = int(chance.integers(0, max(1, round(length * (1 - duration)))))
         end = first + round(length * duration)
-        for key in (STATE, ACTION):
-            noise = chance.normal(0, 512 * share, columns[key][first:end].shape)
+        for key in keys:
+            noise = chance.normal(0, WORKSPACE * share, columns[key][first:end].shape)
             columns[key][first:end] += noise.astype(np.float32)
         return columns
 
@@ -44,7 +78,7 @@ def jolt(share: float) -> Planter:
     def plant(columns: Columns, chance: np.random.Generator) -> Columns:
         frame = int(chance.integers(5, len(columns[STATE]) - 5))
         for key in (STATE, ACTION):
-            columns[key][frame] += np.float32(512 * share) * chance.choice([-1, 1], 2)
+            columns[key][frame] += np.float32(WORKSPACE * share) * chance.choice([-1, 1], 2)
         return columns
 
     return plant
@@ -56,7 +90,7 @@ def freeze(seconds: float | None) -> Planter:
     def plant(columns: Columns, chance: np.random.Generator) -> Columns:
         length = len(columns[STATE])
         first = int(chance.integers(2, max(3, round(length * 0.6))))
-        end = length if seconds is None else min(length, first + round(10 * seconds))
+        end = length if seconds is None else min(length, first + round(FPS * seconds))
         columns[CAMERA][first:end] = columns[CAMERA][first]
         return columns
 
@@ -74,7 +108,13 @@ def truncate(share: float) -> Planter:
 
 
 PLANTERS: dict[Fault, list[Planter]] = {
-    Fault.JERK: [tremble(0.015), tremble(0.03), tremble(0.04, 0.15), jolt(0.15), jolt(0.3)],
+    Fault.JERK: [
+        tremble(0.01),
+        tremble(0.02, keys=[ACTION]),
+        tremble(0.03, duration=0.2),
+        jolt(0.1),
+        jolt(0.3),
+    ],
     Fault.FROZEN: [freeze(1.5), freeze(2.5), freeze(4), freeze(None), freeze(None)],
     Fault.TRUNCATED: [truncate(share) for share in (0.15, 0.25, 0.4, 0.6, 0.8)],
 }
@@ -107,7 +147,9 @@ def plant_faults(source: Path, root: Path, number: int, seed: int = 0) -> Plante
     healthy = EpisodeChoice(source, exclude=chosen)
     copy_episodes([healthy, EpisodeChoice(faulty)], root, allow_mixed_robots=True)
     first = dataset.num_episodes - len(chosen)
-    places = {fault: [first + n for n, own in enumerate(faults) if own == fault] for fault in PLANTERS}
+    places = {
+        fault: [first + n for n, own in enumerate(faults) if own == fault] for fault in PLANTERS
+    }
     return Planted(root, places)
 
 
@@ -127,3 +169,61 @@ def write_episode(writer: DatasetWriter, columns: Columns, task: str) -> None:
         frame |= {key: frame[key].transpose(1, 2, 0) for key in images}
         writer.add_frame(frame | {"task": task})
     writer.save_episode()
+
+
+def judge(
+    root: Path, episodes: Sequence[int] | None = None, num_workers: int = 0
+) -> DatasetQuality:
+    """Judge a folder, in this process unless told otherwise."""
+    meta = read_dataset_meta(root)
+    source = Source(root, meta, select_episodes(meta.episodes, episodes))
+    return judge_quality(source, QualityOptions(num_workers=num_workers))
+
+
+@pytest.fixture(scope="session", name="judge")
+def judge_fixture() -> Callable[..., DatasetQuality]:
+    """A function from a folder to the quality of its episodes."""
+    return judge
+
+
+@pytest.fixture(scope="session", name="demonstrate")
+def demonstrate_fixture() -> Callable[..., Columns]:
+    """A function from a generator and a length to an episode."""
+    return demonstrate
+
+
+@pytest.fixture(scope="session", name="plant_faults")
+def plant_faults_fixture() -> Callable[..., Planted]:
+    """A function that copies a dataset with planted faults."""
+    return plant_faults
+
+
+@pytest.fixture(scope="session")
+def write_numbers() -> Callable[..., Path]:
+    """A function that records actions and states, without cameras, in a new folder."""
+
+    def written(root: Path, trajectories: Sequence[np.ndarray], task: str = "move") -> Path:
+        with DatasetWriter.create(root, FPS, NUMBERS) as writer:
+            for values in trajectories:
+                values = np.asarray(values, np.float32)
+                write_episode(writer, {STATE: values, ACTION: values}, task)
+        return root
+
+    return written
+
+
+@pytest.fixture(scope="session")
+def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty healthy episodes of four to eight seconds with one camera; to be read only."""
+    root = tmp_path_factory.mktemp("demonstrations") / "dataset"
+    chance = np.random.default_rng(0)
+    with DatasetWriter.create(root, FPS, FEATURES) as writer:
+        for _ in range(40):
+            write_episode(writer, demonstrate(chance, int(chance.integers(40, 80))), "move")
+    return root
+
+
+@pytest.fixture(scope="session")
+def planted(demonstrations: Path, tmp_path_factory: pytest.TempPathFactory) -> Planted:
+    """The same episodes, five of each kind of fault among them."""
+    return plant_faults(demonstrations, tmp_path_factory.mktemp("planted") / "dataset", 3)

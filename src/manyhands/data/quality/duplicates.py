@@ -31,7 +31,8 @@ def resampled(values: np.ndarray, ranges: np.ndarray) -> np.ndarray | None:
     points = np.linspace(0, len(values) - 1, NUM_POINTS)
     before = np.minimum(points.astype(np.int64), len(values) - 2)
     weight = (points - before)[:, None]
-    return ((1 - weight) * scaled[before] + weight * scaled[before + 1]).astype(np.float32)
+    shape: np.ndarray = (1 - weight) * scaled[before] + weight * scaled[before + 1]
+    return shape.astype(np.float32)
 
 
 class Neighbors:
@@ -39,15 +40,16 @@ class Neighbors:
 
     def __init__(self, shapes: Sequence[np.ndarray]) -> None:
         number = len(shapes)
-        trajectories = np.array(shapes, np.float32).reshape(number, NUM_POINTS, -1 if number else 0)
         self.place, self.distance = np.full(number, -1), np.full(number, np.inf)
         # The same among the episodes before each: of several copies, the first one stays.
         self.earlier, self.earlier_distance = self.place.copy(), self.distance.copy()
-        self._fine = trajectories.reshape(number, -1)
-        blocks = trajectories.reshape(number, _NUM_COARSE, NUM_POINTS // _NUM_COARSE, -1)
+        if number < 2:
+            return
+        self._fine = np.stack(shapes).reshape(number, -1)
+        blocks = np.stack(shapes).reshape(number, _NUM_COARSE, NUM_POINTS // _NUM_COARSE, -1)
         # In double precision: differences of copies are small beside their squares.
         self._coarse = blocks.mean(axis=2, dtype=np.float64).reshape(number, -1)
-        for first in range(0, number if number > 1 else 0, _BLOCK):
+        for first in range(0, number, _BLOCK):
             self._search(np.arange(first, min(first + _BLOCK, number)))
 
     def _search(self, rows: np.ndarray) -> None:

@@ -54,8 +54,9 @@ class DatasetJerk:
                 f"{name} jolts in frames {frames[0]} to {frames[1] - 1}: {factor:.1f} times the "
                 "usual peak jerk"
             )
-            yield place, QualityFinding(
-                Fault.JERK, message, float(factor), joint=name, frames=frames
+            yield (
+                place,
+                QualityFinding(Fault.JERK, message, float(factor), joint=name, frames=frames),
             )
 
     @cached_property
@@ -86,7 +87,8 @@ def _known(values: np.ndarray) -> np.ndarray:
 
 def _ratio(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     unknown = np.full(np.broadcast_shapes(values.shape, others.shape), np.nan)
-    return np.divide(values, others, where=np.greater(others, 0), out=unknown)
+    ratios: np.ndarray = np.divide(values, others, where=np.greater(others, 0), out=unknown)
+    return ratios
 
 
 def _excess(factors: np.ndarray) -> np.ndarray:
@@ -95,7 +97,8 @@ def _excess(factors: np.ndarray) -> np.ndarray:
 
 
 def _any(marks: np.ndarray) -> np.ndarray:
-    return ~np.isnan(marks).all(axis=1, keepdims=True)
+    has_any: np.ndarray = (~np.isnan(marks)).any(axis=1, keepdims=True)
+    return has_any
 
 
 def _worst(excess: np.ndarray) -> Iterator[tuple[int, int]]:

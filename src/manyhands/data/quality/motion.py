@@ -1,6 +1,6 @@
 """Motion of an episode: jerk by joint, and stretches in which nothing moves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -41,17 +41,24 @@ def measure(values: np.ndarray, window: int) -> EpisodeMotion:
     """Measure an episode, given its values (frames, joints); NaN if it is too short."""
     num_frames, num_joints = values.shape
     unknown = np.full(num_joints, np.nan)
+    motion = EpisodeMotion(
+        speed=unknown,
+        travel=unknown,
+        jerk=unknown,
+        peak_jerk=unknown,
+        peak_travel=unknown,
+        peak_frame=np.zeros(num_joints, np.int64),
+        low=values.min(axis=0) if num_frames else unknown,
+        high=values.max(axis=0) if num_frames else unknown,
+        is_switch=np.array([len(np.unique(each)) <= MAX_SWITCH_VALUES for each in values.T], bool),
+    )
     if num_frames < window + 3:
-        low, high = (values.min(axis=0), values.max(axis=0)) if num_frames else (unknown, unknown)
-        none = np.zeros(num_joints, np.int64)
-        return EpisodeMotion(
-            *[unknown] * 5, peak_frame=none, low=low, high=high, is_switch=none.astype(bool)
-        )
+        return motion
     steps, thirds = np.abs(np.diff(values, axis=0)), np.abs(np.diff(values, 3, axis=0))
     means = _sliding_means(thirds, window)
-    peak = means.argmax(axis=0)
-    columns = np.arange(num_joints)
-    return EpisodeMotion(
+    peak, columns = means.argmax(axis=0), np.arange(num_joints)
+    return replace(
+        motion,
         speed=np.quantile(steps, SPEED_QUANTILE, axis=0),
         travel=steps.mean(axis=0),
         jerk=_mean_outside(thirds, peak, window),
@@ -59,9 +66,6 @@ def measure(values: np.ndarray, window: int) -> EpisodeMotion:
         # A third difference spans three first differences.
         peak_travel=_sliding_means(steps, window + 2)[peak, columns],
         peak_frame=peak,
-        low=values.min(axis=0),
-        high=values.max(axis=0),
-        is_switch=np.array([len(np.unique(each)) <= MAX_SWITCH_VALUES for each in values.T], bool),
     )
 
 

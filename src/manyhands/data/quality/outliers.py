@@ -10,6 +10,7 @@ from manyhands.data.quality.robust import MIN_EPISODES, spread
 from manyhands.data.quality.trajectories import Joint
 
 MIN_EXCESS = 6.0  # Robust standard deviations of the extremes of episodes
+MIN_DEVIATION = 0.02  # Of what others reach: extremes that differ less are alike
 QUANTILES = (0.05, 0.95)  # Of the lows and highs of episodes: what the others reach
 # Half of what the others reach, beyond it: demonstrations explore, but not that far.
 MIN_OVERSHOOT = 0.5
@@ -41,19 +42,16 @@ def overshoots(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """How far episodes leave the reach of others, in widths of it; zero if that is usual."""
     bottom, top = reach(low, high)
     width = top - bottom
-    beyond = np.maximum(high - top, bottom - low)
     # Joints that never move have no width, and nothing to compare with.
-    relative = np.divide(beyond, width, where=np.greater(width, 0), out=np.zeros(beyond.shape))
-    floors = np.maximum(width, np.finfo(np.float64).tiny) * 0.02
-    is_unusual = np.maximum(
-        _excess(high, floors),
-        -_excess(low, floors),
-    ) >= MIN_EXCESS
-    return np.where(is_unusual, np.nan_to_num(relative), 0.0)
+    is_used = np.greater(width, 0)
+    scale = np.where(is_used, width, 1.0)
+    beyond = np.maximum(high - top, bottom - low) / scale
+    is_unusual = (_excess(high / scale) >= MIN_EXCESS) | (_excess(-low / scale) >= MIN_EXCESS)
+    return np.where(is_used & is_unusual, np.nan_to_num(beyond), 0.0)
 
 
-def _excess(values: np.ndarray, floors: np.ndarray) -> np.ndarray:
-    return spread(values / floors, 1.0).excess(values / floors)
+def _excess(values: np.ndarray) -> np.ndarray:
+    return spread(values, MIN_DEVIATION).excess(values)
 
 
 def _quantile(values: np.ndarray, quantile: float) -> np.ndarray:

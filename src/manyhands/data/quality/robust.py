@@ -38,14 +38,16 @@ def spread(values: np.ndarray, floor: float) -> Spread:
 def logarithms(values: np.ndarray) -> np.ndarray:
     """Natural logarithms; NaN for values that are not positive."""
     is_positive = np.greater(values, 0, where=np.isfinite(values), out=np.zeros(values.shape, bool))
-    return np.log(values, where=is_positive, out=np.full(values.shape, np.nan))
+    logs: np.ndarray = np.log(values, where=is_positive, out=np.full(values.shape, np.nan))
+    return logs
 
 
 def median_of_positive(values: np.ndarray) -> np.ndarray:
     """Medians along the first axis of what is above zero; zero if nothing is."""
     is_positive = np.greater(values, 0)
-    safe = np.where(is_positive | ~is_positive.any(axis=0), values, np.nan)
-    return np.maximum(np.nan_to_num(np.nanmedian(safe, axis=0)), 0.0)
+    safe = np.where(is_positive.any(axis=0), np.where(is_positive, values, np.nan), 0.0)
+    medians: np.ndarray = np.nanmedian(safe, axis=0)
+    return medians
 
 
 def longest_run(marks: np.ndarray) -> tuple[int, int]:

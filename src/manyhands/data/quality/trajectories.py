@@ -64,10 +64,14 @@ class Trajectories:
         lasts = np.maximum(self._dataset.frame_bounds[:, 1] - 1, 0)
         present = [key for key in END_LABELS if key in self._dataset.features]
         return {
-            key: self._dataset.column_values(key, lasts).reshape(len(lasts), -1).any(axis=1)
+            key: self._dataset.column_values(key, lasts).reshape(len(lasts)) > 0
             for key in present
-            if self._dataset.features[key].is_number
+            if self._is_flag(key)
         }
+
+    def _is_flag(self, key: str) -> bool:
+        feature = self._dataset.features[key]
+        return feature.is_number and feature.shape == (1,)
 
 
 def open_trajectories(source: Source, home: Path | None = None) -> Trajectories:
@@ -105,4 +109,5 @@ def _interpolated(values: np.ndarray) -> np.ndarray:
     known = np.flatnonzero(np.isfinite(values))
     if not len(known):
         return np.zeros_like(values)
-    return np.interp(np.arange(len(values)), known, values[known])
+    filled: np.ndarray = np.interp(np.arange(len(values)), known, values[known])
+    return filled
