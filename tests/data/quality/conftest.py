@@ -225,5 +225,5 @@ def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def planted(demonstrations: Path, tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    """The same episodes, five of each kind of fault among them."""
+    """The same episodes, three of each kind of fault among them."""
     return plant_faults(demonstrations, tmp_path_factory.mktemp("planted") / "dataset", 3)

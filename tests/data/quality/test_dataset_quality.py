@@ -1,11 +1,15 @@
 """Planted faults are found, and healthy episodes left alone."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
+from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.quality.dataset_quality import QualityOptions, judge_quality
 from manyhands.data.quality.episode_quality import Fault
+from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 MIN_SCORE = 0.9
 
@@ -54,10 +58,6 @@ def test_some_episodes_keep_their_numbers(planted, judge):
 
 
 def test_progress_reaches_the_number_of_sampled_frames(planted, judge):
-    from manyhands.data.episodes import Source, select_episodes
-    from manyhands.data.quality.dataset_quality import QualityOptions, judge_quality
-    from manyhands.lerobot_format.dataset.meta import read_dataset_meta
-
     meta, seen = read_dataset_meta(planted.root), []
     source = Source(planted.root, meta, select_episodes(meta.episodes, [0, 1]))
     judge_quality(
@@ -90,8 +90,6 @@ def test_an_older_format_is_judged_the_same(plain_root, version_2, tmp_path, jud
 
 
 def test_a_camera_that_cannot_be_decoded_costs_only_itself(plain_root, tmp_path, judge):
-    import shutil
-
     root = shutil.copytree(plain_root, tmp_path / "dataset")
     (video,) = root.rglob("*.mp4")
     video.unlink()

@@ -1,5 +1,7 @@
 """Actions and states by episode."""
 
+import json
+
 import numpy as np
 
 from manyhands.data.dataset import open_dataset
@@ -43,8 +45,6 @@ def test_other_names_are_read_where_the_usual_ones_are_missing():
 
 
 def test_joints_have_the_names_of_older_releases_too(write_numbers, tmp_path):
-    import json
-
     root = write_numbers(tmp_path / "dataset", [np.zeros((3, 2))])
     info = root / "meta/info.json"
     document = json.loads(info.read_text())
