@@ -18,6 +18,7 @@ def test_help_lists_the_flags():
     assert done.returncode == 0
     for flag in ("--dataset.root", "--dataset.episodes", "--quick", "--json", "--num_workers"):
         assert flag in done.stdout
+    assert "--quality" in done.stdout
 
 
 def test_mistakes_are_told_together():
@@ -56,3 +57,20 @@ def test_a_folder_that_is_not_there_is_told_without_a_table(tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert "is not a LeRobot dataset" in done.stderr
+
+
+def test_quality_is_printed_and_written_and_leaves_the_exit_code(tiny_dataset, tmp_path, capsys):
+    flags = [f"--dataset.root={tiny_dataset}", f"--json={tmp_path / 'found.json'}", "--quality"]
+    assert doctor_command([*flags, "--num_workers=0"]) == 0
+    assert "quality: judged 4 episodes" in capsys.readouterr().out
+    quality = json.loads((tmp_path / "found.json").read_text())["quality"]
+    assert [each["episode"] for each in quality["episodes"]] == [0, 1, 2, 3]
+    assert quality["exclude_flag"] == ""
+
+
+def test_quality_that_cannot_be_judged_is_explained(tiny_dataset, tmp_path, capsys):
+    root = shutil.copytree(tiny_dataset, tmp_path / "dataset")
+    file = root / "data/chunk-000/file-000.parquet"
+    file.write_bytes(file.read_bytes()[:1000])
+    assert doctor_command([f"--dataset.root={root}", "--quality", "--num_workers=0"]) == 2
+    assert "quality: not judged: " in capsys.readouterr().out

@@ -2,18 +2,24 @@
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from manyhands.cli.flags import read_config, write_results
 from manyhands.config.commands import DoctorConfig
-from manyhands.errors import UserError
+from manyhands.errors import DatasetError, UserError
 from manyhands.observe.console import progress_bar
 
-USAGE = """manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--json=FILE]
+if TYPE_CHECKING:
+    from manyhands.data.checking.finding import CheckResult
+
+USAGE = """manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--quality]
+                 [--json=FILE]
 
 Reads a LeRobot dataset as training would, decodes every image, and reports every problem with
-its episode and file. Exit code 0: the dataset is usable; 2: something is bad."""
+its episode and file. Exit code 0: the dataset is usable; 2: something is bad.
+--quality also judges every episode and proposes which to exclude; the exit code stays the same."""
 
 WIDTH = 160
 
@@ -29,5 +35,24 @@ def doctor_command(arguments: Sequence[str]) -> int:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     console.print(findings_table(result))
     console.print(verdict_line(result), markup=False, soft_wrap=True)
-    write_results(config.json, as_json(result))
+    document = as_json(result)
+    if config.quality:
+        document["quality"] = _judge(config, result, console)
+    write_results(config.json, document)
     return 0 if result.is_usable else UserError.exit_code
+
+
+def _judge(config: DoctorConfig, result: "CheckResult", console: Console) -> dict[str, Any]:
+    """Print the quality of episodes; return it for the JSON file."""
+    from manyhands.doctor.quality import examine_quality, quality_lines, quality_table
+
+    with progress_bar("sampling frames") as on_progress:
+        quality = examine_quality(config, result, on_progress)
+    if isinstance(quality, DatasetError):
+        console.print(f"quality: not judged: {quality}", markup=False, soft_wrap=True)
+        return {"error": str(quality)}
+    if any(each.findings for each in quality.episodes):
+        console.print(quality_table(quality))
+    for line in quality_lines(quality):
+        console.print(line, markup=False, soft_wrap=True)
+    return quality.document()

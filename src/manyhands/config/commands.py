@@ -165,6 +165,8 @@ class DoctorConfig:
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
     quick: bool = False
     """Decode the first and last image of each file instead of all."""
+    quality: bool = False
+    """Also judge every episode: jerk, idle, truncated, frozen or dark cameras, duplicates."""
     num_workers: int | None = None
     """Processes that check files; null: one per core."""
     json: Path | None = None

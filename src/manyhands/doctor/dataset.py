@@ -22,11 +22,12 @@ def examine(config: DoctorConfig, on_progress: Progress | None = None) -> CheckR
         num_workers=config.num_workers,
         on_progress=on_progress,
     )
-    root, home = _root(config.dataset), config.cache.folder or shared_home()
+    root, home = checked_folder(config.dataset), config.cache.folder or shared_home()
     return check_folder(root, config.dataset.episodes, home, checking)
 
 
-def _root(dataset: CheckedDatasetConfig) -> Path:
+def checked_folder(dataset: CheckedDatasetConfig) -> Path:
+    """The folder of the dataset to check."""
     # A folder that lacks its metadata is checked too: that is its fault.
     if dataset.root is not None and dataset.root.is_dir():
         return dataset.root

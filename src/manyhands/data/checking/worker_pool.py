@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from manyhands.data.checking.jobs import Job, Report
 from manyhands.data.loading.forkserver import FORKSERVER, start_context
 from manyhands.errors import EnvironmentFault
 
@@ -23,6 +22,31 @@ _TIMEOUT_FACTOR = 50  # How many times longer than expected a job may take, on t
 _READY = "ready"
 
 
+Result = TypeVar("Result")
+Returned = TypeVar("Returned", covariant=True)
+
+
+class PoolJob(Protocol[Returned]):
+    """Independent work that can be sent to a process."""
+
+    @property
+    def num_frames(self) -> int:
+        """Frames it is about."""
+
+    @property
+    def cost_s(self) -> float:
+        """Estimated time."""
+
+    def run(self) -> Returned:
+        """Do it."""
+
+    def lost(self, reason: str) -> Returned:
+        """The result if it killed its process."""
+
+    def parts(self) -> "Sequence[PoolJob[Returned]]":
+        """Smaller jobs that do the same; none when it is as small as can be."""
+
+
 class _WorkerLost(NamedTuple):
     reason: str
 
@@ -33,8 +57,10 @@ class _Crash(NamedTuple):
     text: str
 
 
-def run_jobs(jobs: Sequence[Job], num_workers: int) -> Iterator[tuple[Job, Report]]:
-    """Every job with its report, in no particular order; little work is done in this process."""
+def run_jobs(
+    jobs: Sequence[PoolJob[Result]], num_workers: int
+) -> Iterator[tuple[PoolJob[Result], Result]]:
+    """Every job with its result, in no particular order; little work is done in this process."""
     num_processes = min(num_workers, len(jobs))
     saved_s = sum(job.cost_s for job in jobs) * (1 - 1 / max(num_processes, 1))
     if saved_s < _START_S:
@@ -43,10 +69,10 @@ def run_jobs(jobs: Sequence[Job], num_workers: int) -> Iterator[tuple[Job, Repor
 
 
 def run_in_processes(
-    jobs: Sequence[Job], num_processes: int, patience_s: float = _PATIENCE_S
-) -> Iterator[tuple[Job, Report]]:
-    """Every job with its report; those that kill a process are split to find the cause."""
-    workers = [_Worker(patience_s) for _ in range(num_processes)]
+    jobs: Sequence[PoolJob[Result]], num_processes: int, patience_s: float = _PATIENCE_S
+) -> Iterator[tuple[PoolJob[Result], Result]]:
+    """Every job with its result; those that kill a process are split to find the cause."""
+    workers: list[_Worker[Result]] = [_Worker(patience_s) for _ in range(num_processes)]
     try:
         yield from _shared_out(deque(jobs), workers)
     finally:
@@ -54,7 +80,9 @@ def run_in_processes(
             worker.end()
 
 
-def _shared_out(waiting: deque[Job], workers: "list[_Worker]") -> Iterator[tuple[Job, Report]]:
+def _shared_out(
+    waiting: deque[PoolJob[Result]], workers: "list[_Worker[Result]]"
+) -> Iterator[tuple[PoolJob[Result], Result]]:
     while waiting or any(worker.is_busy for worker in workers):
         for worker in workers:
             if waiting and not worker.is_busy:
@@ -68,12 +96,12 @@ def _shared_out(waiting: deque[Job], workers: "list[_Worker]") -> Iterator[tuple
                 yield job, job.lost(answer.reason) if isinstance(answer, _WorkerLost) else answer
 
 
-class _Worker:
+class _Worker(Generic[Result]):
     """A process that does one job at a time, and is replaced when it is lost."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._job: Job | None = None
+        self._job: PoolJob[Result] | None = None
         self._deadline = 0.0
         self._start()
 
@@ -81,15 +109,15 @@ class _Worker:
     def is_busy(self) -> bool:
         return self._job is not None
 
-    def give(self, job: Job) -> None:
+    def give(self, job: PoolJob[Result]) -> None:
         self._job = job
         self._deadline = time.monotonic() + self._allowance_s(job)
         # If it has died already, `answer` reports that.
         with suppress(ConnectionError):
             self.connection.send(job)
 
-    def answer(self) -> tuple[Job, Report | _WorkerLost] | None:
-        """The job with its report, or with what became of the process; None while it is busy."""
+    def answer(self) -> tuple[PoolJob[Result], Result | _WorkerLost] | None:
+        """The job with its result, or with what became of the process; None while it is busy."""
         assert self._job is not None
         answer = self._received() if self.connection.poll() else self._overdue()
         if answer == _READY:
@@ -107,7 +135,7 @@ class _Worker:
         self._process.join()
         self.connection.close()
 
-    def _allowance_s(self, job: Job) -> float:
+    def _allowance_s(self, job: PoolJob[Result]) -> float:
         """How long a job may take; starting a process may take its time, too."""
         patience_s = self._patience_s if self._is_ready else max(self._patience_s, _PATIENCE_S)
         return patience_s + _TIMEOUT_FACTOR * job.cost_s
