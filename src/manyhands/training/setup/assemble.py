@@ -80,7 +80,6 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
     stream = replace(stream, source=data.source)
     clock = Clock(world.watch.begin)
     periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
-    measures = build_measures(config, data, learner.policy, world)
     weights = learner.ema.weights if config.ema.use_for_eval else LIVE
     rollouts = build_rollouts(config, learner, world, run_dir)
     run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
@@ -94,7 +93,7 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         stream=stream,
         data=data,
         notes=notes + data.notes + resuming,
-        validator=Validator(measures, weights, periods, clock),
+        validator=Validator(build_measures(config, data, learner, world), weights, periods, clock),
         evaluation=PeriodicEvaluation(rollouts, periods, clock),
         checkpoints=checkpoints,
         run_log=run_log,
@@ -195,9 +194,10 @@ def build_guard(
 
 
 def build_measures(
-    config: TrainConfig, data: TrainingData, policy: Policy, world: World
+    config: TrainConfig, data: TrainingData, learner: Learner, world: World
 ) -> list[Measure]:
     """What is measured on held-out samples, if there are any."""
+    policy = learner.policy
     if data.held_out is None:
         return []
     split = BatchSplit(world.rank, world.size, CHUNK * world.size)
