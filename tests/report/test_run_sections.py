@@ -21,8 +21,8 @@ from manyhands.report.training_frames import SeenFrame, TrainingFrames
 def test_a_complete_run_fills_every_section_in_order(tmp_path: Path) -> None:
     runs = [read_run_files(write_everything(tmp_path))]
     anchors = [each.anchor for each in text_sections(runs, NOTHING_MORE)]
-    expected = {*ORDER} - {"top", "summary", "diagnosis", "rollouts", "frames"}
-    assert {*anchors} - {"diagnosis"} == expected
+    expected = {*ORDER} - {"top", "summary", "rollouts", "frames"}
+    assert {*anchors} == expected
     assert anchors == sorted(anchors, key=ORDER.index)
     media = [each.anchor for each in media_sections(runs, None, Allowance(10**9))]
     assert media == ["rollouts"]
@@ -32,7 +32,7 @@ def test_an_empty_run_says_that_nothing_was_logged(tmp_path: Path) -> None:
     sections = {
         each.anchor: each for each in text_sections([read_run_files(tmp_path)], NOTHING_MORE)
     }
-    assert {*sections} - {"diagnosis"} == {"learning"}
+    assert {*sections} == {"learning"}
     assert "No metrics were logged." in sections["learning"].html
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from manyhands.report.charts import Chart, draw, points_per_line
 from manyhands.report.configuration import compared_tables, configuration_tables, reproduction
-from manyhands.report.diagnosis import findings
 from manyhands.report.evaluations import result_rows, success_tile
 from manyhands.report.facts import (
     LONGEST_COMMAND,
@@ -34,7 +33,7 @@ from manyhands.report.summary import summary_table
 from manyhands.report.training_frames import TrainingFrames
 
 ORDER = (
-    *("top", "summary", "diagnosis", "learning", "success", "rollouts", "open-loop", "speed"),
+    *("top", "summary", "learning", "success", "rollouts", "open-loop", "speed"),
     *("machine", "frames", "configuration", "commands", "environment"),
 )
 """Anchors of all sections, as they follow each other."""
@@ -91,7 +90,6 @@ def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Se
     drawing = Drawing(num_points)
     if len(runs) > 1:
         yield section("summary", "Summary", "tables", {"tables": [summary_table(runs)]})
-    yield from _diagnosis(runs)
     yield _learning(runs, charts[LEARNING], drawing)
     yield from _success(runs, charts[SUCCESS], drawing)
     yield from _open_loop(runs, traces, drawing)
@@ -114,16 +112,6 @@ class Drawing:
         drawn = [draw(chart, self.num_points) for chart in charts]
         content = {"charts": drawn, "note": note, "has_controls": has_controls}
         return fragment("charts", content)
-
-
-def _diagnosis(runs: Sequence[RunFiles]) -> Iterator[Section]:
-    found = [
-        {"title": "" if len(runs) == 1 else run.label, "findings": each}
-        for run in runs
-        if (each := findings(run.run, run.rows, run.rank_rows)) is not None
-    ]
-    if found:
-        yield section("diagnosis", "Diagnosis", "diagnosis", {"runs": found})
 
 
 def _learning(runs: Sequence[RunFiles], charts: Sequence[Chart], drawing: Drawing) -> Section:

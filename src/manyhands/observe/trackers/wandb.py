@@ -102,8 +102,9 @@ class WandbTracker:
 def start(run: TrackedRun, run_id: str) -> tuple[Any, str | None]:
     """Start or continue a run; offline with a warning if the server cannot be used."""
     settings = run.config.wandb
-    options = {
+    options: dict[str, Any] = {
         "id": run_id,
+        "mode": settings.mode or "online",
         "project": settings.project,
         "entity": settings.entity,
         "name": run.job_name,
@@ -118,14 +119,14 @@ def start(run: TrackedRun, run_id: str) -> tuple[Any, str | None]:
         "settings": wandb.Settings(silent=True, console="off", x_stats_pid=os.getppid()),
     }
     try:
-        return wandb.init(mode=settings.mode or "online", **options), None
+        return wandb.init(**options), None
     except (wandb.errors.UsageError, wandb.errors.CommError) as error:
         reason = str(error).splitlines()[0]
     warning = (
         f"wandb is offline: {reason}. Metrics are recorded; upload them later: "
         f"wandb sync {run.run_dir}/wandb/offline-run-*"
     )
-    return wandb.init(mode="offline", **options), warning
+    return wandb.init(**options | {"mode": "offline"}), warning
 
 
 def read_sent(rows: Sequence[dict[str, Any]]) -> Sent:
