@@ -34,6 +34,7 @@ def log_of(run_dir: Path) -> str:
     return (run_dir / "log.txt").read_text()
 
 
+@pytest.mark.soak
 @pytest.mark.process
 @pytest.mark.skipif(not NAMES, reason=NEEDS)
 def test_a_run_that_is_killed_and_resumed_is_one_run_without_gap_or_repeated_step(
