@@ -1,5 +1,7 @@
 """Ranks meet, or are told why they cannot."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 
@@ -116,3 +118,29 @@ def test_what_fails_after_a_good_run_is_an_error():
 )
 def test_errors_of_a_lost_peer_are_told_from_our_own(error, is_lost):
     assert is_peer_lost(error) is is_lost
+
+
+LEAVING = """
+import sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from manyhands.parallel.rendezvous import _leave_group
+
+torch.set_num_threads(1)
+sys.setswitchinterval(0.05)  # Threads wait long for the GIL, as on a busy machine.
+end = time.monotonic() + 10
+while time.monotonic() < end:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    module = DistributedDataParallel(torch.nn.Linear(2000, 500))
+    module(torch.ones(2, 2000)).sum().backward()
+    dist.all_reduce(torch.ones(100_000))
+    _leave_group()
+    del module
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.process
+def test_a_group_that_is_freed_at_once_does_not_wait_for_its_threads_forever():
+    subprocess.run([sys.executable, "-c", LEAVING], check=True, timeout=90)

@@ -51,6 +51,7 @@ class NoWatchdog:
 
 
 MARGIN_S = 60.0  # Delay of the transport timeout after that of the watchdog, which reports more.
+RELEASE_S = 0.1  # How long threads of a group have to release what they hold, once it is unused.
 EXIT_DELAY_S = 1.0
 """How long ranks without a report stay, so that no launcher ends the reporting rank."""
 LOST_PEER = (
@@ -95,7 +96,7 @@ def joined_rendezvous(
         dist.init_process_group(
             backend, store=store, rank=rank, world_size=num_ranks, timeout=timeout
         )
-        teardown.push(_undoing(dist.destroy_process_group))
+        teardown.push(_undoing(_leave_group))
         if num_ranks == 1:
             yield Rendezvous(NoWatchdog(), None, timeout, stop, teardown)
             return
@@ -106,6 +107,13 @@ def joined_rendezvous(
         with _watched(watch):
             host_group = dist.new_group(backend="gloo", timeout=timeout)
             yield Rendezvous(watch, host_group, timeout, stop, teardown)
+
+
+def _leave_group() -> None:
+    # Whoever frees a group of gloo joins its threads while holding the GIL. They need the GIL
+    # themselves to release the tensors of their last collectives: they get it now.
+    time.sleep(RELEASE_S)
+    dist.destroy_process_group()
 
 
 def _undoing(work: Callable[[], object]) -> Callable[..., None]:
