@@ -3,6 +3,8 @@
 import json
 import runpy
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
@@ -144,6 +146,14 @@ def test_a_tracker_that_hangs_is_left_after_a_limited_time(train, metrics, monke
     assert "WARNING: wandb did not finish in time" in log_of(run_dir)
 
 
+def running_trackers() -> Iterator[psutil.Process]:
+    for process in psutil.Process().children():
+        # Other tests may have left processes that have ended.
+        with suppress(psutil.NoSuchProcess):
+            if PROGRAM in " ".join(process.cmdline()):
+                yield process
+
+
 @pytest.mark.process
 @pytest.mark.skipif("tensorboard" not in NAMES, reason=NEEDS)
 def test_a_run_that_fails_ends_its_trackers(command, tracked_values, monkeypatch, tmp_path):
@@ -154,7 +164,7 @@ def test_a_run_that_fails_ends_its_trackers(command, tracked_values, monkeypatch
     argv = command.argv(tmp_path / "run", *STEPS, *enabled(["tensorboard"]), "--steps=3")
     with pytest.raises(ZeroDivisionError):
         run_training(read_train_config(argv))
-    assert not [each for each in psutil.Process().children() if PROGRAM in " ".join(each.cmdline())]
+    assert not [*running_trackers()]
 
 
 @pytest.mark.parametrize("name", ["wandb", "tensorboard", "trackio"])
