@@ -51,6 +51,10 @@ class Policy:
         self._unnormalizer = Normalizer(processors.outputs)
         self._language = Language(processors.tokenizing) if processors.tokenizing else None
 
+    def __repr__(self) -> str:
+        size = sum(weight.numel() for weight in self.network.parameters())
+        return f"Policy({self.config.type}, {size:,} parameters, {self.device})"
+
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Policy":
         """Move the network and its processors; cast them if a dtype is given."""
         # A network may have weights of several dtypes; only an explicit dtype unifies them.

@@ -64,4 +64,5 @@ class TestOnAGpu:
         with torch.no_grad():
             expected = block(hidden)
             monkeypatch.setattr(residual_block, "can_run_kernels", lambda device: False)
-            torch.testing.assert_close(block(hidden), expected, rtol=1e-5, atol=1e-5)
+            # Either way a GPU rounds inputs of convolutions to ten bits.
+            torch.testing.assert_close(block(hidden), expected, rtol=5e-3, atol=5e-3)

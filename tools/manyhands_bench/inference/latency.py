@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from manyhands.config.train import TrainConfig
+from manyhands.evaluation.evaluate import tf32_on_gpu
 from manyhands.lerobot_format.names import ACTION
 from manyhands.lerobot_format.policy.folder import PolicyFiles
 from manyhands.policies.load import choose_device
@@ -64,7 +65,8 @@ def bench_inference(bench: BenchInferenceConfig, config: TrainConfig) -> Inferen
 def latency_row(policy: Policy, batch_size: int, bench: BenchInferenceConfig) -> LatencyRow:
     """The latency for a number of observations at once."""
     observation = observation_of(policy, batch_size)
-    times = chunk_times(lambda: policy.predict_action_chunk(observation), bench)
+    with tf32_on_gpu(policy.device):
+        times = chunk_times(lambda: policy.predict_action_chunk(observation), bench)
     row = LatencyRow(
         batch_size=batch_size,
         median_ms=1e3 * median(times),

@@ -1,6 +1,7 @@
 """A Triton kernel for what follows a convolution: group norm, Mish, modulation and shortcut.
 
-A thread block normalizes one group of one sample, whose values stay in registers meanwhile.
+A thread block normalizes one group of one sample, whose values stay in registers meanwhile. It adds
+up what several thread blocks of the convolution have computed.
 """
 
 import torch
@@ -12,32 +13,34 @@ MAX_GROUP_SIZE = 2**14
 """Values of a group that fit into the registers of a thread block."""
 
 
-def can_normalize(hidden: Tensor, norm: nn.GroupNorm) -> bool:
+def can_normalize(terms: Tensor, norm: nn.GroupNorm) -> bool:
     """Whether the kernel applies."""
-    _, steps, channels = hidden.shape
+    *_, steps, channels = terms.shape
     return steps * channels // norm.num_groups <= MAX_GROUP_SIZE
 
 
 def norm_mish(
-    hidden: Tensor,
+    terms: Tensor,
     norm: nn.GroupNorm,
     scale: Tensor | None = None,
     shift: Tensor | None = None,
     shortcut: Tensor | None = None,
 ) -> Tensor:
-    """Mish of the group norm of (samples, steps, channels), then modulated, then added to."""
-    hidden = hidden.contiguous()
-    number, steps, channels = hidden.shape
-    output = torch.empty_like(hidden)
+    """Mish of the group norm of a sum (terms, samples, steps, channels), modulated, added to."""
+    # The shortcut is such a sum too.
+    terms = terms.contiguous()
+    num_terms, number, steps, channels = terms.shape
+    output = torch.empty_like(terms[0])
     size = channels // norm.num_groups
     # Tensors that are not there are never read.
-    scale_read, shift_read = (hidden if each is None else _dense(each) for each in (scale, shift))
-    added = hidden if shortcut is None else shortcut.contiguous()
+    scale_read, shift_read = (terms if each is None else _dense(each) for each in (scale, shift))
+    added = terms[:0] if shortcut is None else shortcut.contiguous()
     if output.numel() > 0:
         _norm_mish[(number, norm.num_groups)](
-            *(hidden, norm.weight, norm.bias, scale_read, shift_read, added, output),
-            *(scale_read.stride(0), shift_read.stride(0), norm.eps, steps, channels, size),
-            *(scale is not None, shift is not None, shortcut is not None),
+            *(terms, norm.weight, norm.bias, scale_read, shift_read, added, output),
+            *(scale_read.stride(0), shift_read.stride(0), norm.eps, output.numel()),
+            *(steps, channels, size, num_terms, len(added)),
+            *(scale is not None, shift is not None),
             *(triton.next_power_of_2(steps), triton.next_power_of_2(size)),
         )
     return output
@@ -50,7 +53,7 @@ def _dense(modulation: Tensor) -> Tensor:
 
 @triton.jit
 def _norm_mish(
-    hidden,
+    terms,
     weight,
     bias,
     scale,
@@ -60,12 +63,14 @@ def _norm_mish(
     scale_stride,
     shift_stride,
     eps,
+    term_size,
     steps: tl.constexpr,
     channels: tl.constexpr,
     size: tl.constexpr,
+    num_terms: tl.constexpr,
+    num_added: tl.constexpr,
     has_scale: tl.constexpr,
     has_shift: tl.constexpr,
-    has_added: tl.constexpr,
     step_block: tl.constexpr,
     channel_block: tl.constexpr,
 ):
@@ -74,7 +79,7 @@ def _norm_mish(
     channel, exists = group * size + place, place < size
     inside = exists & (step < steps)
     offset = (sample * steps + step) * channels + channel
-    value = _read(hidden + offset, inside)
+    value = _total(terms + offset, inside, term_size, num_terms)
     mean = tl.sum(tl.sum(value, axis=1), axis=0) / (steps * size)
     value = tl.where(inside, value - mean, 0.0)
     variance = tl.sum(tl.sum(value * value, axis=1), axis=0) / (steps * size)
@@ -84,9 +89,17 @@ def _norm_mish(
         value *= _read(scale + sample * scale_stride + channel, exists)
     if has_shift:
         value += _read(shift + sample * shift_stride + channel, exists)
-    if has_added:
-        value += _read(added + offset, inside)
+    if num_added > 0:
+        value += _total(added + offset, inside, term_size, num_added)
     tl.store(output + offset, value, mask=inside)
+
+
+@triton.jit
+def _total(terms, mask, term_size, num_terms: tl.constexpr):
+    total = _read(terms, mask)
+    for number in tl.static_range(1, num_terms):
+        total += _read(terms + number * term_size, mask)
+    return total
 
 
 @triton.jit

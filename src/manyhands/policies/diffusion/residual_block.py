@@ -34,22 +34,23 @@ class ConvBlock(nn.Module):
         shortcut: Tensor | None = None,
     ) -> Tensor:
         """Channels over time, then scaled and shifted (samples, channels), then added to."""
+        # The shortcut is a sum (terms, samples, steps, channels).
         conv, norm, activation = self.block
         assert isinstance(norm, nn.GroupNorm)
-        hidden = convolve(hidden, conv)
+        terms = convolution_terms(hidden, conv)
         if has_kernels(hidden):
             from manyhands.policies.diffusion.norm_kernels import can_normalize, norm_mish
 
-            if can_normalize(hidden, norm):
-                return norm_mish(hidden, norm, scale, shift, shortcut)
-        output: Tensor = activation(group_norm(hidden, norm))
+            if can_normalize(terms, norm):
+                return norm_mish(terms, norm, scale, shift, shortcut)
+        output: Tensor = activation(group_norm(total(terms), norm))
         if shift is not None:
             output = (
                 output + shift[:, None]
                 if scale is None
                 else torch.addcmul(shift[:, None], output, scale[:, None])
             )
-        return output if shortcut is None else output + shortcut
+        return output if shortcut is None else output + total(shortcut)
 
 
 class ResidualBlock(nn.Module):
@@ -87,22 +88,38 @@ class ResidualBlock(nn.Module):
         """Channels over time with the modulation (samples, channels) of their condition."""
         scale, shift = modulation.chunk(2, dim=-1) if self._has_scale else (None, modulation)
         inner = self.conv1(hidden, scale, shift)
-        output: Tensor = self.conv2(inner, shortcut=convolve(hidden, self.residual_conv))
+        shortcut = convolution_terms(hidden, self.residual_conv)
+        output: Tensor = self.conv2(inner, shortcut=shortcut)
         return output
 
 
 def convolve(hidden: Tensor, conv: nn.Module) -> Tensor:
     """A convolution over the steps of (samples, steps, channels)."""
+    return total(convolution_terms(hidden, conv))
+
+
+def total(terms: Tensor) -> Tensor:
+    """The sum over the first dimension."""
+    return terms.squeeze(0) if len(terms) == 1 else terms.sum(0)
+
+
+def convolution_terms(hidden: Tensor, conv: nn.Module) -> Tensor:
+    """A convolution as a sum (terms, samples, steps, channels), which a kernel leaves to others."""
     if isinstance(conv, nn.Identity):
-        return hidden
-    if isinstance(conv, nn.Conv1d) and has_kernels(hidden):
+        return hidden.unsqueeze(0)
+    assert isinstance(conv, nn.Conv1d | nn.ConvTranspose1d)
+    if has_kernels(hidden):
         from manyhands.policies.diffusion.conv_kernels import can_convolve, convolve_few
 
         if can_convolve(hidden, conv):
             return convolve_few(hidden, conv)
+    return torch_convolution(hidden, conv).unsqueeze(0)
+
+
+def torch_convolution(hidden: Tensor, conv: nn.Conv1d | nn.ConvTranspose1d) -> Tensor:
+    """A convolution by torch's kernels."""
     if isinstance(conv, nn.Conv1d) and conv.kernel_size == (1,):
         return F.linear(hidden, conv.weight.squeeze(-1), conv.bias)
-    assert isinstance(conv, nn.Conv1d | nn.ConvTranspose1d)
     # As an image one pixel high: torch transposes the values of a 1D convolution.
     image, weight = hidden.transpose(1, 2).unsqueeze(2), conv.weight.unsqueeze(2)
     kind = F.conv2d if isinstance(conv, nn.Conv1d) else F.conv_transpose2d
@@ -136,7 +153,7 @@ def can_run_kernels(device: torch.device) -> bool:
     try:
         from manyhands.policies.diffusion.norm_kernels import norm_mish
 
-        norm_mish(torch.zeros(1, 1, 16, device=device), nn.GroupNorm(1, 16, device=device))
+        norm_mish(torch.zeros(1, 1, 1, 16, device=device), nn.GroupNorm(1, 16, device=device))
     except (ImportError, OSError, RuntimeError, CalledProcessError):
         return False
     return True
