@@ -59,6 +59,33 @@ def test_a_folder_that_is_not_there_is_told_without_a_table(tmp_path):
     assert "is not a LeRobot dataset" in done.stderr
 
 
+def test_alone_it_checks_the_machine(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert doctor_command(["--json=found.json"]) == 0
+    assert "packages" in capsys.readouterr().out
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert {check["state"] for check in document["checks"]} <= {"ok", "warn"}
+
+
+def test_a_run_directory_is_diagnosed_whatever_its_name(tmp_path, capsys):
+    run_dir = tmp_path / "lr=0.1"
+    run_dir.mkdir()
+    row = '{"step": %d, "step_s": 1.0, "data_s": 0.5, "loss": 1.0}\n'
+    (run_dir / "metrics.jsonl").write_text("".join(row % step for step in range(1, 20)))
+    assert doctor_command([str(run_dir), f"--json={tmp_path / 'found.json'}"]) == 0
+    printed = capsys.readouterr().out
+    assert "50% of each step waits for data" in printed
+    assert "--num_workers" in printed or "--cache.mode" in printed
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert [each["kind"] for each in document["diagnoses"]] == ["decode_bound"]
+
+
+def test_a_folder_that_is_no_run_is_a_usage_error(tmp_path):
+    done = run(str(tmp_path))
+    assert done.returncode == 2
+    assert "has no metrics.jsonl" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_quality_is_printed_and_written_and_leaves_the_exit_code(tiny_dataset, tmp_path, capsys):
     flags = [f"--dataset.root={tiny_dataset}", f"--json={tmp_path / 'found.json'}", "--quality"]
     assert doctor_command([*flags, "--num_workers=0"]) == 0

@@ -190,3 +190,29 @@ def test_windows_and_subsets_of_an_older_format_are_those_of_its_twin(shared, ve
     assert len(old) == len(new)
     for key, value in new.batch(range(len(new))).items():
         assert np.array_equal(old.batch(range(len(old)))[key], value), key
+
+
+def test_a_folder_may_be_the_first_argument(shared):
+    root = two_cameras(shared)
+    by_root = open_dataset(root=root)
+    for given in (root, str(root)):
+        assert open_dataset(given).fingerprint == by_root.fingerprint
+    with pytest.raises(DatasetError, match=r'open_dataset\("data/pick"\)'):
+        open_dataset()
+
+
+def test_a_slice_is_a_batch(shared):
+    dataset = open_dataset(two_cameras(shared))
+    found, expected = dataset[1:4], dataset.batch([1, 2, 3])
+    assert found.keys() == expected.keys()
+    np.testing.assert_array_equal(found["index"], expected["index"])
+    np.testing.assert_array_equal(dataset[-2:]["index"], [len(dataset) - 2, len(dataset) - 1])
+    with pytest.raises(IndexError):
+        dataset[3:3]
+
+
+def test_a_dataset_shows_what_it_has(shared):
+    dataset = open_dataset(two_cameras(shared))
+    shown = repr(dataset)
+    assert str(dataset.root) in shown and f"{dataset.num_episodes} episodes" in shown
+    assert all(name in shown for name in dataset.features)

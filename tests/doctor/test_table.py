@@ -5,7 +5,8 @@ import io
 from rich.console import Console
 
 from manyhands.data.checking.finding import CHECKS, CheckResult, Finding
-from manyhands.doctor.dataset import MAX_SHOWN, findings_table, verdict_line
+from manyhands.data.checking.verdict import MAX_SHOWN
+from manyhands.doctor.dataset import findings_table
 
 SCOPE = dict.fromkeys(CHECKS, "3 files")
 
@@ -43,16 +44,3 @@ def test_what_was_not_looked_at_is_not_called_fine():
     text = printed(result_with(looked_at={}))
     assert " ok " not in text
     assert text.count(" skipped ") == len(CHECKS)
-
-
-def test_the_verdict_is_one_line():
-    warning = Finding("numbers", "warning", "odd")
-    assert verdict_line(result_with()) == "usable: checked 3 episodes with 3,000 frames in 1.5 s"
-    assert verdict_line(result_with(warning, cached=True)) == (
-        "usable: checked 3 episodes with 3,000 frames earlier, 1 warning"
-    )
-    assert verdict_line(result_with(bad(0), bad(0), bad(1), warning)) == (
-        "bad: checked 3 episodes with 3,000 frames in 1.5 s, 3 faults in 2 episodes, 1 warning"
-    )
-    fatal = Finding("metadata", "bad", "gone")
-    assert verdict_line(result_with(fatal)).endswith(", 1 fault in the dataset")

@@ -77,3 +77,10 @@ def test_a_resumed_file_drops_the_row_of_a_request_to_stop(tmp_path: Path):
     rows.append({"step": 15, UNFINISHED: True})
     JsonLines(path, 15).append({"step": 20})
     assert [row["step"] for row in read_rows(path)] == [10, 20]
+
+
+def test_several_rows_are_appended_at_once(tmp_path):
+    file = JsonLines(tmp_path / "rows.jsonl", 0)
+    file.append({"step": 1, "rank": 0}, {"step": 1, "rank": 1})
+    file.append()
+    assert [row["rank"] for row in read_rows(tmp_path / "rows.jsonl")] == [0, 1]

@@ -120,3 +120,37 @@ def test_a_run_whose_folder_was_removed_ends_with_its_name(tmp_path: Path):
         shutil.rmtree(run_dir)
         run_log.record(1, METRICS)
     assert not run_dir.exists()
+
+
+def test_rows_of_ranks_are_dropped_with_those_of_the_run(tmp_path: Path):
+    run_log = RunLog(tmp_path, 10, 0)
+    for step in (1, 2, 3):
+        run_log.record_ranks(step, [{"rank": 0}, {"rank": 1}])
+    run_log.truncate(2)
+    rows = [json.loads(line) for line in (tmp_path / "ranks.jsonl").read_text().splitlines()]
+    assert [(row["step"], row["rank"]) for row in rows] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+def test_the_last_verdict_is_kept_and_logged_once(tmp_path: Path):
+    run_log = RunLog(tmp_path, 100, 0)
+    run_log.log_start({}, [])
+    for step in range(1, 20):
+        run_log.record(step, {**METRICS, "step_s": 1.0, "data_s": 0.5})
+    run_log.log_verdict({"step_mode": "eager"})
+    assert "diagnoses" not in facts(tmp_path)
+    for _ in range(2):
+        run_log.log_verdict({"step_mode": "eager"}, at_end=True)
+    assert facts(tmp_path)["step_mode"] == "eager"
+    assert [each["kind"] for each in facts(tmp_path)["diagnoses"]] == ["decode_bound"]
+    assert (tmp_path / "log.txt").read_text().count("50% of each step waits for data") == 1
+
+
+def test_a_run_that_fails_has_its_verdict_too(tmp_path: Path):
+    run_log = RunLog(tmp_path, 100, 0)
+    run_log.log_start({}, [])
+    with pytest.raises(ZeroDivisionError), run_log.following():
+        for step in range(1, 20):
+            run_log.record(step, {**METRICS, "step_s": 1.0, "data_s": 0.5})
+        raise ZeroDivisionError
+    assert [each["kind"] for each in facts(tmp_path)["diagnoses"]] == ["decode_bound"]
+    assert facts(tmp_path)["ending"] == "failed: ZeroDivisionError"

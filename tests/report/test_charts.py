@@ -179,3 +179,17 @@ def test_any_numbers_can_be_drawn(
 def test_lines_without_any_height_are_drawn_too(values: list[float]) -> None:
     points = corners(drawn(series(values))["lines"][0]["raw"])
     assert np.isfinite(points).all()
+
+
+def test_bars_stand_around_their_points_on_zero() -> None:
+    line = drawn(Series(np.array([1.0, 3.0]), np.array([4.0, 2.0])), bar_width=2.0, from_zero=True)
+    assert (
+        line["lines"][0]["filled"]
+        == "M0.0 1000.0V0.0h500.0V1000.0ZM500.0 1000.0V500.0h500.0V1000.0Z"
+    )
+    assert line["data"]["across"] == [0, 4] and line["lines"][0]["raw"] == ""
+
+
+def test_an_axis_covers_what_it_is_asked_to() -> None:
+    low, high = drawn(series([1.0, 2.0]), covers=(-5.0, 10.0))["data"]["upward"]
+    assert low <= -5 and high >= 10

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 from page_browser import Browser, browser_path, running_browser
+from page_datasets import no_bar, write_dataset
 from page_runs import metric_rows, serving, write_everything, write_rows, write_run
 
 from manyhands.report import live_page
+from manyhands.report.dataset_page import write_dataset_report
 from manyhands.report.run_page import write_report
 
 pytestmark = [
@@ -32,12 +34,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "one": write_report([one]),
         "compared": write_report([one, other], folder / "compared.html"),
         "empty": write_report([folder / "empty"]),
+        "dataset": write_dataset_report(
+            write_dataset(folder / "dataset"), folder / "dataset.html", bar=no_bar
+        ),
     }
 
 
 @pytest.mark.parametrize("width", [1280, 400, 320])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("name", ["one", "compared", "empty"])
+@pytest.mark.parametrize("name", ["one", "compared", "empty", "dataset"])
 def test_a_page_fits_its_screen_without_errors_or_requests(
     browser: Browser, pages: dict[str, Path], name: str, width: int, is_dark: bool
 ) -> None:
@@ -54,6 +59,7 @@ def test_values_appear_under_the_pointer_and_with_arrow_keys(
     browser: Browser, pages: dict[str, Path]
 ) -> None:
     browser.show(pages["one"].as_uri(), 1280)
+    browser.value(f"{FIRST_CHART}.scrollIntoView({{block: 'center'}})")
     box = browser.value(f"{FIRST_CHART}.querySelector('.over').getBoundingClientRect().toJSON()")
     place = {"x": box["left"] + box["width"] / 2, "y": box["top"] + box["height"] / 2}
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", **place)

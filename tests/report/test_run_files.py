@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from page_runs import write_everything, write_run
+from page_runs import write_evaluation, write_everything, write_run
 
 from manyhands.errors import UserError
-from manyhands.report.run_files import read_run_files, run_labels
+from manyhands.report.run_files import check_run, read_run_files, run_labels
 
 
 def test_every_file_of_a_run_is_read(tmp_path: Path) -> None:
@@ -66,3 +66,12 @@ def test_labels_are_as_short_as_they_can_be() -> None:
     assert run_labels([Path("x/a")]) == [""]
     assert run_labels([Path("x/a"), Path("x/b")]) == ["a", "b"]
     assert run_labels([Path("x/run"), Path("y/run")]) == ["x/run", "y/run"]
+
+
+def test_a_folder_in_which_no_run_left_anything_is_rejected(tmp_path: Path) -> None:
+    check_run(write_run(tmp_path / "run"))
+    write_evaluation(tmp_path / "scores" / "eval", [True])
+    check_run(tmp_path / "scores")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"neither a run .* nor a dataset"):
+        check_run(tmp_path / "empty")

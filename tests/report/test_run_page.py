@@ -22,8 +22,8 @@ from page_runs import (
 )
 
 from manyhands.errors import UserError
-from manyhands.report.page import MAX_BYTES, Section
-from manyhands.report.run_page import bounded_sections, write_report
+from manyhands.report.page import MAX_BYTES, Section, bounded_sections
+from manyhands.report.run_page import write_report
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(HOSTILE),

@@ -32,7 +32,7 @@ def test_an_empty_run_says_that_nothing_was_logged(tmp_path: Path) -> None:
     sections = {
         each.anchor: each for each in text_sections([read_run_files(tmp_path)], NOTHING_MORE)
     }
-    assert {*sections} == {"learning"}
+    assert {*sections} == {"diagnosis", "learning"}
     assert "No metrics were logged." in sections["learning"].html
 
 

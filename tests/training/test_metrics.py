@@ -10,8 +10,9 @@ import torch
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import TrainConfig
 from manyhands.observe.clock import Clock
+from manyhands.observe.meters import Meters
 from manyhands.parallel.world import joined_world
-from manyhands.training.metrics import MetricsWindow
+from manyhands.training.metrics import MetricsWindow, slowest
 from manyhands.training.periods import Periods
 from manyhands.training.step.train_step import StepMetrics
 
@@ -23,7 +24,7 @@ EVERY_STEP = Periods(num_steps=10_000, log_every=1, save_every=0)
 def metrics_window():
     with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
         clock = Clock()
-        metrics_window = MetricsWindow(world, clock, samples_per_step=8, periods=EVERY_STEP)
+        metrics_window = MetricsWindow(world, Meters(clock), samples_per_step=8, periods=EVERY_STEP)
         with clock.timing("data"):
             time.sleep(0.03)
         yield metrics_window
@@ -102,11 +103,11 @@ def lapped(world, *, stop_after: int) -> dict[str, float]:
     """The row of ten steps of a run that stops on the way, and resumes."""
     periods = Periods(num_steps=20, log_every=10, save_every=0)
     results = [result(1 / (3 + number)) for number in range(20)]
-    metrics_window = MetricsWindow(world, Clock(), 8, periods, step=10)
+    metrics_window = MetricsWindow(world, Meters(Clock()), 8, periods, step=10)
     for number in range(11, 11 + stop_after):
         metrics_window.note(results[number - 1], 0.1 / number)
     assert metrics_window.lap()["unfinished"] is True
-    resumed = MetricsWindow(world, Clock(), 8, periods, step=10 + stop_after)
+    resumed = MetricsWindow(world, Meters(Clock()), 8, periods, step=10 + stop_after)
     resumed.resume(json.loads(json.dumps(metrics_window.unfinished)))
     for number in range(11 + stop_after, 21):
         resumed.note(results[number - 1], 0.1 / number)
@@ -119,7 +120,7 @@ def lapped(world, *, stop_after: int) -> dict[str, float]:
 def test_a_lap_that_a_request_to_stop_cut_in_two_has_the_measures_of_one():
     with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
         metrics_window = MetricsWindow(
-            world, Clock(), 8, Periods(num_steps=20, log_every=10, save_every=0), step=10
+            world, Meters(Clock()), 8, Periods(num_steps=20, log_every=10, save_every=0), step=10
         )
         for number in range(11, 21):
             metrics_window.note(result(1 / (2 + number)), 0.1 / number)
@@ -135,3 +136,25 @@ def test_a_lap_continues_on_another_number_of_ranks(metrics_window):
     metrics_window.note(result(2.0), 0.1)
     lap = metrics_window.lap()
     assert (lap["loss"], lap["grad_norm"]) == (2.0, pytest.approx(16 / 3))
+
+
+def test_every_rank_has_a_row_of_its_own_measurements(metrics_window):
+    metrics_window.note(result(1.0), 0.1)
+    lap = metrics_window.lap()
+    (row,) = metrics_window.ranks
+    assert (row["rank"], row["gpu"]) == (0, None) and row["host"]
+    assert (row["step_s"], row["data_s"]) == (lap["step_s"], lap["data_s"])
+
+
+def test_a_row_has_the_slowest_rank_of_each_phase():
+    laps = [{"data_s": 0.1, "forward_s": 0.5}, {"data_s": 0.3}]
+    assert slowest(laps) == {"data_s": 0.3, "forward_s": 0.5}
+
+
+def test_rows_of_ranks_that_end_early_are_replaced_too():
+    with joined_world(TrainConfig(policy=ActConfig(device="cpu"))) as world:
+        periods = Periods(num_steps=20, log_every=10, save_every=0)
+        metrics_window = MetricsWindow(world, Meters(Clock()), 8, periods, step=10)
+        metrics_window.note(result(1.0), 0.1)
+        metrics_window.lap()
+        assert [row["unfinished"] for row in metrics_window.ranks] == [True]

@@ -1,38 +1,73 @@
-"""`manyhands doctor`: validate a dataset before training."""
+"""`manyhands doctor`: check a dataset, a run or this machine."""
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from manyhands.cli.flags import read_config, write_results
-from manyhands.config.commands import DoctorConfig
-from manyhands.errors import DatasetError, UserError
+from manyhands.cli.flags import read_config, split_names, write_results
+from manyhands.config.commands import DoctorConfig, ExaminationConfig
+from manyhands.config.schema.command_line import read_flags
+from manyhands.errors import ConfigError, DatasetError, UserError
 from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
     from manyhands.data.checking.finding import CheckResult
 
-USAGE = """manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--quality]
+USAGE = """manyhands doctor [--json=FILE]
+manyhands doctor RUN_DIR [--json=FILE]
+manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--quality]
                  [--json=FILE]
 
-Reads a LeRobot dataset as training would, decodes every image, and reports every problem with
-its episode and file. Exit code 0: the dataset is usable; 2: something is bad.
---quality also judges every episode and proposes which to exclude; the exit code stays the same."""
+Alone: checks this machine: driver, GPUs and links, memory, limits, disk, clock, versions.
+With a run directory: says why the run is slow or does not learn, and which flag helps.
+With a dataset: reads it as training would, decodes every image, and reports every problem with
+its episode and file; --quality also judges every episode and proposes which to exclude. Exit code
+0: usable; 2: something is bad, whatever the quality."""
 
 WIDTH = 160
 
 
 def doctor_command(arguments: Sequence[str]) -> int:
-    """Validate a dataset; return the exit code."""
-    config = read_config(DoctorConfig, USAGE, arguments)
-    from manyhands.doctor.dataset import as_json, examine, findings_table, verdict_line
+    """Check a dataset, a run or this machine; return the exit code."""
+    run_dir, config = read_arguments(arguments)
+    if run_dir is not None:
+        return check_run(run_dir, config)
+    return check_dataset(config) if isinstance(config, DoctorConfig) else check_machine(config)
+
+
+def read_arguments(arguments: Sequence[str]) -> tuple[Path | None, ExaminationConfig]:
+    """The run directory, if one is given, and the flags: those of a dataset, or the common ones."""
+    names, flags = split_names(arguments)
+    if len(names) > 1:
+        raise ConfigError(f"give one run directory, not {len(names)}: {', '.join(names)}")
+    if names:
+        return Path(names[0]), read_config(ExaminationConfig, USAGE, flags)
+    kind = ExaminationConfig if asks_for_machine(flags) else DoctorConfig
+    return None, read_config(kind, USAGE, flags)
+
+
+def asks_for_machine(arguments: Sequence[str]) -> bool:
+    """Whether no flag is about a dataset."""
+    command_line = read_flags(arguments)
+    return not command_line.switches and set(command_line.tree) <= {"json"}
+
+
+def open_console() -> Console:
+    """The console; in a file or pipe, messages are not wrapped."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def check_dataset(config: DoctorConfig) -> int:
+    """Validate a dataset."""
+    from manyhands.data.checking.verdict import verdict_line
+    from manyhands.doctor.dataset import as_json, examine, findings_table
 
     with progress_bar("checking frames") as on_progress:
         result = examine(config, on_progress)
-    # In a file or pipe, do not wrap messages.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    console = open_console()
     console.print(findings_table(result))
     console.print(verdict_line(result), markup=False, soft_wrap=True)
     document = as_json(result)
@@ -56,3 +91,31 @@ def _judge(config: DoctorConfig, result: "CheckResult", console: Console) -> dic
     for line in quality_lines(quality):
         console.print(line, markup=False, soft_wrap=True)
     return quality.document()
+
+
+def check_run(run_dir: Path, config: ExaminationConfig) -> int:
+    """Diagnose a run."""
+    from manyhands.doctor.check import checks_table
+    from manyhands.doctor.run import examine_run, phases_table
+
+    found = examine_run(run_dir)
+    console = open_console()
+    console.print(checks_table(str(run_dir), found.checks))
+    console.print(phases_table(found))
+    for line in found.verdict.lines:
+        console.print(line, markup=False, soft_wrap=True)
+    write_results(config.json, found.as_json())
+    return 0
+
+
+def check_machine(config: ExaminationConfig) -> int:
+    """Check this machine."""
+    from manyhands.doctor.check import checks_json, checks_table, is_usable, summary_line
+    from manyhands.doctor.machine import check_machine
+
+    checks = check_machine(Path.cwd())
+    console = open_console()
+    console.print(checks_table("this machine", checks))
+    console.print(summary_line(checks), markup=False, soft_wrap=True)
+    write_results(config.json, checks_json(checks))
+    return 0 if is_usable(checks) else UserError.exit_code

@@ -13,9 +13,10 @@ class ReportConfig:
     """Report."""
 
     output: Path | None = None
-    """HTML file to write; null: report.html in the run, or here for several runs."""
+    """HTML file to write; null: report.html in the run, or here for several runs; <name>.html
+    here for a dataset."""
     frames: int = 6
-    """Training frames to show per camera, if the dataset is still in its folder; 0: none."""
+    """Frames to show per camera: of a run's dataset, or of every episode of a dataset; 0: none."""
 
     def faults(self) -> list[str]:
         """Return every invalid value."""

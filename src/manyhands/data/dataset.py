@@ -30,14 +30,17 @@ BOOL = np.dtype(np.bool_)
 
 
 def open_dataset(
-    repo_id: str | None = None,
+    repo_id: str | Path | None = None,
     root: Path | str | None = None,
     episodes: Sequence[int] | None = None,
     windows: Windows | None = None,
     reading: ReadOptions | None = None,
 ) -> "Dataset":
-    """Open a dataset of any version by folder or Hub name; windows are by delivered name."""
-    folder = locate_dataset(repo_id, None if root is None else Path(root))
+    """Open a dataset of any version by folder or Hub name; windows are by delivered name.
+
+    The first argument may also be the folder.
+    """
+    folder = _locate(repo_id, root)
     reading = reading or ReadOptions()
     reading = replace(reading, home=reading.home or shared_home())
     meta = read_dataset_meta(folder)
@@ -52,6 +55,15 @@ def open_dataset(
         key: _offsets(key, wanted[key], delivered[key]) for key in wanted if key not in skipped
     }
     return Dataset(source, reading, offsets)
+
+
+def _locate(repo_id: str | Path | None, root: str | Path | None) -> Path:
+    if root is not None:
+        return locate_dataset(None, Path(root))
+    if repo_id is None:
+        raise DatasetError('no dataset given. Pass its folder: open_dataset("data/pick")')
+    is_folder = isinstance(repo_id, Path) or (Path(repo_id) / names.INFO_FILE).is_file()
+    return locate_dataset(None, Path(repo_id)) if is_folder else locate_dataset(str(repo_id))
 
 
 class Dataset:
@@ -186,8 +198,14 @@ class Dataset:
     def __len__(self) -> int:
         return self.num_frames
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        """One sample, as LeRobot's dataset returns it with uint8 images."""
+    def __repr__(self) -> str:
+        size = f"{self.num_episodes} episodes, {len(self)} frames, {self.fps:g} fps"
+        return f"Dataset({str(self.root)!r}: {size}; {', '.join(self.features)})"
+
+    def __getitem__(self, index: int | slice) -> dict[str, Any]:
+        """One sample, as LeRobot's dataset returns it with uint8 images; a slice gives a batch."""
+        if isinstance(index, slice):
+            return self.batch(range(*index.indices(len(self))))
         position = index + len(self) if index < 0 else index
         return {key: values[0] for key, values in self.batch([position]).items()}
 

@@ -7,11 +7,11 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from manyhands import units
 from manyhands.config.commands import CheckedDatasetConfig, DoctorConfig
 from manyhands.data.checking.check import CheckOptions, Progress
-from manyhands.data.checking.finding import CHECKS, CheckResult, State, counted
+from manyhands.data.checking.finding import CHECKS, CheckResult, State
 from manyhands.data.checking.result_cache import check_folder
+from manyhands.data.checking.verdict import findings_text
 from manyhands.data.location import locate_dataset, shared_home
 
 
@@ -64,7 +64,6 @@ def _check(result: CheckResult, check: str) -> dict[str, Any]:
     }
 
 
-MAX_SHOWN = 3  # Findings shown per check; the JSON file has all.
 _COLORS: dict[State, str] = {"ok": "green", "warning": "yellow", "bad": "red", "skipped": "dim"}
 
 
@@ -81,30 +80,6 @@ def findings_table(result: CheckResult) -> Table:
             check,
             result.looked_at.get(check, "nothing"),
             f"[{_COLORS[state]}]{state}[/]",
-            escape(_findings(result, check)),
+            escape(findings_text(result, check)),
         )
     return table
-
-
-def verdict_line(result: CheckResult) -> str:
-    """One line: whether the dataset is usable, and what was checked."""
-    num_bad = sum(finding.severity == "bad" for finding in result.findings)
-    num_warnings = len(result.findings) - num_bad
-    seen = (counted(result.num_episodes, "episode"), counted(result.num_frames, "frame"))
-    parts = [f"checked {' with '.join(seen)}"]
-    parts[0] += " earlier" if result.cached else f" in {units.duration(result.wall_s)}"
-    if num_bad:
-        bad = result.bad_episodes
-        where = counted(len(bad), "episode") if bad else "the dataset"
-        parts.append(f"{counted(num_bad, 'fault')} in {where}")
-    if num_warnings:
-        parts.append(counted(num_warnings, "warning"))
-    return f"{'usable' if result.is_usable else 'bad'}: {', '.join(parts)}"
-
-
-def _findings(result: CheckResult, check: str) -> str:
-    findings = result.of_check(check)
-    lines = [finding.text for finding in findings[:MAX_SHOWN]]
-    if len(findings) > MAX_SHOWN:
-        lines.append(f"and {len(findings) - MAX_SHOWN} more")
-    return "\n".join(lines)

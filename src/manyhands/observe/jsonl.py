@@ -48,9 +48,9 @@ class JsonLines:
         """Why rows wait in memory; None if all are written."""
         return self._file.fault
 
-    def append(self, row: dict[str, Any]) -> None:
-        """Append a row at once, so that a crash loses none."""
-        self._file.append(json.dumps(row) + "\n")
+    def append(self, *rows: dict[str, Any]) -> None:
+        """Append rows at once, so that a crash loses none."""
+        self._file.append("".join(json.dumps(row) + "\n" for row in rows))
 
     def last(self) -> dict[str, Any]:
         """The last row; empty if there is none."""

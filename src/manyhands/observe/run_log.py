@@ -1,4 +1,4 @@
-"""The logs of a run, written by the main rank: console, log.txt, metrics.jsonl and run.json."""
+"""The logs of a run, written by the main rank: console, log.txt, JSON files."""
 
 import json
 import time
@@ -12,10 +12,12 @@ from manyhands.atomic import atomic_file
 from manyhands.config.run_dir import missing_run_dir, unwritable_run_dir
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.console import Display, Metrics
+from manyhands.observe.diagnosis.run_verdict import VerdictWatch
 from manyhands.observe.jsonl import AppendFile, JsonLines
 
 Facts = dict[str, Any]
 
+RANKS_FILE = "ranks.jsonl"  # Times and load of every rank.
 NONFINITE_FILE = "nonfinite.jsonl"  # Steps with NaN or Inf, and their samples.
 
 
@@ -29,7 +31,9 @@ class RunLog:
         with self._opening():
             run_dir.mkdir(parents=True, exist_ok=True)
             self._metrics = JsonLines(run_dir / "metrics.jsonl", step)
+            self._ranks = JsonLines(run_dir / RANKS_FILE, step)
             self._incidents = JsonLines(run_dir / NONFINITE_FILE, step)
+        self._verdicts = VerdictWatch(run_dir)
         self._facts: Facts = {}
         self._has_warned = False
         self._started = time.monotonic()
@@ -44,6 +48,7 @@ class RunLog:
             is_stop = isinstance(error, Stopped)
             # A missing folder must not hide the error that ended the run.
             with suppress(EnvironmentFault):
+                self.log_verdict({}, at_end=True)
                 self.log_end("stopped" if is_stop else f"failed: {type(error).__name__}")
             raise
 
@@ -87,6 +92,11 @@ class RunLog:
         self._judge(self._metrics.fault)
         self._log(self._display.measure(step, metrics))
 
+    def record_ranks(self, step: int, ranks: Iterable[Facts]) -> None:
+        """Log what each rank measured since the last row."""
+        self._ranks.append(*({"step": step, **row} for row in ranks))
+        self._judge(self._ranks.fault)
+
     def record_incident(self, step: int, facts: Facts) -> None:
         """Record a step with NaN or Inf."""
         self._incidents.append({"step": step, **facts})
@@ -95,6 +105,7 @@ class RunLog:
     def truncate(self, step: int) -> None:
         """Drop metrics after a step, whose steps run again; incidents stay."""
         self._attempt(lambda: self._metrics.keep_until(step))
+        self._attempt(lambda: self._ranks.keep_until(step))
         self._display.advance(step)
 
     def lacks(self, step: int, name: str) -> bool:
@@ -106,6 +117,14 @@ class RunLog:
         """Add metrics to the row of a step."""
         if metrics:
             self._attempt(lambda: self._metrics.amend(step, metrics))
+
+    def log_verdict(self, facts: Facts, at_end: bool = False) -> None:
+        """Log what is wrong with the run, every few minutes and at its end, if that has changed."""
+        if not at_end and not self._verdicts.is_due:
+            return
+        verdict = self._verdicts.judge(self._facts | facts)
+        self.note(facts | verdict.facts)
+        self.log(verdict.lines)
 
     def log_end(self, ending: str) -> None:
         """Write the ending of the run to run.json."""

@@ -1,7 +1,6 @@
 """The state of a run, from its files alone: how far it is, how fast, and whether it continues."""
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from manyhands.config.run_dir import CHECKPOINTS, LOCK
+from manyhands.observe.diagnosis.run_verdict import read_facts
 from manyhands.observe.jsonl import read_rows
 
 RUN_FILE, METRICS_FILE = "run.json", "metrics.jsonl"
@@ -53,7 +53,7 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
 def read_status(run_dir: Path) -> RunStatus:
     """The status of a run; damaged files are as good as missing ones."""
-    facts, rows = _facts(run_dir), _rows(run_dir)
+    facts, rows = read_facts(run_dir), _rows(run_dir)
     last = rows[-1] if rows else {}
     step, num_steps = int(last.get("step", 0)), facts.get("budget", {}).get("steps")
     recent = rows[-NUM_RECENT:]
@@ -88,14 +88,6 @@ def lock_holder(run_dir: Path) -> str | None:
     except OSError:
         return None
     return None
-
-
-def _facts(run_dir: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads((run_dir / RUN_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
 
 
 def _rows(run_dir: Path) -> list[dict[str, Any]]:

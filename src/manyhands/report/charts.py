@@ -57,6 +57,8 @@ class Scale:
     is_dotted: bool = True  # Mark the points of short lines
     is_stacked: bool = False  # Draw lines on top of each other, but the last, which is their total
     along: str = "step"  # Name of the horizontal axis
+    covers: tuple[float, ...] = ()  # Values on the vertical axis in any case, to compare charts
+    bar_width: float = 0.0  # Draw bars of that width around the points instead of lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,13 +118,14 @@ def _thinned(line: Line, max_points: int, scale: Scale) -> Line:
 
 def _axes(lines: Sequence[Line], scale: Scale) -> tuple[Axis, Axis, Unit]:
     """Both axes, and the unit of the vertical one, in which its ticks are round."""
+    reach = scale.bar_width / 2
     steps = np.concatenate([line.series.steps for line in lines])
-    values = np.concatenate([_extent(line) for line in lines])
+    values = np.concatenate([*(_extent(line) for line in lines), np.array(scale.covers)])
     if scale.is_stacked:
         values = np.concatenate([values, _tops(lines)[-1]])
     values = values[np.isfinite(values)]
     unit = unit_for(scale.kind, float(values.max()))
-    across = linear_axis(float(steps.min()), float(steps.max()), 6, is_tight=True)
+    across = linear_axis(float(steps.min()) - reach, float(steps.max()) + reach, 6, True)
     low, high = float(values.min()) * unit.factor, float(values.max()) * unit.factor
     return across, _upward(low, high, scale).scaled(1 / unit.factor), unit
 
@@ -142,6 +145,9 @@ def _extent(line: Line) -> np.ndarray:
 
 def _drawn(line: Line, across: Axis, upward: Axis, scale: Scale) -> dict[str, Any]:
     series, mean = line.series, line.mean or line.series
+    if scale.bar_width:
+        filled = bars(series, scale.bar_width, across, upward)
+        return EMPTY | {"name": line.name, "color": _color(line), "filled": filled}
     reach = int(len(mean) * SMOOTHING / 2) if scale.is_noisy else 0
     is_dotted = scale.is_dotted and len(series) <= MAX_DOTS
     return EMPTY | {
@@ -196,6 +202,21 @@ def area(low: Series, high: Series, across: Axis, upward: Axis) -> str:
     """The space between two lines."""
     corners = [*_corners(high, across, upward), *reversed(_corners(low, across, upward))]
     return f"M{'L'.join(f'{x:.1f} {y:.1f}' for x, y in corners)}Z"
+
+
+def bars(series: Series, width: float, across: Axis, upward: Axis) -> str:
+    """A bar around every point, down to zero."""
+    lefts = SIDE * across.places(series.steps - width / 2)
+    tops = SIDE * (1 - upward.places(series.values))
+    bottom, wide = (
+        SIDE * (1 - float(upward.places([0.0])[0])),
+        SIDE * width / (across.high - across.low),
+    )
+    return "".join(
+        f"M{x:.1f} {bottom:.1f}V{y:.1f}h{wide:.1f}V{bottom:.1f}Z"
+        for x, y in zip(lefts.tolist(), tops.tolist(), strict=True)
+        if y < bottom
+    )
 
 
 def _corners(series: Series, across: Axis, upward: Axis) -> list[tuple[float, float]]:

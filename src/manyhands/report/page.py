@@ -10,14 +10,17 @@ from functools import cache
 from hashlib import blake2b, sha256
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from manyhands.atomic import atomic_file
 from manyhands.errors import UserError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 MAX_BYTES = 5_000_000
+MARGIN = 100_000  # Bytes of markup around images and videos
 NEEDS_EXTRA = "report.html needs an extra. Install: pip install 'manyhands[report]'"
 FOLDER = "manyhands.report"
 
@@ -82,6 +85,30 @@ def require_report() -> None:
 def section(anchor: str, title: str, template: str, content: dict[str, Any]) -> Section:
     """A section from a template."""
     return Section(anchor, title, fragment(template, content))
+
+
+def bounded_sections(sections: Sequence[Section], max_bytes: int) -> list[Section]:
+    """The same sections; of those that are too large together, the largest only by name."""
+    kept = list(sections)
+    while sum(len(each.html.encode("utf-8", "replace")) for each in kept) > max_bytes:
+        largest = max(range(len(kept)), key=lambda place: len(kept[place].html))
+        note = "Not shown: the page would exceed its size."
+        kept[largest] = section(
+            kept[largest].anchor, kept[largest].title, "notes", {"notes": [note]}
+        )
+    return kept
+
+
+def write_page(page: Page, target: Path) -> None:
+    """Write a page as one file."""
+    html = page.html()
+    try:
+        with atomic_file(target) as scratch:
+            scratch.write_text(html, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(
+            f"cannot write {target}: {error.strerror}. Set --output=FILE in a writable folder"
+        ) from None
 
 
 def fragment(template: str, content: dict[str, Any]) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 from manyhands.config.run_dir import CHECKPOINTS, LAST, PRETRAINED
 from manyhands.errors import UserError
+from manyhands.lerobot_format.names import INFO_FILE
+from manyhands.observe.run_status import METRICS_FILE, RUN_FILE
 from manyhands.report.evaluations import Evaluation, find_evaluations
 from manyhands.report.metrics import Row, Series, columns, read_rows, read_run
 from manyhands.report.open_loop import OpenLoopResult, find_open_loop
@@ -79,6 +81,17 @@ def check_folder(folder: Path) -> None:
         raise UserError(f"{folder} is not a folder. Pass a run's --output_dir")
 
 
+def check_run(folder: Path) -> None:
+    """Raise a usage error for a folder in which no run has left anything."""
+    check_folder(folder)
+    is_run = (folder / RUN_FILE).is_file() or (folder / METRICS_FILE).is_file()
+    if not is_run and not find_evaluations(folder) and not find_open_loop(folder):
+        raise UserError(
+            f"{folder} is neither a run ({RUN_FILE} is missing) nor a dataset ({INFO_FILE} is "
+            "missing). Pass a run's --output_dir, or the folder of a dataset"
+        )
+
+
 def read_run_files(folder: Path, label: str = "") -> RunFiles:
     """Read a run directory; the label, if any, names it beside others. Damaged files are empty."""
     check_folder(folder)
@@ -87,7 +100,7 @@ def read_run_files(folder: Path, label: str = "") -> RunFiles:
         label=label or folder.resolve().name,
         folder=folder,
         run=read_run(folder),
-        rows=read_rows(folder / "metrics.jsonl"),
+        rows=read_rows(folder / METRICS_FILE),
         rank_rows=read_rows(folder / RANKS_FILE),
         evaluations=find_evaluations(folder, prefix),
         open_loop=find_open_loop(folder, prefix),

@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from manyhands.atomic import atomic_file
-from manyhands.errors import UserError
 from manyhands.report.facts import run_title
 from manyhands.report.media import Allowance
-from manyhands.report.page import MAX_BYTES, Page, Section, require_report, section
+from manyhands.report.page import (
+    MARGIN,
+    MAX_BYTES,
+    Page,
+    bounded_sections,
+    require_report,
+    write_page,
+)
 from manyhands.report.run_files import RunFiles, read_run_files, run_labels
 from manyhands.report.run_sections import (
     NOTHING_MORE,
@@ -22,7 +27,6 @@ from manyhands.report.training_frames import TrainingFrames, training_frames
 REPORT = "report.html"
 MAX_RUNS = 8
 NUM_FRAMES = 6
-MARGIN = 100_000  # Bytes of markup around images and videos
 
 
 def write_report(
@@ -39,14 +43,7 @@ def write_report(
     ]
     frames = training_frames(runs[0].run, num_frames) if len(runs) == 1 and num_frames else None
     target = output or (folders[0] / REPORT if len(folders) == 1 else Path(REPORT))
-    page = build_page(runs, extras, frames).html()
-    try:
-        with atomic_file(target) as scratch:
-            scratch.write_text(page, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(
-            f"cannot write {target}: {error.strerror}. Set --output=FILE in a writable folder"
-        ) from None
+    write_page(build_page(runs, extras, frames), target)
     return target
 
 
@@ -63,15 +60,3 @@ def build_page(
     used = len(Page(title, bounded).html().encode("utf-8", "replace"))
     media = media_sections(runs, frames, Allowance(MAX_BYTES - MARGIN - used))
     return Page(title, sorted([*bounded, *media], key=lambda each: ORDER.index(each.anchor)))
-
-
-def bounded_sections(sections: Sequence[Section], max_bytes: int) -> list[Section]:
-    """The same sections; of those that are too large together, the largest only by name."""
-    kept = list(sections)
-    while sum(len(each.html.encode("utf-8", "replace")) for each in kept) > max_bytes:
-        largest = max(range(len(kept)), key=lambda place: len(kept[place].html))
-        note = "Not shown: the page would exceed its size."
-        kept[largest] = section(
-            kept[largest].anchor, kept[largest].title, "notes", {"notes": [note]}
-        )
-    return kept

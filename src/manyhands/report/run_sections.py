@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from manyhands.report.charts import Chart, draw, points_per_line
+from manyhands.report.charts import Chart, points_per_line
 from manyhands.report.configuration import compared_tables, configuration_tables, reproduction
+from manyhands.report.diagnosis import findings
+from manyhands.report.drawing import Drawing
 from manyhands.report.evaluations import result_rows, success_tile
 from manyhands.report.facts import (
     LONGEST_COMMAND,
@@ -33,7 +35,7 @@ from manyhands.report.summary import summary_table
 from manyhands.report.training_frames import TrainingFrames
 
 ORDER = (
-    *("top", "summary", "learning", "success", "rollouts", "open-loop", "speed"),
+    *("top", "summary", "diagnosis", "learning", "success", "rollouts", "open-loop", "speed"),
     *("machine", "frames", "configuration", "commands", "environment"),
 )
 """Anchors of all sections, as they follow each other."""
@@ -90,6 +92,7 @@ def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Se
     drawing = Drawing(num_points)
     if len(runs) > 1:
         yield section("summary", "Summary", "tables", {"tables": [summary_table(runs)]})
+    yield _diagnosis(runs)
     yield _learning(runs, charts[LEARNING], drawing)
     yield from _success(runs, charts[SUCCESS], drawing)
     yield from _open_loop(runs, traces, drawing)
@@ -101,17 +104,15 @@ def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Se
     yield from _environment(runs)
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """Draws the charts of a page, all with the same number of points."""
-
-    num_points: int
-
-    def html(self, charts: Sequence[Chart], note: str = "", has_controls: bool = False) -> str:
-        """Charts side by side, and a sentence below."""
-        drawn = [draw(chart, self.num_points) for chart in charts]
-        content = {"charts": drawn, "note": note, "has_controls": has_controls}
-        return fragment("charts", content)
+def _diagnosis(runs: Sequence[RunFiles]) -> Section:
+    found = [
+        {
+            "title": "" if len(runs) == 1 else run.label,
+            "findings": findings(run.run, run.rows, run.rank_rows),
+        }
+        for run in runs
+    ]
+    return section("diagnosis", "Diagnosis", "diagnosis", {"runs": found})
 
 
 def _learning(runs: Sequence[RunFiles], charts: Sequence[Chart], drawing: Drawing) -> Section:

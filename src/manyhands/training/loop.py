@@ -45,13 +45,13 @@ def train(run: Run) -> Ending:
     batches = run.stream.starting_at(position.samples)
 
     full = explaining_oom(run.learner.split, run.world)
-    with run.run_log.following(), run.checkpoints.waiting_for_saves(), full:
+    with run.run_log.following(), run.checkpoints.waiting_for_saves(), full, run.meters.sampling():
         run.world.defer_stops()
         while position.step < run.periods.num_steps and not stopping:
             run.profiler.before(position.step + 1)
-            with run.clock.timing("data"):
+            with run.meters.timing("data"):
                 batch = next(batches)
-            with run.clock.timing("update"):
+            with run.meters.timing("update"):
                 result = run.learner.train_step(batch, position.step)
             run.guard.note(position, result)
             position = position.after(run.learner.split.samples_per_step)
@@ -69,15 +69,29 @@ def train(run: Run) -> Ending:
                 position = roll_back(run, position)
                 continue
             if run.periods.record(position.step) or saving:
-                measures = run.metrics_window.lap() | run.guard.lap() | scores
-                marks = run.loss_spikes.on(position.step, measures)
-                run.run_log.record(position.step, measures | marks)
+                log_metrics(run, position.step, scores)
             if saving:
-                run.checkpoints.save(position, run.learner, scores, run.metrics_window.unfinished)
+                save(run, position, scores)
             log_messages(run)
 
-    finish_evaluation(run, stopping)
+    finish(run, stopping)
     return Ending.STOPPED if stopping else Ending.FINISHED
+
+
+def log_metrics(run: Run, step: int, scores: dict[str, float]) -> None:
+    """Collective. Log the steps since the last row, and what is wrong with the run, if anything."""
+    measures = run.metrics_window.lap() | run.guard.lap() | scores
+    with run.meters.timing("logging"):
+        marks = run.loss_spikes.on(step, measures)
+        run.run_log.record(step, measures | marks)
+        run.run_log.record_ranks(step, run.metrics_window.ranks)
+        run.run_log.log_verdict({"step_mode": run.learner.mode})
+
+
+def save(run: Run, position: Position, scores: dict[str, float]) -> None:
+    """Collective. Start to write the checkpoint of a position."""
+    with run.meters.timing("checkpoint"):
+        run.checkpoints.save(position, run.learner, scores, run.metrics_window.unfinished)
 
 
 def measure_missed(run: Run) -> None:
@@ -89,11 +103,12 @@ def measure_missed(run: Run) -> None:
         run.run_log.amend(step, run.evaluation.scores_after(step))
 
 
-def finish_evaluation(run: Run, stopping: bool) -> None:
-    """Collective. Wait for evaluations that still run; log them and the verdict."""
+def finish(run: Run, stopping: bool) -> None:
+    """Collective. Wait for evaluations that still run; log them and the verdicts."""
     run.evaluation.finish(stopping)
     log_messages(run)
     run.run_log.note(run.evaluation.facts())
+    run.run_log.log_verdict({"step_mode": run.learner.mode}, True)
 
 
 def log_messages(run: Run) -> None:

@@ -4,26 +4,30 @@ A stop request ends a lap early. Its sums go into the checkpoint, so that the re
 same rows as an uninterrupted run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from manyhands.observe.clock import Clock
 from manyhands.observe.jsonl import UNFINISHED
+from manyhands.observe.load_sampler import worst
+from manyhands.observe.meters import NOT_TRAINING, Lap, Meters
 from manyhands.parallel.world import World
 from manyhands.training.periods import Periods
 from manyhands.training.step.train_step import StepMetrics
+
+RANK_LOAD = ("gpu_utilization", "gpu_memory_bytes")
+"""Load that is logged for every rank."""
 
 
 class MetricsWindow:
     """Sums step results on the device and reads them once per lap."""
 
     def __init__(
-        self, world: World, clock: Clock, samples_per_step: int, periods: Periods, step: int = 0
+        self, world: World, meters: Meters, samples_per_step: int, periods: Periods, step: int = 0
     ) -> None:
         self._world = world
-        self._clock = clock
+        self._meters = meters
         self._samples_per_step = samples_per_step
         self._periods = periods
         self._step = step
@@ -32,6 +36,8 @@ class MetricsWindow:
         """Steps of the lap in this process; those before a resume took no time here."""
         self.unfinished: dict[str, Any] | None = None
         """The last lap, if it ended early: the argument of `resume`."""
+        self.ranks: list[dict[str, Any]] = []
+        """What each rank measured in the last lap."""
         self._names: list[str] = []
         self._sums = torch.zeros((), dtype=torch.float64)
         self._num_sound = torch.zeros((), dtype=torch.float64)
@@ -60,13 +66,16 @@ class MetricsWindow:
         measures = self._means() | {"lr": self._lr} | self._speed(self._num_timed)
         self.unfinished = None if self._is_due() else self._state()
         self._num_steps = self._num_timed = 0
-        return measures if self.unfinished is None else measures | {UNFINISHED: True}
+        if self.unfinished is None:
+            return measures
+        self.ranks = [row | {UNFINISHED: True} for row in self.ranks]
+        return measures | {UNFINISHED: True}
 
     def restart(self, step: int) -> None:
         """Discard the lap so far, and count from a step."""
         self._num_steps = self._num_timed = 0
         self._step = step
-        self._clock.lap()
+        self._meters.lap()
 
     def resume(self, unfinished: Mapping[str, Any]) -> None:
         """Continue a lap that ended early, on any number of ranks."""
@@ -99,13 +108,32 @@ class MetricsWindow:
         return dict(zip(self._names, values, strict=True))
 
     def _speed(self, num_steps: int) -> dict[str, float]:
-        laps = self._world.gather(self._clock.lap())
-        worst = {phase: max(lap.get(phase, 0.0) for lap in laps) for phase in laps[0]}
+        laps = self._world.gather(self._meters.lap())
+        self.ranks = [self._rank_row(rank, lap, num_steps) for rank, lap in enumerate(laps)]
+        times = slowest([lap.times for lap in laps])
         # The time of validation and evaluation does not count as step time.
-        wall = worst.pop("wall") - worst.pop("validate", 0.0) - worst.pop("evaluate", 0.0)
+        wall = times["wall"] - sum(times.get(phase, 0.0) for phase in NOT_TRAINING)
         return {
             "samples_per_s": num_steps * self._samples_per_step / wall,
-            "data_wait_share": worst.get("data", 0.0) / wall,
+            "data_wait_share": times.get("data", 0.0) / wall,
             "step_s": wall / num_steps,
-            **{f"{phase}_s": seconds / num_steps for phase, seconds in worst.items()},
+            **slowest([lap.phases_s(num_steps) for lap in laps]),
+            **worst([lap.load for lap in laps]),
         }
+
+    def _rank_row(self, rank: int, lap: Lap, num_steps: int) -> dict[str, Any]:
+        place = self._world.placements[rank]
+        named = {"rank": rank, "host": place.host}
+        named |= {"gpu": place.name if place.device.startswith("cuda") else None}
+        return {
+            **named,
+            "step_s": lap.step_s(num_steps),
+            **lap.phases_s(num_steps),
+            **{name: lap.load[name] for name in RANK_LOAD if name in lap.load},
+        }
+
+
+def slowest(laps: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The longest time of any rank by phase."""
+    names = dict.fromkeys(name for lap in laps for name in lap)
+    return {name: max(lap.get(name, 0.0) for lap in laps) for name in names}

@@ -9,7 +9,7 @@ from manyhands.checkpoint.snapshot import Position
 from manyhands.checkpoint.store import CheckpointStore, ResumePoint
 from manyhands.config.train import TrainConfig
 from manyhands.observe.audit import Audit, NoAudit
-from manyhands.observe.clock import Clock
+from manyhands.observe.meters import Meters
 from manyhands.observe.profiler import NoProfiler, StepProfiler
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.parallel.world import World
@@ -50,8 +50,8 @@ class Run:
     run_log: RunLog | NullRunLog
     tracking: Tracking
     audit: Audit | NoAudit
+    meters: Meters
     profiler: StepProfiler | NoProfiler
-    clock: Clock
     metrics_window: MetricsWindow
     guard: NonFiniteGuard
     loss_spikes: LossSpikes

@@ -202,8 +202,8 @@ def refuse_missing_ids(launch: LaunchConfig) -> None:
 
 
 def _num_gpus(config: TrainConfig, launcher: Launcher) -> int:
-    assert config.policy is not None
-    if launcher.use_cpu or config.policy.device not in (None, "cuda"):
+    device = config.policy.device if config.policy is not None else None
+    if launcher.use_cpu or device not in (None, "cuda"):
         return 0
     from manyhands.parallel.world import num_visible_gpus
 

@@ -15,6 +15,7 @@ from manyhands.data.loading.leases import Lease, Leases
 from manyhands.data.loading.slots import Slots
 from manyhands.data.loading.workers import NoWorkers, Workers
 from manyhands.errors import DatasetError
+from manyhands.observe.phases import CopyTimer
 from manyhands.types import Batch
 
 NUM_SAMPLES = 2
@@ -92,7 +93,7 @@ def first_rows(batches: list[Batch]) -> list[int]:
 
 def test_batches_out_of_their_slots_stay_as_they_are():
     leases, readers = lend(num_slots=1)
-    batches = to_device(leases, torch.device("cpu"))
+    batches = to_device(leases, torch.device("cpu"), CopyTimer())
     kept = list(islice(batches, 4))
     assert [batch["index"].tolist() for batch in kept] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert kept[3]["task"] == ["task 6", "task 7"]
@@ -182,7 +183,7 @@ def on_gpu(num_workers: int, num_slots: int, pinned: bool = True) -> Iterator[It
         readers = Workers(PICTURES, slots, num_workers, "forkserver")
     assert not pinned or slots.pin()
     assert slots.block(0).is_pinned() == pinned
-    batches = to_device(Leases(endless(), slots, readers), torch.device("cuda"))
+    batches = to_device(Leases(endless(), slots, readers), torch.device("cuda"), CopyTimer())
     yield batches
     batches.close()
 

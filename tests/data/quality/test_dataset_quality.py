@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.quality import camera_samples
 from manyhands.data.quality.dataset_quality import QualityOptions, judge_quality
 from manyhands.data.quality.episode_quality import Fault
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
@@ -95,3 +96,12 @@ def test_a_camera_that_cannot_be_decoded_costs_only_itself(plain_root, tmp_path,
     video.unlink()
     assert all(len(each.cameras) == 1 for each in judge(root).episodes)
     assert np.isfinite([each.cameras[0].brightness for each in judge(root).episodes]).all()
+
+
+def test_cameras_are_sampled_until_the_time_is_up(planted, tmp_path, monkeypatch):
+    monkeypatch.setattr(camera_samples, "_JOB_S", 0.0)
+    meta = read_dataset_meta(planted.root)
+    source = Source(planted.root, meta, select_episodes(meta.episodes, None))
+    hurried = judge_quality(source, QualityOptions(num_workers=0, home=tmp_path, max_s=-1.0))
+    assert not hurried.is_complete and len(hurried.episodes) == len(meta.episodes)
+    assert any(not each.cameras for each in hurried.episodes)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from manyhands.data.loading.leases import Lease, Leases
+from manyhands.observe.phases import CopyTimer, timed_event
 from manyhands.types import Batch
 
 MAX_COPIES = 2  # Copies to a GPU in flight: the next batch and the one after it
@@ -28,12 +29,12 @@ class Copy(Protocol):
         """The copy, for work that is submitted from now on."""
 
 
-def to_device(leases: Leases, device: torch.device) -> Iterator[Batch]:
+def to_device(leases: Leases, device: torch.device, timer: CopyTimer) -> Iterator[Batch]:
     """Batches on a GPU, copied while it computes; else in memory of their own."""
     if device.type != "cuda":
         return copied_out(leases)
     cuda: Any = torch.cuda
-    return copied_ahead(leases, partial(_CudaCopy, cuda.Stream(device)))
+    return copied_ahead(leases, partial(_CudaCopy, cuda.Stream(device), timer))
 
 
 def copied_out(leases: Leases) -> Iterator[Batch]:
@@ -88,11 +89,14 @@ def copied_ahead(leases: Leases, start_copy: Callable[[Lease], Copy]) -> Iterato
 class _CudaCopy:
     """A copy on its own CUDA stream."""
 
-    def __init__(self, stream: torch.cuda.Stream, lease: Lease) -> None:
+    def __init__(self, stream: torch.cuda.Stream, timer: CopyTimer, lease: Lease) -> None:
         self._lease = lease
+        begun, self._copied = timed_event(), timed_event()
         with torch.cuda.stream(stream):
+            begun.record()
             self._block = lease.block.to(stream.device, non_blocking=True)
-            self._copied = stream.record_event()
+            self._copied.record()
+        timer.note(begun, self._copied)
 
     def is_done(self) -> bool:
         return bool(self._copied.query())

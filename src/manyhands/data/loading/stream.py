@@ -1,7 +1,7 @@
 """Batches for one rank, from any position of the sample order onward."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from manyhands.data.loading.leases import Leases
 from manyhands.data.loading.slots import Slots, batch_bytes
 from manyhands.data.loading.workers import NoWorkers, Readers, Workers
 from manyhands.data.order import MixedOrder, SampleOrder
+from manyhands.observe.phases import CopyTimer
 from manyhands.parallel.collectives import even_slice
 from manyhands.types import Batch
 
@@ -76,6 +77,7 @@ class SampleStream:
     split: BatchSplit
     loading: LoaderOptions
     device: torch.device = CPU  # Device of the batches
+    copies: CopyTimer = field(default_factory=CopyTimer)  # Times copies to a GPU
 
     def starting_at(self, position: int) -> Iterator[Batch]:
         """Batches from a position of the order, which counts samples of all ranks together."""
@@ -114,7 +116,7 @@ class SampleStream:
             readers = Workers(source, slots, num_workers, loading.multiprocessing_context)
         if loading.pin_memory:
             slots.pin()
-        return to_device(Leases(rows, slots, readers), self.device)
+        return to_device(Leases(rows, slots, readers), self.device, self.copies)
 
 
 def resolve_num_workers(loading: LoaderOptions) -> int:

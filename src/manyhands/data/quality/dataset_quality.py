@@ -1,7 +1,7 @@
 """Judge the quality of every episode of a dataset against the others."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ class QualityOptions:
     num_workers: int | None = None  # None: one per core; small jobs run in this process
     on_progress: Progress | None = None
     home: Path | None = None  # Folder for files that processes share; None is the default
+    max_s: float | None = None  # Time for sampling cameras, after which the others are not judged
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class DatasetQuality:
     root: str
     episodes: tuple[EpisodeQuality, ...]
     wall_s: float
+    is_complete: bool = True  # Whether there was time for all cameras
 
     @property
     def exclude_episodes(self) -> list[int]:
@@ -42,8 +44,7 @@ class DatasetQuality:
     @property
     def exclude_flag(self) -> str:
         """The flag that excludes them; empty if there are none."""
-        numbers = ",".join(map(str, self.exclude_episodes))
-        return f"--dataset.exclude_episodes=[{numbers}]" if numbers else ""
+        return exclude_flag(self.exclude_episodes)
 
     def with_fault(self, fault: Fault) -> list[int]:
         """Numbers of the episodes with one kind of fault."""
@@ -61,12 +62,19 @@ class DatasetQuality:
         }
 
 
+def exclude_flag(episodes: Sequence[int]) -> str:
+    """The flag of training that excludes episodes; empty if there are none."""
+    numbers = ",".join(map(str, episodes))
+    return f"--dataset.exclude_episodes=[{numbers}]" if numbers else ""
+
+
 def judge_quality(source: Source, options: QualityOptions | None = None) -> DatasetQuality:
     """Judge the chosen episodes of a dataset by their numbers and by samples of their images."""
     options = options or QualityOptions()
     started = time.perf_counter()
     numbers = NumberQuality(open_trajectories(source, options.home))
-    cameras = numbers.judge_cameras(_samples(source, options))
+    samples, is_complete = _samples(source, options)
+    cameras = numbers.judge_cameras(samples)
     episodes = numbers.records()
     for place, quality, findings in cameras:
         episodes[place] = replace(
@@ -75,7 +83,7 @@ def judge_quality(source: Source, options: QualityOptions | None = None) -> Data
             findings=(*episodes[place].findings, *findings),
         )
     wall_s = time.perf_counter() - started
-    return DatasetQuality(str(source.root), tuple(map(_sorted, episodes)), wall_s)
+    return DatasetQuality(str(source.root), tuple(map(_sorted, episodes)), wall_s, is_complete)
 
 
 def _sorted(episode: EpisodeQuality) -> EpisodeQuality:
@@ -84,12 +92,16 @@ def _sorted(episode: EpisodeQuality) -> EpisodeQuality:
     return replace(episode, findings=tuple(findings))
 
 
-def _samples(source: Source, options: QualityOptions) -> Iterator[CameraSamples]:
-    jobs = [*camera_jobs(source)]
+def _samples(source: Source, options: QualityOptions) -> tuple[list[CameraSamples], bool]:
+    """Samples of all cameras, and whether there was time for them."""
+    jobs, found, started = [*camera_jobs(source)], [], time.perf_counter()
     done, total = 0, sum(job.num_frames for job in jobs)
     num_workers = num_cores() if options.num_workers is None else options.num_workers
     for job, samples in run_jobs(jobs, num_workers):
-        yield from samples
+        found += samples
         done += job.num_frames
         if options.on_progress is not None:
             options.on_progress(done, total)
+        if options.max_s is not None and time.perf_counter() - started > options.max_s:
+            break
+    return found, done == total

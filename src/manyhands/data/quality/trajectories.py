@@ -32,7 +32,7 @@ class Trajectories:
         self._dataset = dataset
         self._keys = motion_keys(dataset.features)
         self.joints = [
-            Joint(key, place, _joint_name(key, place, dataset.features[key]))
+            Joint(key, place, joint_name(key, place, dataset.features[key]))
             for key in self._keys
             for place in range(dataset.features[key].shape[0])
         ]
@@ -97,7 +97,8 @@ def motion_keys(features: dict[str, Feature]) -> list[str]:
     return usual or [key for key in lists if not key.startswith("next.")]
 
 
-def _joint_name(key: str, place: int, feature: Feature) -> str:
+def joint_name(key: str, place: int, feature: Feature) -> str:
+    """A number of a feature for people, by the name that the dataset gives it."""
     # Older releases put the list under the name of a group, as in {"motors": [...]}.
     grouped = isinstance(feature.names, dict) and len(feature.names) == 1
     labels = next(iter(feature.names.values())) if grouped else feature.names

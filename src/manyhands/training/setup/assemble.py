@@ -17,10 +17,13 @@ from manyhands.data.policy_reading import windows_of
 from manyhands.errors import WeightsUnavailable
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
+from manyhands.observe.load_sampler import LoadSampler
+from manyhands.observe.meters import Meters
 from manyhands.observe.profiler import NoProfiler, StepProfiler
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.observe.trackers.tracked_run import TrackedRun
 from manyhands.parallel.cuda import warming_up
+from manyhands.parallel.data_parallel import devices_of
 from manyhands.parallel.engine import build_engine
 from manyhands.parallel.world import World
 from manyhands.policies.adapters import adapt, new_settings, reject_batch_statistics
@@ -48,7 +51,7 @@ from manyhands.training.setup.data import (
 )
 from manyhands.training.setup.resolved_run import ResolvedRun, resolve_run
 from manyhands.training.setup.vision_tokens import with_vision_tokens
-from manyhands.training.step.ema import LIVE
+from manyhands.training.step.ema import LIVE, Weights
 from manyhands.training.step.learner import Learner, seed_host_rng
 from manyhands.training.step.train_step import TrainStep
 from manyhands.training.tracking import Tracking
@@ -78,9 +81,9 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
     resuming = [] if resume is None else checkpoints.restore(learner, resume)
     data = with_vision_tokens(data, learner.policy, config, world)
     stream = replace(stream, source=data.source)
-    clock = Clock(world.watch.begin)
+    meters = build_meters(run_dir, world, stream, learner)
     periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
-    weights = learner.ema.weights if config.ema.use_for_eval else LIVE
+    measures = build_measures(config, data, learner, world)
     rollouts = build_rollouts(config, learner, world, run_dir)
     run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
     return Run(
@@ -93,20 +96,32 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
         stream=stream,
         data=data,
         notes=notes + data.notes + resuming,
-        validator=Validator(build_measures(config, data, learner, world), weights, periods, clock),
-        evaluation=PeriodicEvaluation(rollouts, periods, clock),
+        validator=Validator(measures, evaluated_weights(config, learner), periods, meters.clock),
+        evaluation=PeriodicEvaluation(rollouts, periods, meters.clock),
         checkpoints=checkpoints,
         run_log=run_log,
         tracking=build_tracking(resolved, data, run_dir, world, run_log),
         audit=Audit(run_dir, world.rank, world.size, start.step) if config.audit else NoAudit(),
         profiler=build_profiler(config, start.step, run_dir, world, run_log),
-        clock=clock,
-        metrics_window=build_metrics_window(resolved, world, clock, periods),
+        meters=meters,
+        metrics_window=build_metrics_window(resolved, world, meters, periods),
         guard=build_guard(config, stream, world, run_log),
         loss_spikes=LossSpikes(run_log),
         periods=periods,
         stop_poll=StopPoll(world),
     )
+
+
+def evaluated_weights(config: TrainConfig, learner: Learner) -> Weights:
+    """The averaged weights where they exist, else those that are trained."""
+    return learner.ema.weights if config.ema.use_for_eval else LIVE
+
+
+def build_meters(run_dir: Path, world: World, stream: SampleStream, learner: Learner) -> Meters:
+    """The instruments of this rank: a clock, the phases of its steps, its load."""
+    phases = (stream.copies.lap, learner.step.phases.lap)
+    load = LoadSampler(run_dir, devices_of(world.device, world.strategy.num_devices))
+    return Meters(Clock(world.watch.begin), phases, load)
 
 
 def build_profiler(
@@ -120,11 +135,11 @@ def build_profiler(
 
 
 def build_metrics_window(
-    resolved: ResolvedRun, world: World, clock: Clock, periods: Periods
+    resolved: ResolvedRun, world: World, meters: Meters, periods: Periods
 ) -> MetricsWindow:
     """The metrics since the last row; those of an interrupted row are resumed."""
     samples, resume = resolved.split.samples_per_step, resolved.resume
-    window = MetricsWindow(world, clock, samples, periods, resolved.start.step)
+    window = MetricsWindow(world, meters, samples, periods, resolved.start.step)
     if resume is not None and resume.pending_metrics is not None:
         window.resume(resume.pending_metrics)
     return window

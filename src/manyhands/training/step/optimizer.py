@@ -14,6 +14,8 @@ from manyhands.parallel.sharded_tensors import is_shard, shard_like
 
 FUSED_DEVICES = {"cpu", "cuda"}
 """Devices with fused optimizers, which also skip steps with an overflow."""
+PLAIN_KERNELS = {"fused": None, "capturable": False}
+"""Kernel settings as files have them, whatever kernels a run uses."""
 
 
 def build_optimizer(config: OptimizerConfig, groups: Iterable[dict[str, Any]]) -> optim.Optimizer:
@@ -81,7 +83,7 @@ def with_momentum(optimizer: optim.SGD) -> optim.SGD:
 def portable_groups(optimizer: optim.Optimizer, rates: Iterable[float]) -> list[dict[str, Any]]:
     """Parameter groups with learning rates, without kernel settings, as in LeRobot's files."""
     groups = optimizer.state_dict()["param_groups"]
-    plain = {"fused": None} | ({"capturable": False} if "capturable" in groups[0] else {})
+    plain = {name: value for name, value in PLAIN_KERNELS.items() if name in groups[0]}
     return [{**group, **plain, "lr": rate} for group, rate in zip(groups, rates, strict=True)]
 
 

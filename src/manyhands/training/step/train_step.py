@@ -6,20 +6,24 @@ of the sample's position in the global batch, so that a sample gets the same noi
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from manyhands.config.train import TrainConfig
 from manyhands.data.augment.augmentation import build_augmentation
 from manyhands.data.loading.stream import BatchSplit
 from manyhands.draws.counter import CounterSource
-from manyhands.errors import UserError
+from manyhands.observe.phases import build_phases
 from manyhands.parallel.optimizer_step import tensors_of
 from manyhands.parallel.world import World
-from manyhands.policies.policy import Policy, weighted_loss
+from manyhands.policies.policy import Policy
 from manyhands.training.step.ema import build_ema
+from manyhands.training.step.last_gradient import LastGradient
+from manyhands.training.step.mean_gradient import MeanGradient, reject_unused_parameters
 from manyhands.training.step.optimizer import build_optimizer
 from manyhands.training.step.state_backup import Buffers, Tensors
 from manyhands.types import Batch, Engine, Network
@@ -83,8 +87,14 @@ class TrainStep:
         )
         # The policy's own network; the engine wraps it for training.
         self._bare_network = cast(Network, policy.network)
-        self._network = engine.prepare(policy.network)
-        self._network.train()
+        network = engine.prepare(policy.network)
+        network.train()
+        self.phases = build_phases(world.device)
+        self._mean_gradient = MeanGradient(engine, network, split.num_ranks, self.phases)
+        # FSDP communicates all along, which cannot be told from computing.
+        self._all_reduces = isinstance(network, DistributedDataParallel)
+        weights = policy.network.parameters() if self._all_reduces else []
+        self._last_gradient = LastGradient(weights, partial(self.phases.begin, "communication"))
         self.optimizer = build_optimizer(config.optimizer, self._bare_network.parameter_groups())
         self.ema = build_ema(config.ema, policy.network)
         self._buffers = Buffers(policy.network)
@@ -92,27 +102,23 @@ class TrainStep:
 
     def __call__(self, inputs: StepInputs) -> StepMetrics:
         """Collective. Run a step; the host reads no value of it."""
+        self.phases.start("forward")
         batch = self._prepared(inputs)
         counts = self._global_counts(batch["inputs"])
         self._buffers.keep()
-        measured: list[dict[str, Tensor]] = []
-        for micro_batch in self.engine.micro_batches(batch):
-            terms = self._network(micro_batch["inputs"], micro_batch["draws"])
-            loss, means = weighted_loss(terms, counts)
-            # DDP averages gradients over ranks; the gradient of the global mean is their sum. That
-            # of a non-finite loss may be finite: loss * 0 makes it non-finite on all ranks.
-            self.engine.backward(loss * (self.split.num_ranks + 0 * loss.detach()))
-            measured.append({"loss": loss.detach(), **means})
+        terms = self._mean_gradient(batch, counts)
         if not self._gradients_checked:
             reject_unused_parameters(self.policy.network)
+            self._last_gradient.settle()
             self._gradients_checked = True
+        self.phases.begin("optimizer")
         grad_norm = self.engine.step(self.optimizer, self._max_grad_norm)
         self.optimizer.zero_grad(set_to_none=True)
         is_sound = grad_norm.isfinite()
         self._buffers.restore_unless(is_sound)
         self.ema.follow(is_sound)
-        terms = sum_of(measured)
         is_fine = terms["loss"].isfinite() & (is_sound | self.engine.scales_losses)
+        self.phases.end()
         return StepMetrics(terms, grad_norm, ~is_fine)
 
     def state_tensors(self) -> Tensors:
@@ -135,29 +141,11 @@ class TrainStep:
 
     def _global_counts(self, inputs: Batch) -> dict[str, Tensor]:
         counts = self._bare_network.entry_counts(inputs)
+        if self._all_reduces:
+            self.phases.begin("communication")
         totals = self.world.sum(torch.stack(list(counts.values())))
         return dict(zip(counts, totals.unbind(), strict=True))
 
     def _source(self, key: Tensor) -> CounterSource:
         own = self.split.own
         return CounterSource(key, torch.arange(own.start, own.stop, device=key.device))
-
-
-def reject_unused_parameters(network: nn.Module) -> None:
-    """Reject trainable parameters without a gradient; the error names them."""
-    idle = [
-        name
-        for name, weight in network.named_parameters()
-        if weight.requires_grad and weight.grad is None
-    ]
-    if idle:
-        raise UserError(
-            f"the loss does not depend on these trainable parameters: {', '.join(idle)}. Ranks "
-            "cannot keep them in sync. Use them in the network's forward pass, or call "
-            "requires_grad_(False) on them"
-        )
-
-
-def sum_of(measured: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The sum of the metrics of all micro-batches."""
-    return {name: torch.stack([part[name] for part in measured]).sum() for name in measured[0]}

@@ -1,0 +1,6 @@
+"""Files of runs, as tests of the diagnosis write them."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "observe" / "diagnosis"))

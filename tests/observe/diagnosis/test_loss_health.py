@@ -1,0 +1,97 @@
+"""Losses that do not fall as they should, and those that do."""
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+from diagnosis_cases import RUN, healthy_rows
+
+from manyhands.config.schema.decoding import flags_of
+from manyhands.config.train import TrainConfig
+from manyhands.observe.diagnosis.advice import Diagnosis
+from manyhands.observe.diagnosis.history import History
+from manyhands.observe.diagnosis.loss_health import loss_problems
+
+
+def found_in(rows: list[dict[str, Any]]) -> list[Diagnosis]:
+    return [*loss_problems(History(RUN, rows, []))]
+
+
+def assert_flags_exist(found: Diagnosis) -> None:
+    known = {flag.name for flag in flags_of(TrainConfig)}
+    named = re.findall(r"--([a-z_.]+[a-z])", found.remedy)
+    assert named and set(named) <= known
+
+
+def oscillating() -> list[dict[str, Any]]:
+    rows, draw = healthy_rows(60), np.random.default_rng(0)
+    for number, row in enumerate(rows):
+        row["loss"] = 3.0 * math.exp((1.2 if number % 2 else -1.2) + 0.2 * draw.normal())
+    return rows
+
+
+def rising() -> list[dict[str, Any]]:
+    rows = healthy_rows(60)
+    for number, row in enumerate(rows):
+        row["loss"] = row["grad_norm"] = 0.5 * math.exp(number / 20)
+    return rows
+
+
+def spiking() -> list[dict[str, Any]]:
+    rows = healthy_rows(60)
+    for row in rows[10::12]:
+        row |= {"loss": 10 * row["loss"], "loss_spike": True}
+    return rows
+
+
+def overfitted() -> list[dict[str, Any]]:
+    rows = healthy_rows(60)
+    for number, row in enumerate(rows):
+        if "held_out_loss" in row:
+            row["held_out_loss"] = 0.4 + abs(number - 24) / 100
+    return rows
+
+
+def test_a_loss_that_oscillates_asks_for_a_lower_learning_rate():
+    (found,) = found_in(oscillating())
+    assert (found.kind, found.severity) == ("loss_oscillating", "warning")
+    assert "--optimizer.lr=0.0003" in found.remedy
+    assert_flags_exist(found)
+
+
+def test_a_loss_and_gradients_that_rise_are_those_of_too_high_a_learning_rate():
+    (found,) = found_in(rising())
+    assert (found.kind, found.severity) == ("lr_too_high", "warning")
+    assert "0.001 is too high for a batch of 16" in found.text
+    assert_flags_exist(found)
+
+
+def test_spikes_count_once_there_are_several():
+    (found,) = found_in(spiking())
+    assert (found.kind, found.severity) == ("loss_spiking", "note")
+    assert "5 of the last 59 rows" in found.text
+    assert_flags_exist(found)
+    assert found_in(spiking()[:30]) == []
+
+
+def test_a_held_out_loss_that_rises_names_the_best_step():
+    (found,) = found_in(overfitted())
+    assert (found.kind, found.severity) == ("overfitting", "warning")
+    assert "that of step 4800" in found.text
+    assert "--keep_best=held_out_loss" in found.remedy
+    assert_flags_exist(found)
+
+
+def test_few_rows_or_samples_prove_nothing():
+    assert found_in(oscillating()[:30]) == []
+    single = {**RUN, "batch": {"effective": 1}}
+    rows = [{**row, "step": number} for number, row in enumerate(oscillating(), start=1)]
+    assert [*loss_problems(History(single, rows, []))] == []
+
+
+def test_losses_that_are_not_numbers_are_skipped():
+    rows = healthy_rows(60)
+    rows[30]["loss"] = math.nan
+    rows[31] |= {"loss": 0.0, "held_out_loss": math.inf}
+    assert found_in(rows) == []
