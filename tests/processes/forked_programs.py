@@ -20,6 +20,7 @@ print(json.dumps({
     "greeting": os.environ.get("GREETING"), "is_imported": "torch" in sys.modules,
     "open": sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
     "is_session": os.getsid(0) == os.getpid(), "on_path": sys.path[0],
+    "orig_argv": sys.orig_argv,
 }))
 """
 WAIT = "import time; print('here', flush=True); time.sleep(60)"

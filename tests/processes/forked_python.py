@@ -236,6 +236,7 @@ def run(argv: Sequence[str]) -> None:
 
         end_with(int(argv[4]))
         argv = argv[5:]
+    sys.orig_argv = [*argv]
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     if (name := Path(argv[0]).name) in COMMANDS:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from manyhands.checkpoint.shards import Shards
 from manyhands.lerobot_format.checkpoint import TrainingState
-from manyhands.lerobot_format.policy.folder import PolicyFiles
 from manyhands.parallel.sharded_tensors import TensorShard
 
 
@@ -23,11 +24,22 @@ class Position:
         return Position(self.step + 1, self.samples + num_samples)
 
 
+class WeightsFolder(Protocol):
+    """The contents of a folder with the weights of a network."""
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]: ...
+
+    def write(self, folder: Path) -> None: ...
+
+    def without_weights(self) -> "WeightsFolder": ...
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The contents of a checkpoint; they stay valid until the next snapshot."""
 
-    policies: Mapping[str, PolicyFiles]
+    policies: Mapping[str, WeightsFolder]
     """Full weights in host memory of the main rank, by target folder."""
     state: TrainingState
     shards: Mapping[str, TensorShard] = field(default_factory=dict)  # The shards of this rank.
@@ -35,6 +47,8 @@ class Snapshot:
     """Metrics of the position, by which the best checkpoint is chosen."""
     pending_metrics: Mapping[str, Any] | None = None
     """Metrics that are not logged yet, if a stop request came between two rows."""
+    documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Further JSON files of the training state, by name."""
 
 
 class Restorable(Protocol):

@@ -139,6 +139,10 @@ class CheckpointStore:
             if self._saving is not None and isinstance(error, Exception):
                 self._saving.wait(GRACE_S)
             raise
+        self.ensure_saved()
+
+    def ensure_saved(self) -> None:
+        """Wait for the last save; raises if it failed."""
         self.finish()
         if self._saving is not None and self._saving.fault is not None:
             advice = "Free disk space or set another --output_dir, then --resume"

@@ -22,7 +22,7 @@ from manyhands.config.lerobot_train_config import to_lerobot
 from manyhands.config.run_dir import LAST, SHARDS, TRAINING_STATE, checkpoint_dir
 from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format.checkpoint import TrainingState, flat_state, write_training_state
-from manyhands.lerobot_format.files import tensors_num_bytes
+from manyhands.lerobot_format.files import tensors_num_bytes, write_json
 from manyhands.manifest import MANIFEST, Entry, describe_file, describe_folder, manifest_text
 from manyhands.parallel.world import World
 from manyhands.version import VERSION
@@ -134,17 +134,20 @@ class CheckpointWriter:
         apply_retention(self._run_dir, self._config)
 
     def _write_policies(self, scratch: Path, with_weights: bool = True) -> None:
-        # LeRobot derives no batch size, so its config gets the derived one.
-        plain = replace(self._config, batch_size=self._state.batch_size)
-        theirs = to_json(to_lerobot(plain, self._run_dir))
         for name, files in self._snapshot.policies.items():
             (files if with_weights else files.without_weights()).write(scratch / name)
-            (scratch / name / TRAIN_CONFIG).write_text(theirs, "utf-8")
+            if self._config.policy is not None:
+                # LeRobot derives no batch size, so its config gets the derived one.
+                plain = replace(self._config, batch_size=self._state.batch_size)
+                theirs = to_json(to_lerobot(plain, self._run_dir))
+                (scratch / name / TRAIN_CONFIG).write_text(theirs, "utf-8")
 
     def _write_state(self, folder: Path, state: TrainingState) -> None:
         folder.mkdir()
         (folder / OWN_CONFIG).write_text(to_json(self._config), "utf-8")
         write_training_state(folder, state)
+        for name, document in self._snapshot.documents.items():
+            write_json(folder / name, dict(document), indent=4)
 
     def _manifest(self, scratch: Path, shards: Mapping[str, Entry]) -> str:
         return manifest_text(self._facts(), describe_folder(scratch) | dict(shards))

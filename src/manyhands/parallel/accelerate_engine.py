@@ -19,6 +19,7 @@ from manyhands.config.sections.execution import DdpConfig
 from manyhands.parallel.collectives import check_thread, even_slice, is_local
 from manyhands.parallel.cuda import on_side_stream
 from manyhands.parallel.loss_scale import LossScale
+from manyhands.parallel.nested import map_leaves
 from manyhands.parallel.optimizer_step import gradients_of
 from manyhands.parallel.world import World
 from manyhands.types import Batch
@@ -134,18 +135,16 @@ class AccelerateEngine:
 
 
 def micro_batch(batch: Batch, number: int, num_micro_batches: int) -> Batch:
-    """One even slice of a batch, including nested dictionaries."""
+    """One even slice of a batch, including nested dictionaries and tuples."""
     if num_micro_batches == 1:
         return batch
 
     def cut(value: object) -> object:
-        if isinstance(value, dict):
-            return {key: cut(inner) for key, inner in value.items()}
         if isinstance(value, Tensor | list):
             return value[even_slice(len(value), number, num_micro_batches)]
         return value
 
-    return {key: cut(value) for key, value in batch.items()}
+    return {key: map_leaves(value, cut) for key, value in batch.items()}
 
 
 # PyTorch has such a hook for GPUs only. Weights and accumulated gradients stay in full precision.

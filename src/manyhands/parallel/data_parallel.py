@@ -16,6 +16,7 @@ from torch.func import functional_call
 
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.parallel.accelerate_engine import micro_batch
+from manyhands.parallel.nested import to_device
 from manyhands.types import Batch, LossTerm, LossTerms
 
 Context = Callable[[], AbstractContextManager[None]]
@@ -38,7 +39,8 @@ class DataParallel(nn.Module):
     def forward(self, batch: Batch, draws: Mapping[str, Tensor]) -> LossTerms:
         """The loss terms of all slices, summed on the first device."""
         _seed_replicas(self._devices)
-        num_micro_batches = max(1, min(len(batch["action"]), len(self._devices)))
+        num_samples = next(len(each) for each in batch.values() if isinstance(each, Tensor))
+        num_micro_batches = max(1, min(num_samples, len(self._devices)))
         whole = {"batch": batch, "draws": dict(draws)}
         parts = [
             micro_batch(whole, number, num_micro_batches) for number in range(num_micro_batches)
@@ -57,8 +59,8 @@ class DataParallel(nn.Module):
         # A new thread inherits neither device, nor autocast, nor grad mode.
         with _current(device), torch.set_grad_enabled(is_tracking), self._autocast():
             tensors = dict([*self.network.named_parameters(), *self.network.named_buffers()])
-            weights = _moved(tensors, device)
-            inputs = _moved(part["batch"], device), _moved(part["draws"], device)
+            weights = to_device(tensors, device)
+            inputs = to_device((part["batch"], part["draws"]), device)
             terms: LossTerms = functional_call(self.skeletons[number], weights, inputs)
             return terms
 
@@ -86,13 +88,6 @@ def reject_batch_norm(network: nn.Module) -> None:
             "own slice of the batch. Use one process per GPU, which synchronize statistics, or "
             "norms without statistics such as --policy.use_group_norm=true"
         )
-
-
-def _moved(values: Batch, device: torch.device) -> Batch:
-    return {
-        name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
-        for name, value in values.items()
-    }
 
 
 def _current(device: torch.device) -> AbstractContextManager[None]:

@@ -26,7 +26,7 @@ def clip_and_step(
     if scale is not None:
         scale = scale.to(first.device)
         divisor = scale if divisor is None else divisor * scale
-    is_fused = all(group["fused"] for group in optimizer.param_groups)
+    is_fused = all(group.get("fused") for group in optimizer.param_groups)
     # Fused kernels take only a float32 scale.
     if divisor is not None and not (is_fused and divisor.dtype == torch.float32):
         torch._foreach_div_(gradients_of(optimizer), divisor)

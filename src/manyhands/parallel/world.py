@@ -170,17 +170,21 @@ class World:
 
 @contextmanager
 def joined_world(
-    config: TrainConfig, backend: str | None = None, stop: StopSignal | None = None
+    config: TrainConfig,
+    backend: str | None = None,
+    stop: StopSignal | None = None,
+    device_name: str | None = None,
 ) -> Iterator[World]:
     """Join the ranks the launcher started; leave their group in any case.
 
     Tensors use `backend`, or the default of the device. A stop request on one rank stops all.
+    `device_name` is for a run without a policy, which has none of its own.
     """
     launcher = read_launcher(os.environ)
-    device = _device_of(config, launcher)
+    device = _device_of(config.policy.device if config.policy else device_name, launcher)
     precision = resolve_precision(config, launcher, device)
     strategy = resolve_strategy(config, launcher)
-    _refuse_missing_gpus(device, launcher)
+    _refuse_missing_gpus(device, launcher, "--policy.device" if config.policy else "--device")
     check_precision(precision, config, device)
     device = indexed(device, launcher)
     if device.type == "cuda":
@@ -223,28 +227,25 @@ def num_visible_gpus() -> int:
     return torch.cuda.device_count()
 
 
-def _device_of(config: TrainConfig, launcher: Launcher) -> torch.device:
-    device = config.policy.device if config.policy is not None else None
+def _device_of(device: str | None, launcher: Launcher) -> torch.device:
     if launcher.use_cpu or device == "cpu" or (device is None and not torch.cuda.is_available()):
         return torch.device("cpu")
     return torch.device(device or "cuda")
 
 
-def _refuse_missing_gpus(device: torch.device, launcher: Launcher) -> None:
+def _refuse_missing_gpus(device: torch.device, launcher: Launcher, flag: str) -> None:
     if device.type != "cuda":
         return
     num_gpus = num_visible_gpus()
     if num_gpus == 0:
-        raise EnvironmentFault(
-            f"--policy.device={device}: no GPU is visible. Use --policy.device=cpu"
-        )
+        raise EnvironmentFault(f"{flag}={device}: no GPU is visible. Use {flag}=cpu")
     if device.index is not None and launcher.num_ranks > 1:
         raise EnvironmentFault(
-            f"--policy.device={device} would put {launcher.num_ranks} processes on one GPU. Use "
-            "--policy.device=cuda, and CUDA_VISIBLE_DEVICES to choose GPUs"
+            f"{flag}={device} would put {launcher.num_ranks} processes on one GPU. Use "
+            f"{flag}=cuda, and CUDA_VISIBLE_DEVICES to choose GPUs"
         )
     if (device.index or 0) >= num_gpus or launcher.local_rank >= num_gpus:
         raise EnvironmentFault(
-            f"{launcher.num_local_ranks} processes on --policy.device={device}, but the number of "
+            f"{launcher.num_local_ranks} processes on {flag}={device}, but the number of "
             f"visible GPUs is {num_gpus}. Start one process per GPU"
         )

@@ -168,6 +168,10 @@ class TestOnAGpu:
                     learner.train_step(batch_at(data.source, step), step)
                 assert learner.mode == mode, learner.messages()
                 ends.append(weights_of(learner))
+                torch.cuda.synchronize()
+                phases = learner.step.phases.lap()
+                assert set(phases) == {"forward", "communication", "backward", "optimizer"}
+                assert all(0 < seconds < 1 for seconds in phases.values()), phases
         assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
 
     @pytest.mark.parametrize("mode", ["graph", "compile"])

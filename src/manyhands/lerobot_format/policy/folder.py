@@ -148,9 +148,9 @@ def read_matching_weights(network: nn.Module, folder: Path) -> dict[str, Tensor]
     weights = read_weights(folder)
     faults = mismatches(weights, saved_tensors(network))
     if faults:
-        raise CheckpointError(
-            f"{weights_file(folder)} does not fit {folder / CONFIG_FILE}:\n{faults}"
-        )
+        config = folder / CONFIG_FILE
+        fitted = config if config.exists() else "the model of this run"
+        raise CheckpointError(f"{weights_file(folder)} does not fit {fitted}:\n{faults}")
     return weights
 
 
