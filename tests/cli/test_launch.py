@@ -118,9 +118,52 @@ def test_a_working_folder_that_would_add_a_line_is_refused(folder, capsys, monke
     assert "working directory: " in capsys.readouterr().err
 
 
-def test_only_slurm_is_known(capsys):
+def test_other_clusters_are_unknown(capsys):
     assert run_guarded(launch_command, ["pbs"]) == 2
-    assert "launch pbs is unknown; use launch slurm" in capsys.readouterr().err
+    told = "launch pbs is unknown; use launch slurm, launch kubernetes, launch skypilot"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("cluster", "own", "file", "submit"),
+    [
+        ("kubernetes", "--image=team/manyhands:1", "train.k8s.yaml", "kubectl apply -f"),
+        ("skypilot", "--accelerator=H100", "train.sky.yaml", "sky jobs launch"),
+    ],
+)
+def test_other_jobs_are_written_from_the_same_flags(folder, capsys, cluster, own, file, submit):
+    flags = ["--nodes=2", "--gpus_per_node=4", own, "--", *TRAIN]
+    assert run_guarded(launch_command, [cluster, *flags]) == 0
+    assert capsys.readouterr().out == f"{file}: submit it with: {submit} {file}\n"
+    text = (folder / file).read_text()
+    assert text.startswith(f"# Written by:\n#     manyhands launch {cluster} --nodes=2")
+    assert "--dataset.root=data" in text and "--resume=auto" in text
+    assert run_guarded(launch_command, [cluster, *flags]) == 0
+    assert run_guarded(launch_command, [cluster, "--nodes=3", own, "--", *TRAIN]) == 2
+    assert f"{file} already exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("cluster", "arguments", "told"),
+    [
+        ("kubernetes", ["--", *TRAIN], "Set --image=NAME"),
+        ("kubernetes", ["--image=a b", "--", *TRAIN], "is not an image name"),
+        ("kubernetes", ["--image=a", "--job_name=My_Run", "--", *TRAIN], "lowercase letters"),
+        ("kubernetes", ["--image=a", "--mem=64GB", "--", *TRAIN], "Write it as 64Gi"),
+        ("kubernetes", ["--image=a", "--volumes={data: mnt}", "--", *TRAIN], "absolute path"),
+        ("kubernetes", ["--image=a"], "add -- and the flags of training"),
+        ("kubernetes", ["--image=a", "--", *TRAIN, "--launch.num_processes=2"], "the job starts"),
+        ("skypilot", ["--", *TRAIN], "Set --accelerator=H100"),
+        ("skypilot", ["--accelerator=H100:8", "--", *TRAIN], "is not a kind of GPU"),
+        ("skypilot", ["--gpus_per_node=0", "--", *TRAIN], "Set --processes_per_node=N"),
+        ("skypilot", ["--accelerator=H100", "--env.A=", "--", *TRAIN], "--env.A is empty"),
+        ("skypilot", ["--accelerator=H100", "--mounts={data: b}", "--", *TRAIN], "absolute path"),
+    ],
+)
+def test_mistakes_of_other_jobs_are_told_too(folder, cluster, arguments, told, capsys):
+    assert run_guarded(launch_command, [cluster, *arguments]) == 2
+    assert told in capsys.readouterr().err
+    assert not [*folder.iterdir()]
 
 
 def test_help_is_an_answer(capsys):

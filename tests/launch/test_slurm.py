@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from manyhands.config.slurm import SlurmConfig
 from manyhands.errors import ConfigError
-from manyhands.launch.slurm import Job, sbatch_script
+from manyhands.launch.job import Job
+from manyhands.launch.slurm import sbatch_script
 
 printable = st.text(st.characters(exclude_categories=("C", "Z")) | st.just(" "))
 

@@ -1,4 +1,4 @@
-"""`manyhands launch slurm`: write a script for sbatch and optionally submit it."""
+"""`manyhands launch`: write the job of a cluster; submit a SLURM job on request."""
 
 import shlex
 import subprocess
@@ -8,19 +8,35 @@ from pathlib import Path
 
 from manyhands.atomic import atomic_file
 from manyhands.cli.flags import read_config
+from manyhands.config.kubernetes import KubernetesConfig
 from manyhands.config.resolve import choose_job_name, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
+from manyhands.config.skypilot import SkyPilotConfig
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault, UserError
-from manyhands.launch.slurm import LOGS, Job, sbatch_script
+from manyhands.launch.job import Job
+from manyhands.launch.kubernetes import kubernetes_manifest
+from manyhands.launch.skypilot import skypilot_task
+from manyhands.launch.slurm import LOGS, sbatch_script
 
 USAGE = """manyhands launch slurm --nodes=2 --gpus_per_node=4 --partition=gpu -- FLAGS OF TRAINING
 
 Writes an sbatch script that trains on all nodes, with the flags of manyhands train after --.
 Before its time limit, or when preempted, the job saves a checkpoint and requeues; it resumes from
-the checkpoint until the run has finished. --submit=true submits the script."""
+the checkpoint until the run has finished. --submit=true submits the script.
+
+manyhands launch kubernetes and manyhands launch skypilot write such jobs from the same flags."""
+KUBERNETES_USAGE = """manyhands launch kubernetes --nodes=2 --image=IMAGE -- FLAGS OF TRAINING
+
+Writes an indexed Job, one pod per node, and the headless service by which pods find each other.
+An evicted pod saves a checkpoint; its replacement resumes. Submit with kubectl apply."""
+SKYPILOT_USAGE = """manyhands launch skypilot --nodes=2 --accelerator=H100 -- FLAGS OF TRAINING
+
+Writes a SkyPilot task. Submit with sky jobs launch, which resumes the run on other nodes when it
+loses some, or with sky launch."""
 SEPARATOR = "--"
+CLUSTERS = ("slurm", "kubernetes", "skypilot")
 
 
 def launch_command(arguments: Sequence[str]) -> int:
@@ -28,26 +44,56 @@ def launch_command(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if arguments else 2
-    if arguments[0] != "slurm":
-        raise ConfigError(f"launch {arguments[0]} is unknown; use launch slurm")
-    return launch_slurm_command(arguments[1:])
+    cluster, *rest = arguments
+    match cluster:
+        case "slurm":
+            return launch_slurm_command(rest)
+        case "kubernetes":
+            return launch_kubernetes_command(rest)
+        case "skypilot":
+            return launch_skypilot_command(rest)
+    names = ", ".join(f"launch {name}" for name in CLUSTERS)
+    raise ConfigError(f"launch {cluster} is unknown; use {names}")
 
 
 def launch_slurm_command(arguments: Sequence[str]) -> int:
     """Write the script of a job; submit it on request."""
     own, flags = split(arguments)
     config = read_config(SlurmConfig, USAGE, own)
-    if flags is None:
-        raise ConfigError(f"add {SEPARATOR} and the flags of training: {USAGE.splitlines()[0]}")
-    job = build_job(flags, ["manyhands", "launch", "slurm", *arguments])
-    write_script(config, sbatch_script(config, job))
+    job = build_job("slurm", flags, arguments)
+    write_script(config.script, sbatch_script(config, job), config.overwrite)
     # SLURM opens the log files before the script can create their folder.
     (job.folder / LOGS).mkdir(exist_ok=True)
     if config.submit:
         print(f"{config.script}: submitted as job {submit(config.script)}")
     else:
-        print(f"{config.script}: submit it with: {shlex.join(['sbatch', str(config.script)])}")
+        print_next(config.script, "sbatch")
     return 0
+
+
+def launch_kubernetes_command(arguments: Sequence[str]) -> int:
+    """Write the manifest of a job."""
+    own, flags = split(arguments)
+    config = read_config(KubernetesConfig, KUBERNETES_USAGE, own)
+    job = build_job("kubernetes", flags, arguments)
+    write_script(config.script, kubernetes_manifest(config, job), config.overwrite)
+    print_next(config.script, "kubectl", "apply", "-f")
+    return 0
+
+
+def launch_skypilot_command(arguments: Sequence[str]) -> int:
+    """Write a task."""
+    own, flags = split(arguments)
+    config = read_config(SkyPilotConfig, SKYPILOT_USAGE, own)
+    job = build_job("skypilot", flags, arguments)
+    write_script(config.script, skypilot_task(config, job), config.overwrite)
+    print_next(config.script, "sky", "jobs", "launch")
+    return 0
+
+
+def print_next(script: Path, *command: str) -> None:
+    """Print the command that submits a file."""
+    print(f"{script}: submit it with: {shlex.join([*command, str(script)])}")
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -58,8 +104,11 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     return [*arguments[:place]], [*arguments[place + 1 :]]
 
 
-def build_job(flags: Sequence[str], command: Sequence[str]) -> Job:
+def build_job(cluster: str, flags: Sequence[str] | None, arguments: Sequence[str]) -> Job:
     """Build the job; raises ConfigError if the training flags are invalid."""
+    if flags is None:
+        example = f"manyhands launch {cluster} ... {SEPARATOR} FLAGS OF TRAINING"
+        raise ConfigError(f"add {SEPARATOR} and the flags of training: {example}")
     command_line = read_flags(flags)
     faults = [f"--{name} is not allowed after {SEPARATOR}" for name in command_line.switches]
     if "resume" in command_line.tree:
@@ -77,7 +126,7 @@ def build_job(flags: Sequence[str], command: Sequence[str]) -> Job:
         run_dir=config.output_dir,
         folder=Path.cwd(),
         name=choose_job_name(config),
-        written_by=command,
+        written_by=["manyhands", "launch", cluster, *arguments],
     )
 
 
@@ -90,15 +139,14 @@ def run_faults(config: TrainConfig) -> Iterator[str]:
             "--save_checkpoint=false leaves no checkpoint to resume a requeued job from. Remove it"
         )
     if config.launch != LaunchConfig():
-        yield "SLURM starts the processes. Remove the --launch flags and use --processes_per_node"
+        yield "the job starts the processes. Remove the --launch flags and use --processes_per_node"
 
 
-def write_script(config: SlurmConfig, text: str) -> None:
+def write_script(script: Path, text: str, overwrite: bool) -> None:
     """Write an executable script; overwrite another file only on request."""
-    script = config.script
     if not script.absolute().parent.is_dir():
         raise UserError(f"--script={script}: folder {script.parent} does not exist")
-    if script.exists() and not config.overwrite and read_text(script) != text:
+    if script.exists() and not overwrite and read_text(script) != text:
         raise UserError(
             f"{script} already exists with other content. Add --overwrite=true or choose another "
             "--script"

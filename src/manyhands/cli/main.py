@@ -11,28 +11,31 @@ from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
 from manyhands.stop import StopSignal
+from manyhands.version import VERSION
 
 USAGE = """manyhands: train robot policies on one GPU, many GPUs or many nodes
 
   manyhands demo     record, train, score and report on a built-in simulated task
   manyhands train    train a policy on a LeRobot dataset
   manyhands eval     roll out a policy in simulation; success rate and videos
-  manyhands report   write an HTML page of a run, or of several compared
+  manyhands report   write an HTML page of a run, of several compared, or of a dataset
   manyhands watch    serve that page while the run continues
   manyhands plan     estimate batch, steps, memory per GPU and disk before training
-  manyhands launch   write a SLURM job script and submit it
+  manyhands launch   write a SLURM, Kubernetes or SkyPilot job; submit it to SLURM
   manyhands status   list runs: step, loss, speed, time left
   manyhands push     upload the policy of a run to the Hub
-  manyhands doctor   check a dataset before training
+  manyhands doctor   check this machine, a dataset or a run
   manyhands cache    decode frames ahead; show and clear the frame cache
   manyhands bench    measure loading, training steps and scaling
   manyhands convert  convert a dataset to v3.0, merge datasets, remove episodes
 
-`manyhands COMMAND --help` lists the flags of a command."""
+  manyhands completion bash   tab completion; also zsh and fish
+
+`manyhands COMMAND --help` lists the flags of a command. `manyhands --version` is there too."""
 
 COMMANDS = (
-    *("bench", "cache", "convert", "demo", "doctor", "eval", "launch", "plan", "push", "report"),
-    *("status", "train", "watch"),
+    *("bench", "cache", "completion", "convert", "demo", "doctor", "eval", "launch", "plan"),
+    *("push", "report", "status", "train", "watch"),
 )
 PEER_DELAY_S = 3.0
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -43,9 +46,14 @@ Command = Callable[[Sequence[str]], int]
 def main() -> None:
     """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:]
+    if len(arguments) > 1 and arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
         sys.exit(0 if arguments else 2)
+    if arguments == ["--version"]:
+        print(f"manyhands {VERSION}")
+        sys.exit(0)
     command = find_command(arguments[0])
     sys.exit(run_guarded(command, arguments[1:]) if command else unknown_command(arguments[0]))
 

@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Sequence
 
-from manyhands.config.files import to_yaml
+from manyhands.config.files import config_file_notes, to_yaml
 from manyhands.config.resolve import read_resolved, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
+from manyhands.config.schema.decoding import Tree
 from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher, resolved_config_file
@@ -30,10 +31,19 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
         print(to_yaml(config), end="")
         return 0
     launcher = current_launcher()
+    if resolved is None and launcher.is_main:
+        print_notes(command_line.tree)
     if needs_workers(config, launcher):
         return train_in_processes(config, launcher, arguments, stop)
     ending = train_here(config, launcher, ["manyhands", "train", *arguments], stop)
     return ending.exit_code
+
+
+def print_notes(flags: Tree) -> None:
+    """Print which flags the aliases of a configuration file set."""
+    if "config_path" in flags:
+        for note in config_file_notes(str(flags["config_path"])):
+            print(note, file=sys.stderr)
 
 
 if __name__ == "__main__":

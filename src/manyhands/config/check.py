@@ -188,6 +188,12 @@ def _batch_faults(config: TrainConfig) -> Iterator[str]:
         )
 
 
+def device_faults(flag: str, device: str | None) -> Iterator[str]:
+    """Yield a fault if a device has no such name."""
+    if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        yield f"{flag}={device} is not cpu, cuda or cuda:N"
+
+
 def _policy_faults(config: TrainConfig) -> Iterator[str]:
     policy = config.policy
     if policy is None:
@@ -199,8 +205,7 @@ def _policy_faults(config: TrainConfig) -> Iterator[str]:
     yield from _backbone_faults(config, policy)
     if policy.use_peft and policy.pretrained_path is None:
         yield "--policy.use_peft=true needs a policy with adapters. Set --policy.path=FOLDER"
-    if policy.device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", policy.device):
-        yield f"--policy.device={policy.device} is not cpu, cuda or cuda:N"
+    yield from device_faults("--policy.device", policy.device)
 
 
 def _publishing_faults(config: TrainConfig, repo_id: str | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Flags of the commands plan, doctor, cache, convert and demo."""
+"""Flags of the commands plan, doctor, cache, convert, demo and completion."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -158,7 +158,19 @@ class CheckedDatasetConfig(NamedDatasetConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorConfig:
+class ExaminationConfig:
+    """Results of a check."""
+
+    json: Path | None = None
+    """JSON file for the findings."""
+
+    def faults(self) -> list[str]:
+        """Return every invalid value."""
+        return json_faults(self.json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorConfig(ExaminationConfig):
     """Doctor."""
 
     dataset: CheckedDatasetConfig = field(default_factory=CheckedDatasetConfig)
@@ -169,13 +181,11 @@ class DoctorConfig:
     """Also judge every episode: jerk, idle, truncated, frozen or dark cameras, duplicates."""
     num_workers: int | None = None
     """Processes that check files; null: one per core."""
-    json: Path | None = None
-    """JSON file for the findings."""
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
-        faults = [*self.dataset.naming_faults(), *at_least(self, "", 0, "num_workers")]
-        return [*faults, *json_faults(self.json)]
+        own = [*self.dataset.naming_faults(), *at_least(self, "", 0, "num_workers")]
+        return [*own, *super().faults()]
 
 
 DIMENSIONS = ("state_dim", "action_dim")
@@ -247,3 +257,12 @@ class PlanConfig(SyntheticDataConfig):
         except ValueError as error:
             return [*faults, f"--gpu_memory={self.gpu_memory}: {error}"]
         return [*faults, "--gpu_memory=0 is too small for any policy"] if is_none else faults
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletionConfig:
+    """Shell completion, which has no flags."""
+
+    def faults(self) -> list[str]:
+        """Return no fault."""
+        return []

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from manyhands.config.file_aliases import alias_notes, translate_aliases
 from manyhands.config.lerobot_train_config import (
     from_lerobot,
     in_current_names,
@@ -102,10 +103,18 @@ def read_config_file(name: str) -> Tree:
         tree = from_lerobot(tree)
     tree = in_current_names(tree)
     if file.name not in STORED:
-        return tree
+        return translate_aliases(tree)
     # Steps of a stored config may be computed from its budget.
     derived = ("steps",) if tree.get("epochs") or tree.get("samples") else ()
     return {key: value for key, value in tree.items() if key not in ("resume", *derived)}
+
+
+def config_file_notes(name: str) -> list[str]:
+    """What the aliases in a configuration file set, for messages."""
+    file = find_config_file(name)
+    if file.name in STORED:
+        return []
+    return [f"{file}: {note}" for note in alias_notes(_read_tree(file, "--config_path"))]
 
 
 def is_stored_config(name: str) -> bool:

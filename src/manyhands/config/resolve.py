@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.config.check import config_faults
+from manyhands.config.file_aliases import with_warmup
 from manyhands.config.files import is_stored_config, read_config_file, read_policy_file
 from manyhands.config.lerobot_train_config import in_current_names
 from manyhands.config.lerobot_unsupported import drop_unsupported
@@ -33,6 +34,7 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     tree = drop_unsupported(tree, decoder.faults)
     tree = _with_pretrained_policy(_with_sizes(tree))
     policy = _policy_of(tree)
+    tree = with_warmup(tree, policy)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
     decoder.faults += _shadowed(tree) + _unused_details(tree)
     if config.resumes:

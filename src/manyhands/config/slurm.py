@@ -5,25 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from manyhands.config.jobs import JobConfig
 from manyhands.config.schema.rules import at_least
 
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 MEMORY = re.compile(r"\d+[KMGT]?", re.IGNORECASE)
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_SIGNAL_S = 65_535  # The largest number that sbatch takes.
 BREAKS_A_LINE = "would break a line of the script; use printable characters only"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlurmConfig:
+class SlurmConfig(JobConfig):
     """Job."""
 
-    nodes: int = 1
-    """Number of nodes."""
-    gpus_per_node: int = 1
-    """GPUs per node; 0: train on CPUs, see --processes_per_node."""
-    processes_per_node: int | None = None
-    """Processes per node; null: one per GPU."""
     partition: str | None = None
     """Partition; null: the cluster's default, as for account, qos, time and mem."""
     account: str | None = None
@@ -36,44 +30,27 @@ class SlurmConfig:
     """CPU cores per process, its loader processes included."""
     mem: str | None = None
     """Memory per node, as 64G."""
-    job_name: str | None = None
-    """Name of the job; null: that of the run."""
     options: list[str] = field(default_factory=list)
     """More sbatch options, as [--exclusive,--constraint=h100]."""
     setup: list[str] = field(default_factory=list)
     """Shell lines at the start of the job, as [module load cuda]."""
-    env: dict[str, str] = field(default_factory=dict)
-    """Environment variables of every process, as {NCCL_SOCKET_IFNAME: ib0}."""
     signal_s: int = 120
     """Seconds before the time limit at which the run saves and exits; 0: never."""
     requeue: bool = True
     """Requeue a job that must leave; false: submit it again yourself."""
     script: Path = Path("train.sbatch")
     """Script file to write."""
-    overwrite: bool = False
-    """Overwrite an existing, different script."""
     submit: bool = False
     """Submit the script with sbatch."""
 
-    @property
-    def num_processes(self) -> int:
-        """Processes per node."""
-        return self.processes_per_node or self.gpus_per_node
-
     def faults(self) -> list[str]:
         """Return every invalid value."""
-        return [*self._count_faults(), *self._time_faults(), *self._text_faults()]
-
-    def _count_faults(self) -> Iterator[str]:
-        yield from at_least(self, "", 1, "nodes", "processes_per_node", "cpus_per_task")
-        yield from at_least(self, "", 0, "gpus_per_node")
-        if self.gpus_per_node == 0 and self.processes_per_node is None:
-            yield "--gpus_per_node=0 trains on CPUs. Set --processes_per_node=N"
-        if 0 < self.gpus_per_node < self.num_processes:
-            yield (
-                f"--processes_per_node={self.processes_per_node} exceeds "
-                f"--gpus_per_node={self.gpus_per_node}. Use one process per GPU"
-            )
+        return [
+            *self.count_faults(),
+            *at_least(self, "", 1, "cpus_per_task"),
+            *self._time_faults(),
+            *self._text_faults(),
+        ]
 
     def _time_faults(self) -> Iterator[str]:
         limit_s = None if self.time is None else seconds_of(self.time)
@@ -87,9 +64,7 @@ class SlurmConfig:
     def _text_faults(self) -> Iterator[str]:
         if self.mem is not None and not MEMORY.fullmatch(self.mem):
             yield f"--mem={self.mem} is not a memory size. Write it as 64G"
-        for name in self.env:
-            if not VARIABLE.fullmatch(name):
-                yield f"--env: {name} is not a variable name"
+        yield from self.variable_faults()
         for option in self.options:
             if not option.startswith("-"):
                 yield f"--options: {option} is not an sbatch option. Write --name=value"

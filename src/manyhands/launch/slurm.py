@@ -2,12 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 from manyhands.config.slurm import BREAKS_A_LINE, SlurmConfig
 from manyhands.errors import ConfigError
+from manyhands.launch.job import Job
 
 TEMPLATE = Path(__file__).with_name("train.sbatch")
 MARK = re.compile("@([A-Z_]+)@")
@@ -22,39 +22,16 @@ SUBMIT_AGAIN = """    echo "stopped on request; submit again to continue"
     code=75"""
 
 
-@dataclass(frozen=True)
-class Job:
-    """The command, folders and flags of a job."""
-
-    program: Sequence[str]
-    """What starts manyhands, such as the path of a Python and `-m manyhands`."""
-    flags: Sequence[str]  # Flags of `manyhands train`.
-    run_dir: Path
-    folder: Path  # Where relative paths of the flags begin.
-    name: str
-    written_by: Sequence[str]  # The command that asked for the script.
-
-    def faults(self) -> list[str]:
-        """Texts that the script cannot contain, each with its flag."""
-        return [
-            f"{flag}: {text!r} {BREAKS_A_LINE}"
-            for flag, text in self._texts()
-            if not text.isprintable()
-        ]
-
-    def _texts(self) -> Iterator[tuple[str, str]]:
-        yield "--output_dir", str(self.run_dir)
-        yield "--job_name", self.name
-        yield "working directory", str(self.folder)
-        yield "command", shlex.join(self.program)
-        # A value may follow its flag as a separate argument.
-        for before, word in zip(["", *self.flags], self.flags, strict=False):
-            yield "training flags", word if word.startswith("--") else f"{before} {word}"
+def line_faults(job: Job) -> list[str]:
+    """Texts that the script cannot contain, each with its flag."""
+    return [
+        f"{flag}: {text!r} {BREAKS_A_LINE}" for flag, text in job.texts() if not text.isprintable()
+    ]
 
 
 def sbatch_script(config: SlurmConfig, job: Job) -> str:
     """Generate a script that can be submitted repeatedly until the run has finished."""
-    faults = [*config.faults(), *job.faults()]
+    faults = [*config.faults(), *line_faults(job)]
     if faults:
         raise ConfigError(faults)
     command = [shlex.join([*job.program, "train"]), *map(shlex.quote, job.flags)]

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from manyhands.sim.environment import Observation, Shapes, StepOutcome
 INSTALL = "Install: pip install 'manyhands[sim]'"
 OWN_PACKAGES = ("gym_pusht", "gym_aloha")
 """What the extra `sim` installs."""
+
+# pygame says so in every process that imports it.
+warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
 
 
 class GymEnvironment:

@@ -1,0 +1,64 @@
+"""Shells complete commands, flags and values."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from manyhands.cli.catalog import all_commands
+from manyhands.cli.completion import completion_command, script_of
+from manyhands.errors import UserError
+
+
+def offered(*words: str) -> list[str]:
+    """What bash offers for the last word, words split at `=` as bash splits them."""
+    script = script_of("bash", all_commands())
+    typed = " ".join(f"'{word}'" for word in words)
+    program = f"{script}\nCOMP_WORDS=({typed}) COMP_CWORD={len(words) - 1}\n_manyhands\n"
+    program += 'printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        ["bash", "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("manyhands", "tra"), ["train"]),
+        (("manyhands", "train", "--dataset.roo"), ["--dataset.root="]),
+        (("manyhands", "train", "--policy.type", "=", "diff"), ["diffusion"]),
+        (("manyhands", "train", "--policy.type", "="), ["act", "diffusion", "smolvla"]),
+        (("manyhands", "train", "--policy.type=sm"), ["smolvla"]),
+        (("manyhands", "train", "--ema.enable", "=", "t"), ["true"]),
+        (("manyhands", "plan", "--global_b"), ["--global_batch_size="]),
+        (("manyhands", "cache", "b"), ["build"]),
+        (("manyhands", "cache", "build", "--dataset.roo"), ["--dataset.root="]),
+        (("manyhands", "train", "--dataset.root", "=", "da"), []),
+    ],
+)
+def test_bash_offers_what_fits(words, expected):
+    assert offered(*words) == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_has_no_syntax_error(shell, tmp_path):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    file = tmp_path / "script"
+    file.write_text(script_of(shell, all_commands()))
+    subprocess.run([shell, "-n", str(file)], check=True, timeout=60)
+
+
+def test_fish_names_every_flag_of_every_command():
+    script = script_of("fish", all_commands())
+    for command in all_commands():
+        for flag in command.flags():
+            assert f" -l {flag.name} " in script
+
+
+@pytest.mark.parametrize("arguments", [[], ["tcsh"], ["bash", "zsh"]])
+def test_another_shell_is_refused(arguments):
+    with pytest.raises(UserError, match="bash, zsh, fish"):
+        completion_command(arguments)
