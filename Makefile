@@ -14,7 +14,8 @@ LEROBOT_READY := $(LEROBOT_VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test suite gpu-test multi-gpu-test gpu-memcheck gpu-soak kernel-test exactness launch-test
-.PHONY: soak interop sim-test track-test slurm-test page-test lint style types docs clean
+.PHONY: soak interop sim-test track-test slurm-test page-test package-test lint style types docs docs-test
+.PHONY: clean
 
 RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
 # One environment serves every target; it is made anew when what it installs changes.
@@ -93,7 +94,7 @@ exactness: $(READY)
 
 # Every command line that guides give, several machines as processes and as network namespaces (needs root).
 launch-test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/cli tests/cluster tests/training -m 'launchers and not slurm'
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/cli tests/cluster tests/engine tests/examples tests/training -m 'launchers and not slurm'
 
 # Tests that take minutes, in new interpreters. Then 100 times kill -9, of any process at any moment, over ACT and Diffusion Policy, single, DDP and FSDP2;
 # fifteen minutes on two cores. Another SEED kills elsewhere.
@@ -144,6 +145,10 @@ slurm-test: $(READY)
 page-test: $(READY)
 	$(BIN)/pytest tests/report -m browser
 
+# Wheel and source distribution, installed into empty environments.
+package-test: $(READY)
+	$(BIN)/pytest tests/packaging -m package
+
 lint: style types
 
 style: $(READY)
@@ -153,9 +158,24 @@ style: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# The reference of commands and flags, from the schema.
+# The reference of commands and flags, from the schema, and the SLURM script of the guide.
 docs: $(READY)
 	$(BIN)/python tools/cli_reference.py
+	$(BIN)/python tools/api_reference.py
+	$(BIN)/python tools/tutorial_notebook.py
+	$(BIN)/python tools/example_scripts.py
+
+# What runs the notebook of the tutorial.
+NOTEBOOK_READY := $(VENV)/.notebook-ready
+$(NOTEBOOK_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nbclient ipykernel
+	@touch $@
+
+# Every command and Python block of README, docs and examples in its CPU form; prints how many ran, and how many
+# are marked with what they need. make test checks links, anchors, flags and marks only.
+docs-test: $(NOTEBOOK_READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/docs -m 'documents or not documents' \
+		--numprocesses=$(NUM_RUNNERS) --dist=worksteal
 
 clean:
 	rm -rf $(VENV) $(LEROBOT_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

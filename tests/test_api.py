@@ -15,6 +15,12 @@ def test_the_names_are_there():
         _ = manyhands.nothing
 
 
+def test_tab_completion_and_help_show_the_names():
+    assert {*manyhands.__all__, "__version__"} == {*dir(manyhands)}
+    names = {*manyhands.__all__}
+    assert names >= {"Ending", "UserError", "Diverged", "Dataset", "Policy", "open_dataset"}
+
+
 def test_train_stays_a_function_whatever_is_imported():
     import manyhands.training.loop
 

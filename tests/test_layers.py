@@ -17,7 +17,7 @@ LAYERS = [
     "data policies sim",
     "checkpoint evaluation",
     "training report",
-    "demo doctor plan",
+    "demo doctor engine plan",
     "cli",
     "__main__",
 ]

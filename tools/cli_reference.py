@@ -7,34 +7,13 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from manyhands_bench.config import (
-    BenchInferenceConfig,
-    BenchLoaderConfig,
-    BenchResumeConfig,
-    BenchScalingConfig,
-    BenchStepConfig,
-)
-
+from manyhands.cli.catalog import Command, all_commands
 from manyhands.cli.main import find_command
-from manyhands.config.commands import (
-    CacheBuildConfig,
-    CacheContentsConfig,
-    ConvertConfig,
-    DemoConfig,
-    DoctorConfig,
-    PlanConfig,
-)
-from manyhands.config.eval import EvalCommandConfig
-from manyhands.config.report import ReportConfig, WatchConfig
-from manyhands.config.runs import PushConfig, StatusConfig
 from manyhands.config.schema.decoding import Flag, encode, flags_of
-from manyhands.config.slurm import SlurmConfig
-from manyhands.config.train import TrainConfig
 from manyhands.errors import HelpShown
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
@@ -47,48 +26,17 @@ prints the same. [Configuration](configuration.md) describes spellings, files an
 """
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command with the dataclass of its own flags."""
-
-    name: str
-    config: type
-    takes_train_flags: bool = False
-    describes_data: bool = False
-    takes_names: bool = False
-
-    @property
-    def anchor(self) -> str:
-        """Its heading as GitHub links to it."""
-        return f"manyhands-{self.name.replace(' ', '-')}"
+COMMANDS = all_commands()
 
 
-COMMANDS = (
-    Command("train", TrainConfig),
-    Command("eval", EvalCommandConfig),
-    Command("demo", DemoConfig),
-    Command("report", ReportConfig, takes_names=True),
-    Command("watch", WatchConfig, takes_names=True),
-    Command("plan", PlanConfig, takes_train_flags=True, describes_data=True),
-    Command("launch slurm", SlurmConfig),
-    Command("status", StatusConfig, takes_names=True),
-    Command("push", PushConfig, takes_names=True),
-    Command("doctor", DoctorConfig),
-    Command("cache build", CacheBuildConfig),
-    Command("cache show", CacheContentsConfig),
-    Command("cache clear", CacheContentsConfig),
-    Command("convert", ConvertConfig),
-    Command("bench loader", BenchLoaderConfig, takes_train_flags=True),
-    Command("bench step", BenchStepConfig, takes_train_flags=True, describes_data=True),
-    Command("bench inference", BenchInferenceConfig, takes_train_flags=True, describes_data=True),
-    Command("bench scaling", BenchScalingConfig, takes_train_flags=True),
-    Command("bench resume", BenchResumeConfig),
-)
+def anchor(command: Command) -> str:
+    """A command's heading as GitHub links to it."""
+    return f"manyhands-{command.name.replace(' ', '-')}"
 
 
 def page() -> str:
     """The complete page."""
-    links = [f"- [`manyhands {each.name}`](#{each.anchor})" for each in COMMANDS]
+    links = [f"- [`manyhands {each.name}`](#{anchor(each)})" for each in COMMANDS]
     chapters = ["\n".join(chapter(each)) for each in COMMANDS]
     return "\n\n".join([INTRO.rstrip(), "\n".join(links), *chapters]) + "\n"
 
