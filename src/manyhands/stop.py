@@ -42,6 +42,7 @@ class StopSignal:
         self._left = threading.Event()
         self._answer: Answer | None = None
         self._num_answered = 0
+        self._is_quitting = self._has_quit = False
 
     def __enter__(self) -> "StopSignal":
         # Python allows handlers in the main thread only; elsewhere the handlers of the caller stay.
@@ -90,7 +91,8 @@ class StopSignal:
         if not self._insists and self._is_deferred:
             # Not here: the signal may have interrupted this thread while it prints.
             threading.Thread(target=self._reply, args=(self._num_interrupts > 1,)).start()
-        if self._num_interrupts > 1:
+        if self._num_interrupts > 1 or self._is_quitting:
+            self._has_quit = True
             raise KeyboardInterrupt
         is_first, self.requested = not self.requested, True
         # An interrupted import could abort in a library: obey after the import.
@@ -110,11 +112,15 @@ class StopSignal:
             if set(heard).isdisjoint(SIGNALS):
                 continue
             num_interrupts += heard.count(signal.SIGINT)
-            self._reply(num_interrupts > 1)
-            if self._is_deferred and num_interrupts < 2:
+            self._is_quitting = num_interrupts > 1
+            self._reply(self._is_quitting)
+            if self._is_quitting and not self._has_quit:
+                # The main thread sees two signals as one if both arrive in one call.
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            if self._is_deferred and not self._is_quitting:
                 continue  # The training loop handles it.
-            if not self._left.wait(LEAVE_S) and (num_interrupts > 1 or not self._is_deferred):
-                os._exit(INTERRUPTED if num_interrupts > 1 else Stopped.exit_code)
+            if not self._left.wait(LEAVE_S) and (self._is_quitting or not self._is_deferred):
+                os._exit(INTERRUPTED if self._is_quitting else Stopped.exit_code)
         os.close(reader)
 
     def _reply(self, is_second: bool) -> None:

@@ -91,7 +91,7 @@ class MetricsWindow:
     def recent(self) -> dict[str, float]:
         """Means and speed of this rank since the last call; waits for the device."""
         # The share of one rank in the global mean: about the mean, over as many ranks.
-        now = Reading(self._num_steps, time.monotonic(), self._sums, self._num_sound)
+        now = Reading(self._num_timed, time.monotonic(), self._sums, self._num_sound)
         then, self._read = self._read, now
         num_steps, seconds = now.num_steps - then.num_steps, now.time - then.time
         means = ((now.sums - then.sums) / (now.num_sound - then.num_sound)).tolist()
