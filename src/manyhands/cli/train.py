@@ -10,9 +10,11 @@ from manyhands.config.schema.decoding import Tree
 from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher, resolved_config_file
+from manyhands.launch.outcome import Ending
 from manyhands.observe.start_phases import StartPhases
 from manyhands.stop import StopSignal
 from manyhands.training.spawn import (
+    has_nothing_to_do,
     needs_workers,
     num_processes_of,
     train_here,
@@ -39,6 +41,8 @@ def train_until(stop: StopSignal, arguments: Sequence[str], phases: StartPhases)
     launcher = current_launcher()
     if resolved is None and launcher.is_main:
         print_notes(command_line.tree)
+    if has_nothing_to_do(config, launcher):
+        return Ending.FINISHED.exit_code
     if needs_workers(config, launcher):
         phases.begin("starting", f"{num_processes_of(config, launcher)} processes")
         return train_in_processes(config, launcher, arguments, stop)

@@ -16,6 +16,7 @@ from manyhands.config.resume_changes import changes_since, fixed_change_faults
 from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
 from manyhands.config.schema.command_line import merge_trees, read_flags
 from manyhands.config.schema.decoding import Decoder, RawText, Tree, decode_value, encode
+from manyhands.config.stored_paths import relocated
 from manyhands.config.train import (
     AUTO,
     BUDGETS,
@@ -77,7 +78,8 @@ def _with_resumed_run(tree: Tree, source: str) -> Tree:
     checkpoint = find_checkpoint(path.parent if path.is_file() else path)
     stored = read_config_file(str(checkpoint))
     if checkpoint.parent.name == CHECKPOINTS:
-        stored["output_dir"] = str(checkpoint.parent.parent)
+        run_dir = checkpoint.parent.parent
+        stored = relocated(stored, run_dir) | {"output_dir": str(run_dir)}
     tree = _without_known_start(tree, stored)
     return _merged(stored, tree | {"resume": str(checkpoint)})
 

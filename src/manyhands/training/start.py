@@ -18,6 +18,7 @@ from manyhands.config.run_dir import (
     find_checkpoint,
     unwritable_folder,
 )
+from manyhands.config.run_state import refuse_folder_in_use
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far
@@ -64,9 +65,7 @@ def run_training(
             world.on_main(lambda: check_hub_access(config))
         with garbage.paused():
             run = assemble(config, run_dir, world, phases)
-        begin(run)
-        run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
-        run.run_log.note({"restarts": restarts_so_far()})
+        begin(run, command)
         with run.tracking.until_failure(), closing(run.learner), closing(run.profiler):
             phases.begin("training on the", "first batch")
             ending = train(run)
@@ -80,13 +79,15 @@ def run_training(
     return ending
 
 
-def begin(run: Run) -> None:
+def begin(run: Run, command: Sequence[str] = ()) -> None:
     """Collective. Read cached frames ahead, log the banner, save what a rollback needs."""
     max_ram = data_ram_limit(run.config)
     run.world.on_each_machine(lambda: run.data.kept.read_ahead_in_background(max_ram))
     run.run_log.log_start(run_facts(run), format_banner(run) + run.notes)
     run.tracking.start()
     ensure_checkpoint(run)
+    run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
+    run.run_log.note({"restarts": restarts_so_far()})
 
 
 def publish_run(run: Run) -> None:
@@ -113,7 +114,7 @@ def final_message(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
 def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
     """Collective. One run directory for all ranks; a fresh run never writes into an old one."""
     run_dir = world.broadcast(choose_output_dir(config, datetime.now()))
-    fault = world.broadcast(run_dir_fault(run_dir, config))
+    fault = world.on_main(lambda: run_dir_fault(run_dir, config))
     if fault is not None:
         raise UserError(fault)
     return run_dir
@@ -124,6 +125,7 @@ def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
     fault = unwritable_folder("--output_dir", run_dir)
     if fault is not None:
         return fault
+    refuse_folder_in_use(run_dir)
     # A run that was killed at its start leaves only folders and its lock.
     files = {path for path in run_dir.rglob("*") if path.is_file()} - {run_dir / LOCK}
     if not files or _belongs_to_run(run_dir, config):
