@@ -26,7 +26,7 @@ DTYPES = ("float32", "float64")
 CACHE_MODES = ("auto", "disk", "ram", "off")
 CACHE_ENCODINGS = ("raw", "jpeg")
 NONFINITE_ACTIONS = ("stop", "skip", "rollback")
-SCORES = ("held_out_loss", "held_out_loss_ema", "success")
+SCORES = ("held_out_loss", "held_out_loss_ema", "held_out_prediction_loss", "success")
 HUB_NAME = re.compile(r"\w([\w.-]{,94}\w)?/\w([\w.-]{,94}\w)?", re.ASCII)
 
 
@@ -94,6 +94,15 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
         yield f"--keep_best={config.keep_best} needs held-out episodes. Set --dataset.eval_split"
     if config.keep_best == "held_out_loss_ema" and not config.ema.enable:
         yield "--keep_best=held_out_loss_ema needs --ema.enable=true"
+    if config.keep_best == "held_out_prediction_loss" and not _has_latent(config):
+        yield (
+            "--keep_best=held_out_prediction_loss is for ACT with --policy.use_vae=true. Use "
+            "--keep_best=held_out_loss"
+        )
+
+
+def _has_latent(config: TrainConfig) -> bool:
+    return getattr(config.policy, "use_vae", False) is True
 
 
 def _dataset_faults(config: TrainConfig) -> Iterator[str]:
