@@ -3,7 +3,6 @@
 import pytest
 
 from manyhands.config.essentials import ESSENTIALS
-from manyhands.config.resolve import read_train_config
 from manyhands.config.schema.decoding import flags_of
 from manyhands.config.schema.help import ALL, flag_groups, help_text
 from manyhands.config.train import TrainConfig
@@ -21,21 +20,6 @@ def test_help_is_one_screen_of_essentials():
     lines = help_text(TrainConfig, "usage", essentials=ESSENTIALS).splitlines()
     assert len(lines) <= SCREEN
     assert max(map(len, lines)) < 80
-
-
-EXAMPLES = [(name, task) for task, examples in ESSENTIALS.items() for name in examples]
-
-
-@pytest.mark.parametrize(("example", "task"), EXAMPLES)
-def test_every_example_is_accepted(example, task, tmp_path):
-    flags = ["--dataset.root=DIR", "--policy.type=act", example]
-    if task == "policy":
-        flags = ["--dataset.root=DIR", *{example, "--policy.type=act"}]
-    name = example.partition("=")[0]
-    known = {f"--{flag.name}" for flag in flags_of(TrainConfig)}
-    assert name in known
-    if "DIR" not in example and "NAME" not in example:
-        read_train_config(flags)
 
 
 def test_all_names_every_flag_once_in_its_section():
