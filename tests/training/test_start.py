@@ -125,7 +125,8 @@ def test_a_run_ends_with_where_its_policies_are(command, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["run", "my robot's run", "$HOME; ls"])
-def test_the_command_that_continues_a_run_can_be_pasted(name):
+def test_the_command_that_continues_a_run_can_be_pasted(name, monkeypatch):
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     said = final_message(Ending.STOPPED, Path("outputs", name), TrainConfig())
     command = shlex.split(said.partition("continue with: ")[2])
     assert command == ["manyhands", "train", f"--resume=outputs/{name}"]

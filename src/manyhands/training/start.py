@@ -1,7 +1,6 @@
 """A complete run, from joining the other ranks to leaving them."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
@@ -23,6 +22,7 @@ from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far
 from manyhands.launch.outcome import Ending
+from manyhands.launch.program import resume_command
 from manyhands.observe.jsonl import read_rows
 from manyhands.observe.start_phases import StartPhases
 from manyhands.parallel.world import World, joined_world
@@ -105,8 +105,7 @@ def final_message(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
     if not config.save_checkpoint:
         return f"{ending.value}; nothing was saved (--save_checkpoint=false)"
     if ending is Ending.STOPPED:
-        quoted = shlex.quote(str(run_dir))
-        return f"stopped on request; continue with: manyhands train --resume={quoted}"
+        return f"stopped on request; continue with: {resume_command(run_dir)}"
     averaged = f" (EMA weights: {PRETRAINED_EMA})" if config.ema.enable else ""
     return f"finished; policy: {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
 
