@@ -19,8 +19,8 @@ from manyhands.evaluation.run import VIDEOS
 from manyhands.evaluation.score import Score, score
 from manyhands.launch.program import program
 from manyhands.report.page import report_available
-from manyhands.report.run_page import write_report
-from manyhands.report.run_sections import ReportExtras
+from manyhands.report.runs.run_page import write_report
+from manyhands.report.runs.run_sections import ReportExtras
 from manyhands.sim.tray.task import FPS
 
 SCENE = "tray"
