@@ -139,7 +139,9 @@ def decoded(value: Any) -> np.ndarray:
 def _as_bytes(value: Any) -> bytes:
     if isinstance(value, np.ndarray):
         return value.tobytes() if value.dtype == np.uint8 else b""
-    return bytes(value) if isinstance(value, bytes | np.void) else b""
+    if isinstance(value, np.void):
+        return value.tobytes()
+    return value if isinstance(value, bytes) else b""
 
 
 def as_text(value: Any) -> str:

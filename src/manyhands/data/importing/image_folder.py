@@ -1,7 +1,7 @@
 """CSV tables with images: a row per frame, images named in a column or found in folders.
 
-One table for all episodes with a column `episode`, or one table per episode. Columns that end in
-numbers, such as `state_0` and `state_1`, are the entries of a vector.
+One table for all episodes with a column `episode`, or a folder with a table per episode. Columns
+that end in numbers, such as `state_0` and `state_1`, are the entries of a vector.
 """
 
 import re
@@ -38,7 +38,9 @@ class CsvEpisodes:
         _, row = next(rows)
         self._vectors = _vectors(row)
         self._named = [name for name, value in row.items() if _is_image(first.file, value)]
-        self._folders = _image_folders(first.file)
+        # Folders belong to one episode; a table of several names its images.
+        is_alone = len(self._episodes) == len(self.files)
+        self._folders = _image_folders(first.file) if is_alone and not self._named else []
         self.columns = self._columns(first, row)
         self.fps: float | None = _rate([row, *(each for _, each in rows)])
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from manyhands.errors import DatasetError
 FORMAT = "zarr"
 _ENDS = "meta/episode_ends"
 _DATA = "data"
-_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError)
+_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, BadZipFile)
 
 
 class ZarrBuffer:
