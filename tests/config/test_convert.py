@@ -22,7 +22,7 @@ OUTPUT = Path("new")
         ConvertConfig(checkpoint=Path("run"), output=OUTPUT),
         ConvertConfig(from_=Path("a.hdf5"), output=OUTPUT, fps=20, task="pick", episodes=[1]),
         ConvertConfig(from_=Path("a.hdf5"), propose=Path("map.yaml")),
-        ConvertConfig(dataset=SOURCE, output=OUTPUT, repair=True),
+        ConvertConfig(dataset=SOURCE, output_dir=OUTPUT, repair=True),
     ],
 )
 def test_a_possible_conversion_has_no_faults(config):
@@ -55,6 +55,8 @@ def test_a_possible_conversion_has_no_faults(config):
         ({"from_": OUTPUT, "output": OUTPUT, "dataset": SOURCE}, "--dataset and --from exclude"),
         ({"from_": OUTPUT, "output": OUTPUT, "repair": True}, "--repair and --from exclude"),
         ({"merge": ["a", "b"], "output": OUTPUT, "repair": True}, "--repair takes one dataset"),
+        ({"dataset": SOURCE, "output": OUTPUT, "repair": True, "episodes": [1]}, "with --repair"),
+        ({"dataset": SOURCE, "output": OUTPUT, "output_dir": OUTPUT}, "are the same. Remove one"),
     ],
 )
 def test_what_cannot_work_is_told(values, message):

@@ -36,18 +36,22 @@ def convert_command(arguments: Sequence[str]) -> int:
     """Convert as the arguments specify; return the exit code."""
     config = read_config(ConvertConfig, USAGE, arguments)
     if config.checkpoint is not None:
-        return gather_weights(config.checkpoint, config.output, config.json)
+        return gather_weights(config.checkpoint, config.target, config.json)
     if config.from_ is not None:
         from manyhands.cli.convert_import import import_command
 
         return import_command(config)
-    assert config.output is not None
+    assert config.target is not None
+    if config.repair:
+        from manyhands.cli.convert_repair import repair_command
+
+        return repair_command(config)
     from manyhands.data.writing.copy_episodes import copy_episodes
 
     choices = _choices(config)
     with progress_bar("copying episodes") as on_progress:
-        summary = copy_episodes(choices, config.output, on_progress, config.allow_mixed_robots)
-    print(summary_lines(summary, config.output))
+        summary = copy_episodes(choices, config.target, on_progress, config.allow_mixed_robots)
+    print(summary_lines(summary, config.target))
     write_results(config.json, vars(summary))
     return 0
 

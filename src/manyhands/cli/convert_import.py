@@ -32,12 +32,12 @@ def import_command(config: ConvertConfig) -> int:
     if config.propose is not None:
         write_mapping(config.propose, mapping)
         return 0
-    assert config.output is not None
+    assert config.target is not None
     check_complete(mapping, source)
     episodes = chosen_episodes(source, config.episodes, config.exclude_episodes or ())
     with progress_bar("importing episodes") as on_progress:
-        summary = import_dataset(source, mapping, config.output, episodes, on_progress)
-    print(summary_line(summary, config.output))
+        summary = import_dataset(source, mapping, config.target, episodes, on_progress)
+    print(summary_line(summary, config.target))
     write_results(config.json, vars(summary))
     return 0
 

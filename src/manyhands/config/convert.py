@@ -67,6 +67,8 @@ class ConvertConfig(ImportConfig):
     """Folders or Hub names of datasets to merge, in this order, instead of --dataset."""
     output: Path | None = None
     """New folder for the dataset or the merged policy; must not exist."""
+    output_dir: Path | None = None
+    """The same as --output."""
     episodes: list[int] | None = None
     """Episodes to copy, in this order; null: all."""
     exclude_episodes: list[int] | None = None
@@ -80,12 +82,19 @@ class ConvertConfig(ImportConfig):
     json: Path | None = None
     """JSON file for a summary."""
 
+    @property
+    def target(self) -> Path | None:
+        """The new folder."""
+        return self.output if self.output is not None else self.output_dir
+
     def faults(self) -> list[str]:
         """Return every reason why this cannot work."""
         faults = json_faults(self.json)
+        if self.output is not None and self.output_dir is not None:
+            faults.append("--output and --output_dir are the same. Remove one")
         if self.checkpoint is not None:
             return [*faults, *self._checkpoint_faults()]
-        if self.output is None and self.propose is None:
+        if self.target is None and self.propose is None:
             faults.append("no output folder. Set --output=FOLDER")
         if self.from_ is not None:
             return [*faults, *self.import_faults(), *self._source_faults()]
@@ -95,12 +104,13 @@ class ConvertConfig(ImportConfig):
         return [*faults, *self._dataset_faults()]
 
     def _checkpoint_faults(self) -> Iterator[str]:
-        plain = ConvertConfig(checkpoint=self.checkpoint, output=self.output, json=self.json)
+        kept = {name: getattr(self, name) for name in ("output", "output_dir", "json")}
+        plain = ConvertConfig(checkpoint=self.checkpoint, **kept)
         for name, value in vars(self).items():
             if value != getattr(plain, name):
                 yield f"--{name} is for datasets. Remove it, or remove --checkpoint"
-        if self.output is not None and self.output.exists():
-            yield f"--output={self.output} already exists. Choose a new folder"
+        if self.target is not None and self.target.exists():
+            yield f"--output={self.target} already exists. Choose a new folder"
 
     def _source_faults(self) -> Iterator[str]:
         others = ConvertConfig()
@@ -113,6 +123,9 @@ class ConvertConfig(ImportConfig):
             yield f"{UNNAMED}, or several with --merge=[A,B]" if fault == UNNAMED else fault
         if self.allow_mixed_robots:
             yield "--allow_mixed_robots has no effect without --merge"
+        for flag in ("episodes", "exclude_episodes"):
+            if self.repair and getattr(self, flag) is not None:
+                yield f"--{flag} cannot be set with --repair. Copy the repaired dataset with it"
 
     def _merge_faults(self) -> Iterator[str]:
         if self.repair:
