@@ -10,9 +10,18 @@ from manyhands.errors import DatasetError
 
 
 def test_a_damaged_file_is_named(tmp_path):
-    (tmp_path / "a.hdf5").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    (tmp_path / "a.hdf5").write_bytes(b"something else")
     with (
         pytest.raises(DatasetError, match=r"a.hdf5 cannot be read as HDF5"),
+        opened_hdf5(tmp_path / "a.hdf5"),
+    ):
+        pass
+
+
+def test_a_pointer_is_told_apart_from_damage(tmp_path):
+    (tmp_path / "a.hdf5").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    with (
+        pytest.raises(DatasetError, match=r"a.hdf5 is a Git LFS pointer"),
         opened_hdf5(tmp_path / "a.hdf5"),
     ):
         pass

@@ -14,6 +14,7 @@ from manyhands.data.importing.packages import required
 from manyhands.data.importing.source import Column, Frame, described
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
+from manyhands.lerobot_format.dataset.unusable_file import check_file
 
 INSTRUCTION = "language_instruction"  # The column of an episode's text
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG")
@@ -34,6 +35,7 @@ class Hdf5Layout:
 def opened_hdf5(path: Path) -> Iterator[Any]:
     """An open HDF5 file; its errors name it."""
     h5py = required("h5py", "reading HDF5 files")
+    check_file(path)
     try:
         with h5py.File(path, "r") as file:
             yield file

@@ -13,6 +13,7 @@ import numpy as np
 
 from manyhands.data.importing.packages import required
 from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset.unusable_file import check_file
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -22,6 +23,7 @@ _PURPOSE = "reading TFRecord files"
 
 def record_offsets(path: Path) -> list[int]:
     """Where the records of a file begin; only their headers are read."""
+    check_file(path)
     size, offsets, place = path.stat().st_size, [], 0
     with path.open("rb") as file:
         while place < size:

@@ -72,15 +72,13 @@ def _episodes(root: Path, report: RepairReport) -> Iterator[FoundEpisode]:
         number, length = row.get(names.EPISODE_INDEX), row.get("length")
         if not isinstance(number, int):
             continue
-        tasks = row.get("tasks")
-        place = (row.get("data/chunk_index"), row.get("data/file_index"))
+        tasks = row["tasks"] if isinstance(row.get("tasks"), list) else []
+        chunk, file = row.get("data/chunk_index"), row.get("data/file_index")
         yield FoundEpisode(
             number,
             length=length if isinstance(length, int) else None,
-            tasks=[text for text in tasks if isinstance(text, str)]
-            if isinstance(tasks, list)
-            else [],
-            data_file=place if all(isinstance(each, int) for each in place) else None,  # type: ignore[arg-type]
+            tasks=[text for text in tasks if isinstance(text, str)],
+            data_file=(chunk, file) if chunk is not None and file is not None else None,
             videos=dict(_placements(row)),
         )
 
