@@ -45,7 +45,7 @@ def test_episodes_of_something_else_are_not_taken(features, frame, tmp_path):
 def test_an_incomplete_episode_does_not_count(features, frame, tmp_path):
     root = tmp_path / "new"
     write(root, features, frame, 2)[1].discard()
-    (staging_folder(root) / "000001/tasks.json").unlink()
+    (staging_folder(root) / "000001/record.json").unlink()
     num_before, writer = write(root, features, frame, 2)
     assert num_before == 1
     writer.finalize()

@@ -6,9 +6,10 @@ again, so that the dataset is the same however often the writing was interrupted
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.types import Stats
 
 _IDENTITY_FILE = "identity.json"
-_ROWS_FILE, _STATS_FILE, _TASKS_FILE = "rows.arrow", "stats.npz", "tasks.json"
+_ROWS_FILE, _RECORD_FILE = "rows.arrow", "record.json"
 
 
 class StagedFolder:
@@ -72,10 +73,8 @@ class StagedFolder:
             for key, clip in clips.items():
                 with closing(ClipFile(folder / f"{key}.mp4", self._fps)) as video:
                     video.append(clip)
-            flat = {f"{key}/{name}": each for key in stats for name, each in stats[key].items()}
-            np.savez(folder / _STATS_FILE, **flat)  # type: ignore[arg-type]
-            document = {"tasks": list(tasks), "num_frames": rows.num_rows}
-            (folder / _TASKS_FILE).write_text(json.dumps(document), encoding="utf-8")
+            record = {"tasks": list(tasks), "num_frames": rows.num_rows, "stats": _lists(stats)}
+            (folder / _RECORD_FILE).write_text(json.dumps(record), encoding="utf-8")
         self._lengths.append(rows.num_rows)
 
     def finish(self) -> None:
@@ -105,21 +104,14 @@ class StagedFolder:
             self._stage.mkdir(parents=True)
             with atomic_file(file) as scratch:
                 scratch.write_text(identity, encoding="utf-8")
-        for tasks, num_frames in self._complete_episodes():
-            for task in tasks:
+        while (self._episode(self.num_episodes) / _RECORD_FILE).is_file():
+            record = self._record(self.num_episodes)
+            for task in record["tasks"]:
                 self.task_number(task)
-            self._lengths.append(num_frames)
-
-    def _complete_episodes(self) -> Iterator[tuple[list[str], int]]:
-        number = 0
-        while (file := self._episode(number) / _TASKS_FILE).is_file():
-            document = json.loads(file.read_text(encoding="utf-8"))
-            yield document["tasks"], document["num_frames"]
-            number += 1
+            self._lengths.append(record["num_frames"])
 
     def _copy(self, number: int, folder: DatasetFolder) -> None:
-        stage = self._episode(number)
-        document = json.loads((stage / _TASKS_FILE).read_text(encoding="utf-8"))
+        stage, record = self._episode(number), self._record(number)
         with pa.ipc.open_file(stage / _ROWS_FILE) as file:
             rows = file.read_all()
         with ExitStack() as open_videos:
@@ -130,7 +122,12 @@ class StagedFolder:
                 clip = video.cut(0, rows.num_rows)
                 assert clip is not None, "a staged clip begins with a keyframe"
                 clips[key] = clip
-            folder.add(rows, clips, document["tasks"], _read_stats(stage / _STATS_FILE))
+            folder.add(rows, clips, record["tasks"], _arrays(record["stats"]))
+
+    def _record(self, number: int) -> dict[str, Any]:
+        text = (self._episode(number) / _RECORD_FILE).read_text(encoding="utf-8")
+        record: dict[str, Any] = json.loads(text)
+        return record
 
     def _episode(self, number: int) -> Path:
         return self._stage / f"{number:06d}"
@@ -141,10 +138,14 @@ def staging_folder(root: Path) -> Path:
     return root.with_name(f".{root.name}.episodes")
 
 
-def _read_stats(file: Path) -> Stats:
-    stats: Stats = {}
-    with np.load(file) as flat:
-        for entry, value in flat.items():
-            key, _, name = entry.rpartition("/")
-            stats.setdefault(key, {})[name] = value
-    return stats
+def _lists(stats: Stats) -> dict[str, dict[str, Any]]:
+    return {
+        key: {name: value.tolist() for name, value in each.items()} for key, each in stats.items()
+    }
+
+
+def _arrays(lists: dict[str, dict[str, Any]]) -> Stats:
+    return {
+        key: {name: np.asarray(value) for name, value in each.items()}
+        for key, each in lists.items()
+    }
