@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from io import BufferedWriter, FileIO
 from pathlib import Path
 
-from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset.unusable_file import unreadable_file
 
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}  # Filesystem without locks
 
@@ -69,7 +69,5 @@ def read_stamp(path: Path) -> str:
     try:
         status = path.stat()
     except OSError as error:
-        raise DatasetError(
-            f"{path} cannot be read: {error.strerror}. Copy or download the dataset again"
-        ) from None
+        raise unreadable_file(path, error) from None
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

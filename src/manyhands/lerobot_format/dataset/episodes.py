@@ -18,6 +18,8 @@ from manyhands.lerobot_format.dataset.episode_table import (
     checked_tasks,
     file_column,
 )
+from manyhands.lerobot_format.dataset.fetching import fetch_remedy
+from manyhands.lerobot_format.dataset.file_condition import Condition
 from manyhands.lerobot_format.dataset.info import DatasetInfo
 from manyhands.lerobot_format.dataset.tables import (
     counted_order,
@@ -26,10 +28,10 @@ from manyhands.lerobot_format.dataset.tables import (
     naming_file,
     read_columns,
     real_numbers,
-    unreadable,
     whole_numbers,
     write_table,
 )
+from manyhands.lerobot_format.dataset.unusable_file import UnusableFile, unreadable_file
 from manyhands.types import Stats
 
 STATS_PREFIX = "stats/"
@@ -80,11 +82,12 @@ def episode_files(root: Path) -> list[Path]:
         chunks = [path for path in folder.iterdir() if path.is_dir()]
         entries = [path for chunk in chunks for path in chunk.iterdir()]
     except OSError as error:
-        raise unreadable(folder, error) from None
+        raise unreadable_file(folder, error) from None
     # Some systems add their own files, whose names start with a dot.
     files = [path for path in entries if path.suffix == ".parquet" and path.name[0] != "."]
     if not files:
-        raise DatasetError(f"{folder} contains no episodes; copy or download the dataset again")
+        remedy = fetch_remedy(folder, Condition.MISSING)
+        raise UnusableFile(folder, "contains no episodes", remedy)
     return sorted(files)
 
 

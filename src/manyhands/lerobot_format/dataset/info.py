@@ -15,6 +15,7 @@ from manyhands.lerobot_format.dataset.features import Feature as Feature
 from manyhands.lerobot_format.dataset.features import feature_document
 from manyhands.lerobot_format.dataset.features import parse_features as parse_features
 from manyhands.lerobot_format.dataset.tables import naming_file, whole_number, write_json_object
+from manyhands.lerobot_format.dataset.unusable_file import check_file
 from manyhands.lerobot_format.files import read_json
 
 _MAX_CHARACTERS = 500
@@ -114,6 +115,7 @@ class DatasetInfo:
 def read_info(root: Path) -> DatasetInfo:
     """Read the metadata of a dataset of version 2.0, 2.1 or 3."""
     path = root / names.INFO_FILE
+    check_file(path)
     document = read_json(path, DatasetError)
     with naming_file(path):
         return _parse_info(document)
