@@ -1,7 +1,6 @@
 """The `manyhands` command: the first argument selects a subcommand."""
 
 import difflib
-import errno
 import os
 import sys
 import time
@@ -10,6 +9,7 @@ from importlib import import_module
 from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
+from manyhands.os_errors import USERS_OWN, explain
 from manyhands.stop import StopSignal
 from manyhands.version import VERSION
 
@@ -38,7 +38,6 @@ COMMANDS = (
     *("push", "report", "status", "train", "watch"),
 )
 PEER_DELAY_S = 3.0
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Command = Callable[[Sequence[str]], int]
 
@@ -111,31 +110,24 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        if error.errno not in DISK_FULL:
+        if error.errno not in USERS_OWN:
             raise
-        print_error(disk_full(error))
+        print_error(UserError(explain(error)))
         return UserError.exit_code
     except KeyboardInterrupt:
         return 130
 
 
-def disk_full(error: OSError) -> UserError:
-    """The usage error for a disk without space, or a quota that is used up."""
-    file = f" {error.filename}" if error.filename else ""
-    reason = os.strerror(error.errno or errno.ENOSPC)
-    return UserError(f"cannot write{file}: {reason}. Free disk space or choose another folder")
-
-
 def print_error(error: UserError | Diverged | RankLost) -> None:
-    """Print an error once, from the rank that reports it, prefixed with its number."""
+    """Print an error once, from the rank that reports it; one of this rank alone names it."""
     # Before the rendezvous, other ranks print only if they outlive the main rank.
     rank, speaker = os.environ.get("RANK", "0"), getattr(error, "rank", None)
     if rank != "0" and speaker is None and str(error):
         time.sleep(PEER_DELAY_S)
     if not isinstance(error, RankLost):
         error.is_reported = True
-    is_alone = rank == "0" and speaker is None
-    name = "manyhands" if is_alone else f"manyhands rank {rank}"
+    is_of_all = rank == "0" if speaker is None else getattr(error, "is_common", False)
+    name = "manyhands" if is_of_all else f"manyhands rank {rank}"
     for line in str(error).splitlines():
         print(f"{name}: {line}", file=sys.stderr)
 

@@ -1,11 +1,13 @@
 """Flags of the commands plan, doctor, cache, convert, demo and completion."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.check import cache_faults
-from manyhands.config.schema.rules import at_least, json_faults, one_of
+from manyhands.config.output_paths import folder_fault, json_faults
+from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
 from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
 from manyhands.units import parse_bytes
@@ -33,11 +35,10 @@ class ConvertConfig:
 
     def faults(self) -> list[str]:
         """Return every reason why this cannot work."""
-        faults = json_faults(self.json)
+        faults = [*json_faults(self.json), *self._output_faults()]
         if self.checkpoint is not None:
             return [*faults, *self._checkpoint_faults()]
-        if self.output is None:
-            faults.append("no output folder. Set --output=FOLDER")
+        faults += ["no output folder. Set --output=FOLDER"] if self.output is None else []
         return [*faults, *(self._dataset_faults() if self.merge is None else self._merge_faults())]
 
     def _checkpoint_faults(self) -> Iterator[str]:
@@ -45,8 +46,14 @@ class ConvertConfig:
         for name, value in vars(self).items():
             if value != getattr(plain, name):
                 yield f"--{name} is for datasets. Remove it, or remove --checkpoint"
-        if self.output is not None and self.output.exists():
+
+    def _output_faults(self) -> Iterator[str]:
+        if self.output is None:
+            return
+        if os.path.lexists(self.output):
             yield f"--output={self.output} already exists. Choose a new folder"
+        elif (fault := folder_fault("--output", self.output)) is not None:
+            yield fault
 
     def _dataset_faults(self) -> Iterator[str]:
         for fault in self.dataset.naming_faults():
@@ -97,7 +104,10 @@ class CacheBuildConfig:
         if size is not None and min(size) < 1:
             faults.append(f"--dataset.image_size={size} must be two positive sizes")
         faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"))
-        return [*faults, *cache_faults(self.on_disk)]
+        faults += [*cache_faults(self.on_disk), *json_faults(self.json)]
+        folder = self.cache.folder
+        fault = None if folder is None else folder_fault("--cache.folder", folder)
+        return faults if fault is None else [*faults, fault]
 
     @property
     def on_disk(self) -> CacheConfig:
@@ -123,8 +133,8 @@ class CacheContentsConfig:
     """JSON file for the results."""
 
     def faults(self) -> list[str]:
-        """Return nothing: all values are valid."""
-        return []
+        """Return every invalid value."""
+        return json_faults(self.json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +153,13 @@ class DemoConfig:
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
+        folder = self.output_dir
+        fault = None if folder is None else folder_fault("--output_dir", folder)
         return [
             *at_least(self, "", 0, "seed"),
             *at_least(self.launch, "launch.", 1, "num_processes"),
+            *([] if fault is None else [fault]),
+            *json_faults(self.json),
         ]
 
 
@@ -247,6 +261,7 @@ class PlanConfig(SyntheticDataConfig):
     def faults(self) -> list[str]:
         """Return every invalid value."""
         faults = [*super().faults(), *at_least(self, "", 1, "num_samples")]
+        faults += json_faults(self.json)
         if self.probe and self.benchmark is not None:
             faults.append("--probe and --benchmark exclude each other. Remove one")
         gpus = self.gpus

@@ -12,6 +12,7 @@ from io import BufferedWriter, FileIO
 from pathlib import Path
 
 from manyhands.errors import DatasetError
+from manyhands.os_errors import reading_remedy
 
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}  # Filesystem without locks
 
@@ -69,7 +70,6 @@ def read_stamp(path: Path) -> str:
     try:
         status = path.stat()
     except OSError as error:
-        raise DatasetError(
-            f"{path} cannot be read: {error.strerror}. Copy or download the dataset again"
-        ) from None
+        remedy = reading_remedy(error, "Copy or download the dataset again")
+        raise DatasetError(f"{path} cannot be read: {error.strerror}. {remedy}") from None
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

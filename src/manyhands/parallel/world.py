@@ -123,6 +123,7 @@ class World:
                 self.watch.wait_for(done)
         result, fault = self.broadcast(found)
         if fault is not None:
+            fault.is_common = True
             raise fault
         return cast(T, result)
 

@@ -20,6 +20,7 @@ from manyhands.atomic import atomic_file
 from manyhands.cores import num_cores
 from manyhands.data.locks import locked, read_stamp
 from manyhands.errors import DatasetError
+from manyhands.os_errors import reading_remedy
 
 DIGESTS_FOLDER = "digests"
 _DIGEST_BYTES = 20
@@ -103,9 +104,8 @@ def _digest(file: _File) -> str:
         with file.path.open("rb") as content:
             return file_digest(content, lambda: blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
     except OSError as error:
-        raise DatasetError(
-            f"{file.path} cannot be read: {error.strerror}. Copy or download the dataset again"
-        ) from None
+        remedy = reading_remedy(error, "Copy or download the dataset again")
+        raise DatasetError(f"{file.path} cannot be read: {error.strerror}. {remedy}") from None
 
 
 def _is_settled(file: _File) -> bool:

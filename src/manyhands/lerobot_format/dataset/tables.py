@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from manyhands.config.policies.size_limits import total_memory
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.files import parse_json
+from manyhands.os_errors import reading_remedy, reason_of
 
 WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 """How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
@@ -173,8 +174,8 @@ def naming_file(path: Path) -> Iterator[None]:
 
 def unreadable(path: Path, error: OSError) -> DatasetError:
     """The error for a file or folder that the system cannot read."""
-    reason = error.strerror or error
-    return DatasetError(f"{path} cannot be read: {reason}; copy or download the dataset again")
+    remedy = reading_remedy(error, "Copy or download the dataset again")
+    return DatasetError(f"{path} cannot be read: {reason_of(error)}. {remedy}")
 
 
 def damaged_file(path: Path, error: Exception | str) -> DatasetError:
