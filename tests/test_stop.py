@@ -116,6 +116,34 @@ def stuck(first: str) -> subprocess.Popen[str]:
     return process
 
 
+ANSWERING = "stop.defer(lambda is_second: print('again' if is_second else 'once', flush=True))"
+
+
+def test_requests_are_answered_at_once_and_a_second_ctrl_c_ends_a_stuck_process():
+    process = stuck(ANSWERING)
+    start = time.monotonic()
+    for answer in ("once\n", "again\n"):
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        assert process.stdout.readline() == answer
+    assert time.monotonic() - start < LEAVE_S
+    assert process.wait(DEADLINE_S) == 130
+
+
+def test_each_answer_is_given_once():
+    answers: list[bool] = []
+    with StopSignal() as stop:
+        stop.defer(answers.append)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            os.kill(os.getpid(), number)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    deadline = time.monotonic() + DEADLINE_S
+    while len(answers) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert answers == [False, True]
+
+
 def test_a_process_that_hears_nothing_ends_unless_it_has_something_to_save():
     deaf, busy = stuck(""), stuck("stop.defer()")
     start = time.monotonic()

@@ -28,6 +28,8 @@ def test_bytes(number, text):
         (59.7, "1 min 00 s"),
         (245, "4 min 05 s"),
         (11_520, "3 h 12 min"),
+        (86_399, "23 h 59 min"),
+        (200_000, "2 d 07 h"),
     ],
 )
 def test_durations(seconds, text):

@@ -7,6 +7,7 @@ requests, and checks for them between steps.
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -17,6 +18,11 @@ _IMPORTING = "<frozen importlib._bootstrap>"
 """The file name of Python's import system."""
 LEAVE_S = 5.0
 """How long the main thread may take to exit after a request."""
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit code after a second Ctrl-C."""
+
+Answer = Callable[[bool], None]
+"""Tells the user what follows a request; the argument is whether it is a second Ctrl-C."""
 
 
 class StopSignal:
@@ -34,6 +40,9 @@ class StopSignal:
         self._before: dict[int, Any] = {}
         self._fd_before = -1
         self._left = threading.Event()
+        self._answer: Answer | None = None
+        self._num_answered = 0
+        self._is_quitting = self._has_quit = False
 
     def __enter__(self) -> "StopSignal":
         # Python allows handlers in the main thread only; elsewhere the handlers of the caller stay.
@@ -66,9 +75,10 @@ class StopSignal:
         else:
             self.requested = True
 
-    def defer(self) -> None:
-        """Only record requests from now on."""
+    def defer(self, answer: Answer | None = None) -> None:
+        """Only record requests from now on, and answer them."""
         self._is_deferred = True
+        self._answer = answer
 
     def raise_if_requested(self) -> None:
         """Obey requests at once from now on; raises if one was deferred."""
@@ -78,7 +88,11 @@ class StopSignal:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._num_interrupts += number == signal.SIGINT
-        if self._num_interrupts > 1:
+        if not self._insists and self._is_deferred:
+            # Not here: the signal may have interrupted this thread while it prints.
+            threading.Thread(target=self._reply, args=(self._num_interrupts > 1,)).start()
+        if self._num_interrupts > 1 or self._is_quitting:
+            self._has_quit = True
             raise KeyboardInterrupt
         is_first, self.requested = not self.requested, True
         # An interrupted import could abort in a library: obey after the import.
@@ -93,12 +107,27 @@ class StopSignal:
         threading.Thread(target=self._insist, args=(reader,), name="stop", daemon=True).start()
 
     def _insist(self, reader: int) -> None:
+        num_interrupts = 0
         while heard := os.read(reader, 64):
-            is_request = not set(heard).isdisjoint(SIGNALS)
-            # If deferred meanwhile, the training loop handles it.
-            if is_request and not self._left.wait(LEAVE_S) and not self._is_deferred:
-                os._exit(Stopped.exit_code)
+            if set(heard).isdisjoint(SIGNALS):
+                continue
+            num_interrupts += heard.count(signal.SIGINT)
+            self._is_quitting = num_interrupts > 1
+            self._reply(self._is_quitting)
+            if self._is_quitting and not self._has_quit:
+                # The main thread sees two signals as one if both arrive in one call.
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            if self._is_deferred and not self._is_quitting:
+                continue  # The training loop handles it.
+            if not self._left.wait(LEAVE_S) and (self._is_quitting or not self._is_deferred):
+                os._exit(INTERRUPTED if self._is_quitting else Stopped.exit_code)
         os.close(reader)
+
+    def _reply(self, is_second: bool) -> None:
+        """Answer the first request, and the second Ctrl-C."""
+        if self._answer is not None and self._is_deferred and self._num_answered <= is_second:
+            self._num_answered = 1 + is_second
+            self._answer(is_second)
 
 
 def _is_importing(frame: FrameType | None) -> bool:

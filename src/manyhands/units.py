@@ -33,7 +33,7 @@ def parse_bytes(text: str) -> int:
 
 
 def duration(seconds: float) -> str:
-    """A span of time with its two largest units: 0.4 s, 38 s, 4 min 05 s, 3 h 12 min."""
+    """A span of time with its two largest units: 0.4 s, 38 s, 4 min 05 s, 3 h 12 min, 2 d 07 h."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -41,4 +41,6 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"

@@ -4,11 +4,12 @@ import io
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from rich.console import Console
 
-from manyhands.observe.console import Display, metrics_line
+from manyhands.observe.console import REFRESH_S, Display
 
 METRICS = {
     "loss": 1.5,
@@ -44,12 +45,17 @@ def test_a_terminal_sees_a_bar_with_the_measures():
     assert "ETA" in text
 
 
-def test_the_held_out_loss_is_told_where_it_was_measured():
-    assert "held out" not in metrics_line(METRICS)
-    held_out = METRICS | {"held_out_loss": 0.25}
-    assert "held-out loss 0.25  lr" in metrics_line(held_out)
-    both = metrics_line(held_out | {"open_loop_error": 1.5})
-    assert "held-out loss 0.25  open-loop error 1.5  lr" in both
+def test_a_terminal_wants_metrics_once_a_second():
+    display = Display(100, 0, Console(file=io.StringIO(), force_terminal=True))
+    assert display.wants_metrics
+    display.refresh(METRICS)
+    assert not display.wants_metrics
+    time.sleep(REFRESH_S)
+    assert display.wants_metrics
+
+
+def test_a_log_file_wants_no_metrics_between_rows():
+    assert not Display(100, 0, Console(file=io.StringIO())).wants_metrics
 
 
 TELLING = """

@@ -44,6 +44,21 @@ def test_a_lap_averages_its_updates_and_forgets_them(metrics_window):
     assert metrics_window.lap()["loss"] == 5.0
 
 
+def test_recent_metrics_are_those_since_the_last_look_and_leave_the_lap_alone(metrics_window):
+    metrics_window.note(result(1.0), 0.1)
+    assert metrics_window.recent()["loss"] == 1.0
+    metrics_window.note(result(4.0), 0.1)
+    metrics_window.note(result(6.0), 0.2)
+    time.sleep(0.2)
+    recent = metrics_window.recent()
+    assert (recent["loss"], recent["grad_norm"], recent["lr"]) == (5.0, 10.0, 0.2)
+    assert 0.1 <= recent["step_s"] < 10
+    assert recent["samples_per_s"] == pytest.approx(8 / recent["step_s"])
+    assert metrics_window.lap()["loss"] == pytest.approx(11 / 3)
+    metrics_window.note(result(7.0), 0.2)
+    assert metrics_window.recent()["loss"] == 7.0
+
+
 def test_means_are_exact_over_long_laps_and_nothing_is_kept(metrics_window):
     for _ in range(1000):
         metrics_window.note(result(0.1), 0.1)

@@ -38,6 +38,7 @@ class AsyncSave:
         self._channel = channel
         self._log: Log = print
         self.fault: str | None = None  # Why the save failed.
+        self.wall_s: float | None = None  # How long it took, once it is written.
         self._error: BaseException | None = None
         self._is_hurried = threading.Event()
         self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
@@ -78,8 +79,8 @@ class AsyncSave:
             attempt = self._run_main if self._world.is_main else self._run_other
             self.fault = attempt(key)
             if self.fault is None:
-                wall_s = time.monotonic() - started
-                self._report(f"checkpoint of step {self._files.step} saved in {wall_s:.1f} s")
+                self.wall_s = time.monotonic() - started
+                self._report(f"checkpoint of step {self._files.step} saved in {self.wall_s:.1f} s")
                 return
             if pause_s is None:
                 break

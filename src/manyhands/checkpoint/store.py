@@ -72,6 +72,7 @@ class CheckpointStore:
         self._channel = world.watch.channel("saves")
         self._saving: AsyncSave | None = None
         self._num_saves = 0
+        self._usual_save_s: float | None = None
         self._messages: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
             # Saves do not create it again once it is removed.
@@ -117,7 +118,7 @@ class CheckpointStore:
         snapshot = learner.snapshot(position)
         snapshot = replace(snapshot, scores=scores or {}, pending_metrics=pending_metrics)
         files = CheckpointWriter(self._run_dir, self._config, self._world, snapshot)
-        self._num_saves += 1
+        self._num_saves, self._usual_save_s = self._num_saves + 1, self.usual_save_s
         self._saving = AsyncSave(str(self._num_saves), files, self._world, self._channel)
         self._saving.start(self._messages.put)
 
@@ -150,6 +151,12 @@ class CheckpointStore:
                 missing_run_dir(self._run_dir)
                 or f"{self._saving.fault}; older ones are intact. {advice}"
             )
+
+    @property
+    def usual_save_s(self) -> float | None:
+        """How long the last save took; None before the first one."""
+        latest = None if self._saving is None else self._saving.wall_s
+        return self._usual_save_s if latest is None else latest
 
     def messages(self) -> list[str]:
         """Messages about saves since the last call."""

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from importlib import import_module
 from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
+from manyhands.observe.start_phases import StartPhases
 from manyhands.os_errors import USERS_OWN, explain
 from manyhands.stop import StopSignal
 from manyhands.version import VERSION
@@ -38,6 +40,7 @@ COMMANDS = (
     *("push", "report", "status", "train", "watch"),
 )
 PEER_DELAY_S = 3.0
+QUESTION = re.compile("-h$|--help|--print_config")
 
 Command = Callable[[Sequence[str]], int]
 
@@ -78,10 +81,13 @@ def train_command(arguments: Sequence[str]) -> int:
     # Torch reads this on import. It suppresses C++ stack traces of a rank that exited, printed by
     # every other rank; the cause is reported as a message, and errors are still shown.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    phases = StartPhases(os.environ.get("RANK", "0") == "0")
+    if "RANK" not in os.environ and not any(map(QUESTION.match, arguments)):
+        phases.begin("reading the", "configuration")
     with StopSignal(insists=True) as stop:
         from manyhands.cli.train import train_until
 
-        return train_until(stop, arguments)
+        return train_until(stop, arguments, phases)
 
 
 def unknown_command(name: str) -> int:

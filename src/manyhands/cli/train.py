@@ -10,8 +10,14 @@ from manyhands.config.schema.decoding import Tree
 from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher, resolved_config_file
+from manyhands.observe.start_phases import StartPhases
 from manyhands.stop import StopSignal
-from manyhands.training.spawn import needs_workers, train_here, train_in_processes
+from manyhands.training.spawn import (
+    needs_workers,
+    num_processes_of,
+    train_here,
+    train_in_processes,
+)
 
 USAGE = """manyhands train --dataset.root=DIR --policy.type=act [--flag=value ...]
 
@@ -19,7 +25,7 @@ Also accepted: --flag value, flag=value, --policy=act, --config FILE (YAML, JSON
 --print_config prints the resolved configuration and exits."""
 
 
-def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
+def train_until(stop: StopSignal, arguments: Sequence[str], phases: StartPhases) -> int:
     """Train, unless a stop is requested; return the exit code."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
@@ -34,8 +40,9 @@ def train_until(stop: StopSignal, arguments: Sequence[str]) -> int:
     if resolved is None and launcher.is_main:
         print_notes(command_line.tree)
     if needs_workers(config, launcher):
+        phases.begin("starting", f"{num_processes_of(config, launcher)} processes")
         return train_in_processes(config, launcher, arguments, stop)
-    ending = train_here(config, launcher, ["manyhands", "train", *arguments], stop)
+    ending = train_here(config, launcher, ["manyhands", "train", *arguments], stop, phases)
     return ending.exit_code
 
 

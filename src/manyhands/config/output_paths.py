@@ -58,7 +58,7 @@ def _folder_obstacle(folder: Path) -> str | None:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     try:
         # Not the folder itself: other runs that start now may create and use its parents.
-        os.rmdir(tempfile.mkdtemp(prefix=".manyhands-", dir=nearest))
+        Path(tempfile.mkdtemp(prefix=".manyhands-", dir=nearest)).rmdir()
     except FileNotFoundError:
         return f"{nearest} accepts no new folders"
     return None

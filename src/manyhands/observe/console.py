@@ -2,16 +2,20 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from manyhands import units
+from manyhands.observe.progress_line import Metrics, ProgressLine, eta, metrics_line
 
-Metrics = dict[str, float]
+REFRESH_S = 1.0
+SMOOTHING = 0.8
+SPEED = ("step_s", "samples_per_s")
 
 
 class Outlet:
@@ -51,58 +55,57 @@ class Display:
     def __init__(self, num_steps: int, step: int, console: Console | None = None) -> None:
         outlet = cast(IO[str], Outlet(sys.stdout))
         self._console = console or Console(file=outlet, highlight=False, soft_wrap=True)
-        self._num_steps = num_steps
-        self._progress = Progress(
-            TextColumn("training"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[measures]}"),
-            TextColumn("ETA"),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._progress.add_task(
-            "training", total=num_steps, completed=step, measures=""
-        )
+        self._line = ProgressLine(num_steps, step)
+        self._live = Live(self._line, console=self._console, refresh_per_second=4)
+        self._next_look = 0.0
 
     def __enter__(self) -> "Display":
-        self._progress.start()
+        if self._console.is_terminal:
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._live.stop()
 
     def print_line(self, text: str) -> None:
-        """Print a line above the progress bar."""
+        """Print a line above the progress."""
         self._console.print(text, markup=False)
 
+    @property
+    def wants_metrics(self) -> bool:
+        """Whether the metrics on the terminal are a second old."""
+        return self._console.is_terminal and time.monotonic() >= self._next_look
+
+    @property
+    def step(self) -> int:
+        """The last step that was done."""
+        return self._line.step
+
     def advance(self, step: int) -> None:
-        """Move the progress bar to a step."""
-        self._progress.update(self._task, completed=step)
+        """Show that a step is done."""
+        self._line.step = step
+
+    def refresh(self, metrics: Metrics) -> None:
+        """Show the metrics of the last second, its speed smoothed."""
+        shown = self._line.metrics
+        speed = {
+            name: SMOOTHING * shown[name] + (1 - SMOOTHING) * metrics[name]
+            for name in SPEED
+            if name in shown
+        }
+        self._line.metrics = {**shown, **metrics, **speed}
+        self._next_look = time.monotonic() + REFRESH_S
 
     def measure(self, step: int, metrics: Metrics) -> str:
         """Show the metrics of a step and return them as a line."""
-        text = metrics_line(metrics)
-        remaining = (self._num_steps - step) * metrics["step_s"]
-        line = f"step {step}/{self._num_steps}  {text}  ETA {units.duration(remaining)}"
-        self._progress.update(self._task, measures=text)
+        self.advance(step)
+        self._line.metrics = {**self._line.metrics, **metrics}
+        num_steps = self._line.num_steps
+        left = eta(num_steps - step, metrics["step_s"])
+        line = f"step {step}/{num_steps}  {metrics_line(metrics)}  {left}"
         if not self._console.is_terminal:
             self.print_line(line)
         return line
-
-
-def metrics_line(metrics: Metrics) -> str:
-    """The main metrics on one line."""
-    rate, held_out = metrics["samples_per_s"], metrics.get("held_out_loss")
-    measured = "" if held_out is None else f"held-out loss {held_out:.4g}  "
-    if "open_loop_error" in metrics:
-        measured += f"open-loop error {metrics['open_loop_error']:.4g}  "
-    return (
-        f"loss {metrics['loss']:.4g}  {measured}lr {metrics['lr']:.2g}  "
-        f"grad {metrics['grad_norm']:.3g}  "
-        f"{rate:,.{0 if rate >= 100 else 1}f} samples/s  data wait {metrics['data_wait_share']:.0%}"
-    )
 
 
 OnProgress = Callable[[int, int], None]  # Called with the amounts done and total.

@@ -14,6 +14,7 @@ from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.console import Display, Metrics
 from manyhands.observe.diagnosis.run_verdict import VerdictWatch
 from manyhands.observe.jsonl import AppendFile, JsonLines
+from manyhands.observe.start_phases import StartPhases
 
 Facts = dict[str, Any]
 
@@ -24,8 +25,11 @@ NONFINITE_FILE = "nonfinite.jsonl"  # Steps with NaN or Inf, and their samples.
 class RunLog:
     """Logs a run to the console and to files."""
 
-    def __init__(self, run_dir: Path, num_steps: int, step: int) -> None:
+    def __init__(
+        self, run_dir: Path, num_steps: int, step: int, phases: StartPhases | None = None
+    ) -> None:
         self._run_dir = run_dir
+        self._start_phases = phases or StartPhases(is_shown=False)
         self._display = Display(num_steps, step)
         self._log_file = AppendFile(run_dir / "log.txt")
         with self._opening():
@@ -72,6 +76,15 @@ class RunLog:
         self._facts |= facts
         self._write_facts()
 
+    @property
+    def step(self) -> int:
+        """The last step that was done."""
+        return self._display.step
+
+    def print_line(self, text: str) -> None:
+        """Print a line to the console alone, from any thread."""
+        self._display.print_line(text)
+
     def log_line(self, text: str) -> None:
         """Log a message to the console and to log.txt."""
         self._display.print_line(text)
@@ -82,9 +95,12 @@ class RunLog:
         for line in lines:
             self.log_line(line)
 
-    def advance(self, step: int) -> None:
-        """Show that a step is done."""
+    def advance(self, step: int, recent: Callable[[], Metrics]) -> None:
+        """Show that a step is done, and once a second the metrics on a terminal."""
         self._display.advance(step)
+        if self._display.wants_metrics:
+            self._display.refresh(recent())
+        self.log(self._start_phases.end())
 
     def record(self, step: int, metrics: Metrics) -> None:
         """Log the metrics of the steps since the last row."""

@@ -22,7 +22,7 @@ from manyhands.parallel.placement import find_placement, reject_shared_gpus
 from manyhands.parallel.precision import AUTOCAST, check_precision, resolve_precision
 from manyhands.parallel.rendezvous import Rendezvous, joined_rendezvous
 from manyhands.parallel.strategy import Strategy, resolve_strategy
-from manyhands.stop import StopSignal
+from manyhands.stop import Answer, StopSignal
 
 T = TypeVar("T")
 
@@ -70,9 +70,12 @@ class World:
         on_gpus = sum(placement.device.startswith("cuda") for placement in self.placements)
         return on_gpus * self.strategy.num_devices
 
-    def defer_stops(self) -> None:
-        """Collective. Only record stop requests from now on; an earlier one raises Stopped."""
-        self._stop.defer()
+    def defer_stops(self, answer: Answer | None = None) -> None:
+        """Collective. Only record stop requests from now on; an earlier one raises Stopped.
+
+        The main rank answers them.
+        """
+        self._stop.defer(answer if self.is_main else None)
         if self.is_stopping():
             raise Stopped
 

@@ -10,6 +10,7 @@ from manyhands.launch.outcome import Ending
 from manyhands.training.evaluation_scores import SUCCESS
 from manyhands.training.health.out_of_memory import explaining_oom
 from manyhands.training.run import Run
+from manyhands.training.stop_answers import StopAnswers
 from manyhands.training.validation import HELD_OUT_LOSS
 
 
@@ -46,7 +47,7 @@ def train(run: Run) -> Ending:
 
     full = explaining_oom(run.learner.split, run.world)
     with run.run_log.following(), run.checkpoints.waiting_for_saves(), full, run.meters.sampling():
-        run.world.defer_stops()
+        run.world.defer_stops(StopAnswers(run))
         while position.step < run.periods.num_steps and not stopping:
             run.profiler.before(position.step + 1)
             with run.meters.timing("data"):
@@ -58,7 +59,7 @@ def train(run: Run) -> Ending:
 
             run.metrics_window.note(result, run.learner.lr)
             run.audit.record(position.step, batch)
-            run.run_log.advance(position.step)
+            run.run_log.advance(position.step, run.metrics_window.recent)
             scores = run.validator.scores_after(position.step)
             scores |= run.evaluation.scores_after(position.step)
             # A stop request while measuring stops the run here: a resumed run measures again.

@@ -4,8 +4,9 @@ A stop request ends a lap early. Its sums go into the checkpoint, so that the re
 same rows as an uninterrupted run.
 """
 
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,6 +19,20 @@ from manyhands.training.step.train_step import StepMetrics
 
 RANK_LOAD = ("gpu_utilization", "gpu_memory_bytes")
 """Load that is logged for every rank."""
+
+
+class Reading(NamedTuple):
+    """The sums of a lap at a moment."""
+
+    num_steps: int
+    time: float
+    sums: torch.Tensor
+    num_sound: torch.Tensor
+
+    @classmethod
+    def at_lap_start(cls) -> "Reading":
+        """The sums before the first step of a lap."""
+        return cls(0, time.monotonic(), torch.zeros(()), torch.zeros(()))
 
 
 class MetricsWindow:
@@ -42,6 +57,7 @@ class MetricsWindow:
         self._sums = torch.zeros((), dtype=torch.float64)
         self._num_sound = torch.zeros((), dtype=torch.float64)
         self._lr = 0.0
+        self._read = Reading.at_lap_start()
 
     def note(self, result: StepMetrics, lr: float) -> None:
         """Add the result of a step to the lap; a non-finite one counts for its time only."""
@@ -66,14 +82,29 @@ class MetricsWindow:
         measures = self._means() | {"lr": self._lr} | self._speed(self._num_timed)
         self.unfinished = None if self._is_due() else self._state()
         self._num_steps = self._num_timed = 0
+        self._read = Reading.at_lap_start()
         if self.unfinished is None:
             return measures
         self.ranks = [row | {UNFINISHED: True} for row in self.ranks]
         return measures | {UNFINISHED: True}
 
+    def recent(self) -> dict[str, float]:
+        """Means and speed of this rank since the last call; waits for the device."""
+        # The share of one rank in the global mean: about the mean, over as many ranks.
+        now = Reading(self._num_timed, time.monotonic(), self._sums, self._num_sound)
+        then, self._read = self._read, now
+        num_steps, seconds = now.num_steps - then.num_steps, now.time - then.time
+        means = ((now.sums - then.sums) / (now.num_sound - then.num_sound)).tolist()
+        shares = dict(zip(self._names, means, strict=True))
+        values = {name: share * self._world.size for name, share in shares.items()}
+        values["grad_norm"] = shares["grad_norm"]
+        speed = {"samples_per_s": num_steps * self._samples_per_step / seconds}
+        return values | {"lr": self._lr, "step_s": seconds / num_steps} | speed
+
     def restart(self, step: int) -> None:
         """Discard the lap so far, and count from a step."""
         self._num_steps = self._num_timed = 0
+        self._read = Reading.at_lap_start()
         self._step = step
         self._meters.lap()
 

@@ -27,6 +27,7 @@ from manyhands.launch.environment import (
 )
 from manyhands.launch.outcome import Ending, Outcome, ending_from_exit_code
 from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
+from manyhands.observe.start_phases import StartPhases
 from manyhands.stop import StopSignal
 from manyhands.training.restarts import Placement, Start, run_with_restarts
 
@@ -42,15 +43,21 @@ def train(config: TrainConfig) -> Ending:
 
 def _train(config: TrainConfig, stop: StopSignal) -> Ending:
     config, launcher = resolve_config(config), current_launcher()
+    phases = StartPhases(launcher.is_main)
     if not needs_workers(config, launcher):
-        return train_here(config, launcher, (), stop)
+        return train_here(config, launcher, (), stop, phases)
     return ending_from_exit_code(train_in_processes(config, launcher, (), stop))
 
 
 def train_here(
-    config: TrainConfig, launcher: Launcher, command: Sequence[str], stop: StopSignal
+    config: TrainConfig,
+    launcher: Launcher,
+    command: Sequence[str],
+    stop: StopSignal,
+    phases: StartPhases,
 ) -> Ending:
     """Train in this process, as one of the ranks."""
+    phases.begin("loading", "PyTorch")
     method = config.dataloader_multiprocessing_context
     if method == FORKSERVER and num_loaders(config.num_workers, launcher.num_local_ranks) > 0:
         # Loader processes import their modules while this process imports its own.
@@ -59,7 +66,7 @@ def train_here(
         from manyhands.training.start import run_training
 
     stop.raise_if_requested()
-    return run_training(config, command, stop)
+    return run_training(config, command, stop, phases)
 
 
 def needs_workers(config: TrainConfig, launcher: Launcher) -> bool:

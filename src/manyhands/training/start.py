@@ -25,6 +25,7 @@ from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far
 from manyhands.launch.outcome import Ending
 from manyhands.observe.jsonl import read_rows
+from manyhands.observe.start_phases import StartPhases
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.build import network_factory
 from manyhands.stop import StopSignal
@@ -39,13 +40,16 @@ from manyhands.training.tracking import reject_missing_trackers
 
 
 def run_training(
-    config: TrainConfig, command: Sequence[str] = (), stop: StopSignal | None = None
+    config: TrainConfig,
+    command: Sequence[str] = (),
+    stop: StopSignal | None = None,
+    phases: StartPhases | None = None,
 ) -> Ending:
     """Collective over the ranks a launcher started. Train with a config.
 
     A stop request before the first step raises Stopped.
     """
-    stop = stop or StopSignal()
+    stop, phases = stop or StopSignal(), phases or StartPhases(is_shown=False)
     assert config.policy is not None
     network_factory(config.policy.type)  # Rejects an unknown policy first.
     reject_missing_trackers(config)
@@ -61,11 +65,12 @@ def run_training(
 
             world.on_main(lambda: check_hub_access(config))
         with garbage.paused():
-            run = assemble(config, run_dir, world)
+            run = assemble(config, run_dir, world, phases)
         begin(run)
         run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
         run.run_log.note({"restarts": restarts_so_far()})
         with run.tracking.until_failure(), closing(run.learner), closing(run.profiler):
+            phases.begin("training on the", "first batch")
             ending = train(run)
         world.on_each_machine(run.data.kept.make_durable)
         run.run_log.log_end(ending.value)

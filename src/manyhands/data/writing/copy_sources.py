@@ -130,7 +130,8 @@ def check_target(sources: Sequence[CopySource], target: Path) -> None:
     for source in sources:
         if target.resolve().is_relative_to(source.root.resolve()):
             raise DatasetError(
-                f"--output={target} is inside the source dataset {source.root}. Set another --output"
+                f"--output={target} is inside the source dataset {source.root}. Set another "
+                "--output"
             )
     needed = _SPARE_BYTES + round(_GROWTH * sum(_chosen_bytes(source) for source in sources))
     place = next(folder for folder in target.absolute().parents if folder.exists())

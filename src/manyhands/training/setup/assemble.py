@@ -21,6 +21,7 @@ from manyhands.observe.load_sampler import LoadSampler
 from manyhands.observe.meters import Meters
 from manyhands.observe.profiler import NoProfiler, StepProfiler
 from manyhands.observe.run_log import NullRunLog, RunLog
+from manyhands.observe.start_phases import StartPhases
 from manyhands.observe.trackers.tracked_run import TrackedRun
 from manyhands.parallel.cuda import warming_up
 from manyhands.parallel.data_parallel import devices_of
@@ -63,14 +64,21 @@ JUDGE_EVERY = {"cpu": 1, "cuda": 10}
 """Steps between two checks for NaN or Inf; each check synchronizes with the GPU."""
 
 
-def assemble(config: TrainConfig, run_dir: Path, world: World) -> Run:
+def assemble(
+    config: TrainConfig, run_dir: Path, world: World, phases: StartPhases | None = None
+) -> Run:
     """Collective. Build everything a run needs, restored to its position."""
+    phases = phases or StartPhases(is_shown=False)
+    phases.begin("checking the", "dataset")
     data, config = open_training_data(config, world.on_main)
     resolved = resolve_run(config, data.order.num_samples, world.rank, world.size)
-    return build_run(resolved, data, run_dir, world)
+    phases.begin("building the", "policy")
+    return build_run(resolved, data, run_dir, world, phases)
 
 
-def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: World) -> Run:
+def build_run(
+    resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: World, phases: StartPhases
+) -> Run:
     """Collective. Build the parts of a run, in the order of their dependencies."""
     config, start, resume = resolved.config, resolved.start, resolved.resume
     loading = loader_options(config, world.num_local_ranks, world.device.type == "cuda")
@@ -85,7 +93,9 @@ def build_run(resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: W
     periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
     measures = build_measures(config, data, learner, world)
     rollouts = build_rollouts(config, learner, world, run_dir)
-    run_log = RunLog(run_dir, config.num_steps, start.step) if world.is_main else NullRunLog()
+    run_log = (
+        RunLog(run_dir, config.num_steps, start.step, phases) if world.is_main else NullRunLog()
+    )
     return Run(
         config=config,
         run_dir=run_dir,
