@@ -72,7 +72,7 @@ def test_without_output_dir_the_run_is_named_by_time_and_job(
 
 def test_a_directory_that_cannot_be_made_is_a_mistake_not_a_crash(command, tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match="is not writable"):
+    with pytest.raises(UserError, match="is a file, not a folder"):
         run_training(read_train_config(command.argv(tmp_path / "file" / "run", "--steps=1")))
 
 

@@ -39,6 +39,18 @@ COMMANDS = (
     *("bench", "cache", "completion", "convert", "demo", "doctor", "eval", "launch", "plan"),
     *("push", "report", "status", "train", "watch"),
 )
+OTHER_NAMES = {
+    "bench": "benchmark speed",
+    "doctor": "check info inspect validate verify",
+    "eval": "evaluate evaluation rollout test",
+    "launch": "job sbatch slurm submit",
+    "push": "publish upload",
+    "report": "html plot visualize viz",
+    "status": "list ls ps runs",
+    "train": "finetune fit run training",
+    "watch": "dashboard monitor serve",
+}
+"""Commands by names that they have in other programs."""
 PEER_DELAY_S = 3.0
 QUESTION = re.compile("-h$|--help|--print_config")
 
@@ -92,8 +104,11 @@ def train_command(arguments: Sequence[str]) -> int:
 
 def unknown_command(name: str) -> int:
     """Report an unknown command."""
-    alike = difflib.get_close_matches(name, COMMANDS, n=1)
+    meant = [command for command, names in OTHER_NAMES.items() if name in names.split()]
+    alike = meant or difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.7)
     hint = f"; did you mean {alike[0]}?" if alike else f"; choose from {', '.join(COMMANDS)}"
+    if name.startswith("-") or "=" in name:
+        hint = f"; name one before its flags, as manyhands train {name}"
     print(f"manyhands: unknown command {name}{hint}", file=sys.stderr)
     return UserError.exit_code
 

@@ -48,6 +48,8 @@ def _unwritable(flag: str, path: Path, error: Exception) -> str:
 
 def _folder_obstacle(folder: Path) -> str | None:
     """What is in the way of a folder; raises if the system rejects a new folder there."""
+    if "\0" in str(folder):
+        raise ValueError("embedded null byte")
     nearest = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     if nearest.is_symlink() and not nearest.exists():
         return f"{nearest} is a link to {nearest.readlink()}, which does not exist"

@@ -8,7 +8,12 @@ from typing import Any
 
 from manyhands.config.check import config_faults
 from manyhands.config.file_aliases import with_warmup
-from manyhands.config.files import is_stored_config, read_config_file, read_policy_file
+from manyhands.config.files import (
+    find_config_file,
+    is_stored_config,
+    read_config_file,
+    read_policy_file,
+)
 from manyhands.config.lerobot_train_config import in_current_names
 from manyhands.config.lerobot_unsupported import drop_unsupported
 from manyhands.config.policies.base import PolicyConfig
@@ -29,7 +34,7 @@ from manyhands.errors import ConfigError
 
 def resolve_train_config(flags: Tree) -> TrainConfig:
     """Resolve the run of a tree of flags; raises ConfigError with every fault found."""
-    decoder = Decoder(TrainConfig)
+    decoder = Decoder(TrainConfig, _own_file(flags))
     tree = _with_file(flags)
     tree = drop_unsupported(tree, decoder.faults)
     tree = _with_pretrained_policy(_with_sizes(tree))
@@ -45,6 +50,14 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     if faults:
         raise ConfigError(faults)
     return config
+
+
+def _own_file(flags: Tree) -> Path | None:
+    """The file that the user wrote for this run, which faults of its keys name."""
+    named = flags.get("config_path")
+    if named is None or is_stored_config(str(named)):
+        return None
+    return find_config_file(str(named))
 
 
 def _with_file(flags: Tree) -> Tree:
