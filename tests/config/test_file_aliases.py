@@ -61,7 +61,7 @@ def test_both_names_of_a_setting_are_an_error(tmp_path: Path, both: dict[str, An
     [
         (
             {"data": {"batch_size": 4, "shuffle": True}},
-            r"guide.yaml, line 3: unknown key data\.shuffle",
+            r"line 3: unknown key data\.shuffle",
         ),
         ({"data": 7}, "guide.yaml, line 1: unknown key data; use dataset.root"),
         ({"learning_rate": "fast"}, r"--optimizer\.lr"),

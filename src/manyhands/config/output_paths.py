@@ -29,7 +29,8 @@ def file_fault(flag: str, file: Path) -> str | None:
         if not folder.is_dir():
             return f"{flag}={file}: {folder} is a file, not a folder. Set another {flag}"
         if not is_special(file):
-            _try_file(scratch_path(file))
+            _check_names(folder, scratch_path(file))
+            _try_file(folder)
     except (OSError, ValueError) as error:
         return _unwritable(flag, file, error)
     return None
@@ -48,16 +49,12 @@ def _unwritable(flag: str, path: Path, error: Exception) -> str:
 
 def _folder_obstacle(folder: Path) -> str | None:
     """What is in the way of a folder; raises if the system rejects a new folder there."""
-    if "\0" in str(folder):
-        raise ValueError("embedded null byte")
     nearest = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     if nearest.is_symlink() and not nearest.exists():
         return f"{nearest} is a link to {nearest.readlink()}, which does not exist"
     if not nearest.is_dir():
         return f"{nearest} is a file, not a folder"
-    limit = os.pathconf(nearest, "PC_NAME_MAX")
-    if max((len(os.fsencode(part)) for part in folder.parts), default=0) > limit:
-        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+    _check_names(nearest, folder)
     try:
         # Not the folder itself: other runs that start now may create and use its parents.
         Path(tempfile.mkdtemp(prefix=".manyhands-", dir=nearest)).rmdir()
@@ -66,10 +63,20 @@ def _folder_obstacle(folder: Path) -> str | None:
     return None
 
 
-def _try_file(file: Path) -> None:
+def _check_names(place: Path, path: Path) -> None:
+    """Raise if no file of a place can have such a name."""
+    if "\0" in str(path):
+        raise ValueError("embedded null byte")
+    if max((len(os.fsencode(part)) for part in path.parts), default=0) > (
+        os.pathconf(place, "PC_NAME_MAX")
+    ):
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+
+
+def _try_file(folder: Path) -> None:
     """Create and remove a file."""
     try:
-        file.touch()
+        with tempfile.NamedTemporaryFile(prefix=".manyhands-", dir=folder):
+            pass
     except FileNotFoundError:
-        raise ValueError(f"{file.parent} accepts no new files") from None
-    file.unlink()
+        raise ValueError(f"{folder} accepts no new files") from None
