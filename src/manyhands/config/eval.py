@@ -23,7 +23,7 @@ class EvaluatedPolicyConfig:
     revision: str | None = None
     """Revision on the Hub."""
     device: str | None = None
-    """cuda or cpu; null: a GPU if there is one."""
+    """cuda, cpu or mps (Apple GPUs, untested); null: a CUDA GPU if there is one."""
     use_ema: bool | None = None
     """Evaluate the averaged weights of a run; null: where it has some."""
 

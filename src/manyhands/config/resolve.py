@@ -41,7 +41,7 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     policy = _policy_of(tree)
     tree = with_warmup(tree, policy)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
-    decoder.faults += _shadowed(tree) + _unused_details(tree)
+    decoder.faults += _shadowed(tree) + _unused_details(tree) + _unused_evaluation(tree, flags)
     if config.resumes:
         decoder.faults += fixed_change_faults(changes_since(Path(str(config.resume)), config))
     faults = list(
@@ -208,11 +208,11 @@ def _unused_details(tree: Tree) -> list[str]:
                 for name, value in section.items()
                 if name != "enable" and isinstance(value, RawText)
             ]
-    return faults + _unused_evaluation(tree)
+    return faults
 
 
-def _unused_evaluation(tree: Tree) -> list[str]:
-    """Flags of an evaluation without an environment."""
+def _unused_evaluation(tree: Tree, flags: Tree) -> list[str]:
+    """Flags of an evaluation without an environment, as they were typed."""
     if _is_set(tree, "env"):
         return []
     section = tree.get("eval")
@@ -220,7 +220,8 @@ def _unused_evaluation(tree: Tree) -> list[str]:
     typed = {f"eval.{name}": value for name, value in details.items() if name != "open_loop"}
     # Command lines for LeRobot often have it at its default, or off.
     if str(tree.get("env_eval_freq")) not in ("0", str(DEFAULT_ENV_EVAL_FREQ)):
-        typed["env_eval_freq"] = tree.get("env_eval_freq")
+        name = "eval_freq" if "eval_freq" in flags else "env_eval_freq"
+        typed[name] = tree.get("env_eval_freq")
     return [
         f"--{name}={value} has no effect without --env.type"
         for name, value in typed.items()

@@ -54,6 +54,7 @@ CHOICES: dict[type, Choice] = {
     EnvConfig: Choice(ENV_TYPES, partial(unknown_name, names=ENV_TYPES)),
 }
 """Sections whose dataclass is chosen by a `type` value."""
+SCALARS = (bool, int, float, str, Path)
 
 
 class RawText(str):
@@ -213,6 +214,9 @@ class Decoder:
                 return self._ill(raw, name, "a section with keys, not a single value")
             return self.section(inner, raw, f"{name}.")
         entry = entry_type(inner)
+        if isinstance(raw, dict) and inner in SCALARS and _has_typed_value(raw):
+            self.unknown(name, raw)
+            return MISSING
         try:
             return decode_value(hint, raw) if entry is None else self._entries(entry, raw, name)
         except (DecodingError, TypeError, ValueError, KeyError, AttributeError):

@@ -56,8 +56,7 @@ def _meanings(name: str, flags: Collection[str]) -> Iterator[str]:
     section, _, word = name.rpartition(".")
     for text in (name, f"{section}_{word}"):
         yield from SYNONYMS.get(text, ())
-    if section and f"--{word}" in flags:
-        yield f"--{word}"
+    yield from (f"--{text}" for text in (word, section) if section and f"--{text}" in flags)
     is_section = any(flag.startswith(f"--{section}.") for flag in flags)
     for meant in SYNONYMS.get(word, ()):
         # Other sections than these have settings of their own that go by such names.
