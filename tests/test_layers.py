@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "manyhands"
 LAYERS = [
-    "errors units rng atomic cores garbage manifest version",
+    "errors os_errors units rng atomic cores garbage manifest version",
     "config types stop draws",
     "lerobot_format parallel observe launch",
     "data policies sim",

@@ -8,17 +8,30 @@ import ctypes
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 
 
+def scratch_path(target: Path) -> Path:
+    """Where a file or directory is written before it gets its name."""
+    return target.with_name(f".{target.name}.partial")
+
+
+def is_special(target: Path) -> bool:
+    """Whether a target is a device or a pipe, such as /dev/stdout, which nothing can replace."""
+    return target.exists() and not target.is_file() and not target.is_dir()
+
+
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
     """Yield a scratch path that becomes `target` only if the block succeeds."""
-    scratch = target.with_name(f".{target.name}.partial")
+    if is_special(target):
+        yield target
+        return
+    scratch = scratch_path(target)
     try:
         yield scratch
         fsync_path(scratch)
@@ -30,13 +43,15 @@ def atomic_file(target: Path) -> Iterator[Path]:
             error.filename = str(target)
         raise
     finally:
-        scratch.unlink(missing_ok=True)
+        # It may not have been created, for a reason that is already being raised.
+        with suppress(OSError):
+            scratch.unlink()
 
 
 @contextmanager
 def atomic_directory(target: Path) -> Iterator[Path]:
     """Yield a scratch directory that replaces `target` if the block succeeds."""
-    scratch = target.with_name(f".{target.name}.partial")
+    scratch = scratch_path(target)
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     try:

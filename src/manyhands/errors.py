@@ -7,12 +7,16 @@ class UserError(Exception):
     exit_code = 2
     rank: int | None = None
     """The rank that reports for all; None if all ranks may have the same error."""
+    is_common = False
+    """Whether every rank has it: then it names no rank."""
     is_reported = False
     """Whether the user has seen it."""
 
 
 class ConfigError(UserError):
     """All faults of a configuration, reported together."""
+
+    is_common = True
 
     def __init__(self, faults: list[str] | str) -> None:
         self.faults = [faults] if isinstance(faults, str) else faults
@@ -28,6 +32,8 @@ class DatasetError(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint that is missing, damaged or made for something else."""
+
+    is_common = True
 
 
 class WeightsUnavailable(UserError):

@@ -88,9 +88,9 @@ def test_episodes_that_crash_are_counted_and_explained(evaluate, tmp_path):
     [
         (("--env.type=push",), "pusht"),
         (("--env.type=pusht", "--env.task=PushX-v0"), "--env.task=PushX-v0 is not one of PushT-v0"),
-        ((*TRAY, "--output_dir=file/out"), "--output_dir=file/out is not writable because of"),
+        ((*TRAY, "--output_dir=file/out"), "--output_dir=file/out: file is a file, not a folder"),
         ((*TRAY, "--output_dir=old"), "--output_dir=old already contains an evaluation"),
-        ((*TRAY, "--json=none/a.json"), "--json=none/a.json: the folder does not exist"),
+        ((*TRAY, "--json=none/a.json"), "--json=none/a.json: folder none does not exist"),
         ((*TRAY, "--json=old"), "--json=old is a folder"),
         ((*TRAY, "--eval.timeout_s=-1"), "--eval.timeout_s=-1"),
         ((*TRAY, "--eval.expected_success=[70,60]"), "--eval.expected_success=[70,60] must be"),

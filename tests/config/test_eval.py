@@ -69,16 +69,20 @@ def test_one_policy_is_compared_with_an_expectation_and_two_are_not():
 def test_a_file_for_results_must_be_writable(tmp_path):
     assert faults(json=tmp_path / "a.json") == []
     (missing,) = faults(json=tmp_path / "none" / "a.json")
-    assert missing == f"--json={tmp_path}/none/a.json: the folder does not exist"
+    assert (
+        missing
+        == f"--json={tmp_path}/none/a.json: folder {tmp_path}/none does not exist. Create it: "
+        + (f"mkdir -p {tmp_path}/none")
+    )
     (folder,) = faults(json=tmp_path)
-    assert folder == f"--json={tmp_path} is a folder. Name a file"
+    assert folder == f"--json={tmp_path} is a folder. Name a file in it, as --json={tmp_path}/NAME"
 
 
 def test_a_folder_for_results_must_be_new_and_writable(tmp_path):
     assert faults(output_dir=tmp_path) == faults(output_dir=tmp_path / "a" / "b") == []
     (tmp_path / "file").touch()
     (fault,) = faults(output_dir=tmp_path / "file" / "out")
-    assert "is not writable because of" in fault and fault.startswith("--output_dir=")
+    assert "is a file, not a folder" in fault and fault.startswith("--output_dir=")
     (tmp_path / "eval_info.json").touch()
     (fault,) = faults(output_dir=tmp_path)
     assert "already contains an evaluation" in fault
@@ -91,4 +95,4 @@ def test_permissions_are_looked_at(tmp_path, as_nobody):
         found = faults(json=closed / "a.json", output_dir=closed / "out")
     assert len(found) == 2
     for fault, flag in zip(found, ("--json=", "--output_dir="), strict=True):
-        assert flag in fault and ("is not writable" in fault or "Permission denied" in fault)
+        assert flag in fault and "Permission denied" in fault

@@ -59,8 +59,11 @@ def test_both_names_of_a_setting_are_an_error(tmp_path: Path, both: dict[str, An
 @pytest.mark.parametrize(
     ("tree", "told"),
     [
-        ({"data": {"batch_size": 4, "shuffle": True}}, r"--data\.shuffle"),
-        ({"data": 7}, "--data"),
+        (
+            {"data": {"batch_size": 4, "shuffle": True}},
+            r"line 3: unknown key data\.shuffle",
+        ),
+        ({"data": 7}, "guide.yaml, line 1: unknown key data; use dataset.root"),
         ({"learning_rate": "fast"}, r"--optimizer\.lr"),
         ({"warmup_steps": "long"}, r"--scheduler\.num_warmup_steps"),
     ],

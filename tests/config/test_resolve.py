@@ -232,7 +232,7 @@ def test_a_run_that_began_from_a_policy_is_continued_by_the_same_flags(tmp_path:
         ("--dataset.episodes=[0,1", "--dataset.episodes=[0,1: expects a list"),
         ("--scheduler.num_warmup_steps=5", "needs --scheduler.type="),
         ("--optimizer.momentum=0.9", "--optimizer.momentum is not a flag of"),
-        ("--steps", "--steps=true: expects an integer"),
+        ("--steps", "--steps has no value: expects an integer"),
         ("--optimizer.lr=nan", "--optimizer.lr=nan is out of range"),
         ("--optimizer.betas=[1.5,0.9]", "--optimizer.betas"),
         ("--policy.latent_dim=-1", "--policy.latent_dim=-1 must be at least 1"),

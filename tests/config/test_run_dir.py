@@ -12,7 +12,6 @@ from manyhands.config.run_dir import (
     find_checkpoint,
     list_checkpoints,
     newest_intact,
-    unwritable_folder,
 )
 from manyhands.errors import CheckpointError
 from manyhands.manifest import MANIFEST, describe_folder, manifest_text
@@ -113,14 +112,3 @@ def test_a_run_whose_only_checkpoint_is_empty_does_not_begin_anew(tmp_path):
     checkpoint_dir(tmp_path, 40, 100).mkdir(parents=True)
     with pytest.raises(CheckpointError, match=r"000040 is empty\nRemove them to start from step 0"):
         newest_intact(tmp_path)
-
-
-def test_a_folder_that_need_not_exist_yet_must_be_writable(tmp_path, as_nobody):
-    assert unwritable_folder("--output_dir", tmp_path / "a" / "b") is None
-    (tmp_path / "file").touch()
-    fault = unwritable_folder("--output_dir", tmp_path / "file" / "b")
-    assert fault is not None and fault.endswith(f"because of {tmp_path / 'file'}. Choose another")
-    (tmp_path / "closed").mkdir(mode=0)
-    with as_nobody():
-        fault = unwritable_folder("--json", tmp_path / "closed" / "b")
-    assert fault is not None and "Permission denied" in fault and "--json=" in fault

@@ -96,7 +96,7 @@ def test_a_run_resumes_from_another_folder_and_where_it_was_moved_with_its_datas
 
 def test_a_directory_that_cannot_be_made_is_a_mistake_not_a_crash(command, tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match="is not writable"):
+    with pytest.raises(UserError, match="is a file, not a folder"):
         run_training(read_train_config(command.argv(tmp_path / "file" / "run", "--steps=1")))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.commands import SyntheticDataConfig
+from manyhands.config.output_paths import json_faults
 from manyhands.config.sections.execution import STEP_MODES
 
 KINDS = ("auto", "measured", "modelled")
@@ -33,7 +34,8 @@ class BenchLoaderConfig:
                 f"--against={self.against} is not a Python executable",
             ),
         ]
-        return [sentence for is_wrong, sentence in rules if is_wrong]
+        wrong = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*wrong, *json_faults(self.json)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,8 @@ class BenchScalingConfig:
                 f"--overlap={self.overlap} must be at least 0 and at most 1",
             ),
         ]
-        return [sentence for is_wrong, sentence in rules if is_wrong]
+        wrong = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*wrong, *json_faults(self.json)]
 
 
 POLICIES = ("act", "diffusion")
@@ -129,7 +132,8 @@ class BenchResumeConfig:
                 f"--folder={self.folder} already exists. Choose a new folder",
             ),
         ]
-        return [sentence for is_wrong, sentence in rules if is_wrong]
+        wrong = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*wrong, *json_faults(self.json)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +177,8 @@ class BenchStepConfig(SyntheticDataConfig):
                 f"--against={self.against} is not a Python executable",
             ),
         ]
-        return [*super().faults(), *(sentence for is_wrong, sentence in rules if is_wrong)]
+        wrong = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*super().faults(), *wrong, *json_faults(self.json)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,4 +209,5 @@ class BenchInferenceConfig(SyntheticDataConfig):
                 f"--against={self.against} is not a Python executable",
             ),
         ]
-        return [*super().faults(), *(sentence for is_wrong, sentence in rules if is_wrong)]
+        wrong = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*super().faults(), *wrong, *json_faults(self.json)]

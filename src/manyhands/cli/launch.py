@@ -144,12 +144,10 @@ def run_faults(config: TrainConfig) -> Iterator[str]:
 
 def write_script(script: Path, text: str, overwrite: bool) -> None:
     """Write an executable script; overwrite another file only on request."""
-    if not script.absolute().parent.is_dir():
-        raise UserError(f"--script={script}: folder {script.parent} does not exist")
     if script.exists() and not overwrite and read_text(script) != text:
         raise UserError(
-            f"{script} already exists with other content. Add --overwrite=true or choose another "
-            "--script"
+            f"--script={script} already exists with other content. Add --overwrite=true, or set "
+            "another --script"
         )
     with atomic_file(script) as scratch:
         scratch.write_text(text, encoding="utf-8")

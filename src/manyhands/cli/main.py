@@ -1,7 +1,6 @@
 """The `manyhands` command: the first argument selects a subcommand."""
 
 import difflib
-import errno
 import os
 import re
 import sys
@@ -12,6 +11,7 @@ from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
 from manyhands.observe.start_phases import StartPhases
+from manyhands.os_errors import USERS_OWN, explain
 from manyhands.stop import StopSignal
 from manyhands.version import VERSION
 
@@ -39,11 +39,22 @@ COMMANDS = (
     *("bench", "cache", "completion", "convert", "demo", "doctor", "eval", "launch", "plan"),
     *("push", "report", "status", "train", "watch"),
 )
+OTHER_NAMES = {
+    "bench": "benchmark speed",
+    "doctor": "check info inspect validate verify",
+    "eval": "evaluate evaluation rollout test",
+    "launch": "job sbatch slurm submit",
+    "push": "publish upload",
+    "report": "html plot visualize viz",
+    "status": "list ls ps runs",
+    "train": "finetune fit run training",
+    "watch": "dashboard monitor serve",
+}
+"""Commands by names that they have in other programs."""
 PEER_DELAY_S = 3.0
 IMPORT_TORCH = ("bench", "cache", "convert", "demo", "doctor", "eval", "plan", "report", "watch")
 """Commands that take seconds to start."""
 QUESTION = re.compile("-h$|--help|--print_config")
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Command = Callable[[Sequence[str]], int]
 
@@ -102,8 +113,11 @@ def asks_only(arguments: Sequence[str]) -> bool:
 
 def unknown_command(name: str) -> int:
     """Report an unknown command."""
-    alike = difflib.get_close_matches(name, COMMANDS, n=1)
+    meant = [command for command, names in OTHER_NAMES.items() if name in names.split()]
+    alike = meant or difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.7)
     hint = f"; did you mean {alike[0]}?" if alike else f"; choose from {', '.join(COMMANDS)}"
+    if name.startswith("-") or "=" in name:
+        hint = f"; name one before its flags, as manyhands train {name}"
     print(f"manyhands: unknown command {name}{hint}", file=sys.stderr)
     return UserError.exit_code
 
@@ -126,31 +140,24 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        if error.errno not in DISK_FULL:
+        if error.errno not in USERS_OWN:
             raise
-        print_error(disk_full(error))
+        print_error(UserError(explain(error)))
         return UserError.exit_code
     except KeyboardInterrupt:
         return 130
 
 
-def disk_full(error: OSError) -> UserError:
-    """The usage error for a disk without space, or a quota that is used up."""
-    file = f" {error.filename}" if error.filename else ""
-    reason = os.strerror(error.errno or errno.ENOSPC)
-    return UserError(f"cannot write{file}: {reason}. Free disk space or choose another folder")
-
-
 def print_error(error: UserError | Diverged | RankLost) -> None:
-    """Print an error once, from the rank that reports it, prefixed with its number."""
+    """Print an error once, from the rank that reports it; one of this rank alone names it."""
     # Before the rendezvous, other ranks print only if they outlive the main rank.
     rank, speaker = os.environ.get("RANK", "0"), getattr(error, "rank", None)
     if rank != "0" and speaker is None and str(error):
         time.sleep(PEER_DELAY_S)
     if not isinstance(error, RankLost):
         error.is_reported = True
-    is_alone = rank == "0" and speaker is None
-    name = "manyhands" if is_alone else f"manyhands rank {rank}"
+    is_of_all = rank == "0" if speaker is None else getattr(error, "is_common", False)
+    name = "manyhands" if is_of_all else f"manyhands rank {rank}"
     for line in str(error).splitlines():
         print(f"{name}: {line}", file=sys.stderr)
 

@@ -199,8 +199,8 @@ def _batch_faults(config: TrainConfig) -> Iterator[str]:
 
 def device_faults(flag: str, device: str | None) -> Iterator[str]:
     """Yield a fault if a device has no such name."""
-    if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        yield f"{flag}={device} is not cpu, cuda or cuda:N"
+    if device is not None and not re.fullmatch(r"cpu|mps|cuda(:\d+)?", device):
+        yield f"{flag}={device} is not cpu, cuda, cuda:N or mps"
 
 
 def _policy_faults(config: TrainConfig) -> Iterator[str]:

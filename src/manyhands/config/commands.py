@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.check import cache_faults
-from manyhands.config.schema.rules import at_least, json_faults, one_of
+from manyhands.config.output_paths import folder_fault, json_faults
+from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.dataset import NamedDatasetConfig
 from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
 from manyhands.units import parse_bytes
@@ -42,7 +43,10 @@ class CacheBuildConfig:
         if size is not None and min(size) < 1:
             faults.append(f"--dataset.image_size={size} must be two positive sizes")
         faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"))
-        return [*faults, *cache_faults(self.on_disk)]
+        faults += [*cache_faults(self.on_disk), *json_faults(self.json)]
+        folder = self.cache.folder
+        fault = None if folder is None else folder_fault("--cache.folder", folder)
+        return faults if fault is None else [*faults, fault]
 
     @property
     def on_disk(self) -> CacheConfig:
@@ -68,8 +72,8 @@ class CacheContentsConfig:
     """JSON file for the results."""
 
     def faults(self) -> list[str]:
-        """Return nothing: all values are valid."""
-        return []
+        """Return every invalid value."""
+        return json_faults(self.json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +92,13 @@ class DemoConfig:
 
     def faults(self) -> list[str]:
         """Return every invalid value."""
+        folder = self.output_dir
+        fault = None if folder is None else folder_fault("--output_dir", folder)
         return [
             *at_least(self, "", 0, "seed"),
             *at_least(self.launch, "launch.", 1, "num_processes"),
+            *([] if fault is None else [fault]),
+            *json_faults(self.json),
         ]
 
 
@@ -192,6 +200,7 @@ class PlanConfig(SyntheticDataConfig):
     def faults(self) -> list[str]:
         """Return every invalid value."""
         faults = [*super().faults(), *at_least(self, "", 1, "num_samples")]
+        faults += json_faults(self.json)
         if self.probe and self.benchmark is not None:
             faults.append("--probe and --benchmark exclude each other. Remove one")
         gpus = self.gpus

@@ -1,10 +1,12 @@
 """Flags of `manyhands convert`: copies, imports and repairs of datasets, checkpoints."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from manyhands.config.schema.rules import at_least, json_faults, one_of
+from manyhands.config.output_paths import json_faults
+from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
 
 IMPORT_FORMATS = ("robomimic", "aloha", "zarr", "rlds", "csv")
@@ -89,7 +91,7 @@ class ConvertConfig(ImportConfig):
 
     def faults(self) -> list[str]:
         """Return every reason why this cannot work."""
-        faults = json_faults(self.json)
+        faults = [*json_faults(self.json), *self._target_faults()]
         if self.output is not None and self.output_dir is not None:
             faults.append("--output and --output_dir are the same. Remove one")
         if self.checkpoint is not None:
@@ -109,8 +111,14 @@ class ConvertConfig(ImportConfig):
         for name, value in vars(self).items():
             if value != getattr(plain, name):
                 yield f"--{name} is for datasets. Remove it, or remove --checkpoint"
-        if self.target is not None and self.target.exists():
+
+    def _target_faults(self) -> Iterator[str]:
+        if self.target is None:
+            return
+        if os.path.lexists(self.target):
             yield f"--output={self.target} already exists. Choose a new folder"
+        elif (fault := folder_fault("--output", self.target)) is not None:
+            yield fault
 
     def _source_faults(self) -> Iterator[str]:
         others = ConvertConfig()

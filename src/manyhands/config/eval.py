@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.files import find_policy_folder
-from manyhands.config.run_dir import unwritable_folder
+from manyhands.config.output_paths import folder_fault, json_faults
 from manyhands.config.sections.env import EnvConfig
 from manyhands.config.sections.eval import EvalConfig
 from manyhands.config.sections.open_loop import EvaluatedDatasetConfig, OpenLoopConfig
@@ -23,7 +23,7 @@ class EvaluatedPolicyConfig:
     revision: str | None = None
     """Revision on the Hub."""
     device: str | None = None
-    """cuda or cpu; null: a GPU if there is one."""
+    """cuda, cpu or mps (Apple GPUs, untested); null: a CUDA GPU if there is one."""
     use_ema: bool | None = None
     """Evaluate the averaged weights of a run; null: where it has some."""
 
@@ -141,23 +141,13 @@ class EvalCommandConfig:
 
     def _unwritable(self) -> list[str]:
         """Faults of files to write, found before episodes are run for nothing."""
-        return [fault for fault in (self._json_fault(), self._output_dir_fault()) if fault]
-
-    def _json_fault(self) -> str | None:
-        if self.json is None:
-            return None
-        folder = self.json.absolute().parent
-        fault = unwritable_folder("--json", folder)
-        if fault is None and not folder.is_dir():
-            return f"--json={self.json}: the folder does not exist"
-        if fault is None and self.json.is_dir():
-            return f"--json={self.json} is a folder. Name a file"
-        return fault
+        fault = self._output_dir_fault()
+        return [*json_faults(self.json), *([] if fault is None else [fault])]
 
     def _output_dir_fault(self) -> str | None:
         if self.output_dir is None:
             return None
-        fault = unwritable_folder("--output_dir", self.output_dir)
+        fault = folder_fault("--output_dir", self.output_dir)
         if fault is None and (self.output_dir / EVAL_INFO).exists():
             return f"--output_dir={self.output_dir} already contains an evaluation. Choose another"
         return fault

@@ -15,6 +15,7 @@ from manyhands.config.lerobot_train_config import (
     without_publishing,
 )
 from manyhands.config.run_dir import CHECKPOINTS, LAST, PRETRAINED, TRAINING_STATE
+from manyhands.config.schema.command_line import merge_trees, set_value
 from manyhands.config.schema.decoding import Tree, encode
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
@@ -103,10 +104,23 @@ def read_config_file(name: str) -> Tree:
         tree = from_lerobot(tree)
     tree = in_current_names(tree)
     if file.name not in STORED:
-        return translate_aliases(tree)
+        return translate_aliases(_nested(tree))
     # Steps of a stored config may be computed from its budget.
     derived = ("steps",) if tree.get("epochs") or tree.get("samples") else ()
     return {key: value for key, value in tree.items() if key not in ("resume", *derived)}
+
+
+def _nested(tree: Tree) -> Tree:
+    """A tree whose keys with dots, such as optimizer.lr, are in their sections."""
+    nested: Tree = {}
+    for name, value in tree.items():
+        if "." in str(name):
+            set_value(nested, name, value)
+        elif isinstance(value, dict) and isinstance(nested.get(name), dict):
+            nested[name] = merge_trees(nested[name], value)
+        else:
+            nested[name] = dict(value) if isinstance(value, dict) else value
+    return nested
 
 
 def config_file_notes(name: str) -> list[str]:

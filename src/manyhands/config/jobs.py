@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from manyhands.config.output_paths import file_fault
 from manyhands.config.schema.rules import at_least
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -48,6 +50,12 @@ class JobConfig:
         for name in self.env:
             if not VARIABLE.fullmatch(name):
                 yield f"--env: {name} is not a variable name"
+
+
+def script_faults(script: Path) -> list[str]:
+    """Return why the file of a job cannot be written."""
+    fault = file_fault("--script", script)
+    return [] if fault is None else [fault]
 
 
 def text_faults(flag: str, text: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.config.jobs import JobConfig, text_faults
+from manyhands.config.jobs import JobConfig, script_faults, text_faults
 from manyhands.config.schema.rules import at_least
 
 NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -56,6 +56,7 @@ class KubernetesConfig(JobConfig):
             *self._name_faults(),
             *self._mount_faults(),
             *(fault for flag, text in self._texts() for fault in text_faults(flag, text)),
+            *script_faults(self.script),
         ]
 
     def _name_faults(self) -> Iterator[str]:

@@ -30,8 +30,21 @@ AT_DEFAULT: dict[str, Any] = {
     "accelerator.fsdp.min_num_params": None,
 }
 
-INSTEAD = {"accelerator.compile.": "--step.mode=compile"}
-"""What to use for settings that have a counterpart, by their beginning."""
+INSTEAD = {
+    "accelerator.activation_checkpointing.": "use --policy.gradient_checkpointing=true",
+    "accelerator.compile.": "use --step.mode=compile",
+    "accelerator.fsdp.": "use --accelerator.fsdp.wrap_modules",
+    "checkpoint_path": "use --resume",
+    "dataset.return_uint8": "remove it: frames are always loaded as uint8",
+    "dataset.streaming": "remove it: frames are decoded on demand from a copy on disk",
+    "dataset.video_backend": "remove it: PyAV decodes all videos",
+    "job.": "use manyhands launch skypilot",
+    "persistent_workers": "remove it: loader processes always persist",
+    "sample_weighting": "use --dataset.mix, which weights datasets",
+    "save_checkpoint_to_hub": "use --policy.push_to_hub=true, which uploads the last checkpoint",
+    "tolerance_s": "remove it: manyhands doctor checks timestamps",
+}
+"""What to do about a setting, by its beginning; all others are to be removed."""
 
 WITHOUT_EFFECT = (
     "accelerator.activation_checkpointing.",
@@ -59,8 +72,8 @@ def drop_unsupported(tree: Tree, faults: list[str], prefix: str = "") -> Tree:
 
 
 def _rejection(request: str) -> str:
-    meant = next((other for name, other in INSTEAD.items() if request.startswith(name)), None)
-    return REJECTION.format(request) + ("" if meant is None else f"; use {meant}")
+    advice = (advice for name, advice in INSTEAD.items() if request.startswith(name))
+    return f"{REJECTION.format(request)}; {next(advice, 'remove it')}"
 
 
 def _requests(name: str, value: Any) -> list[str]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from manyhands.config.output_paths import file_fault
 from manyhands.config.schema.rules import at_least
 
 LAST_PORT = 2**16 - 1
@@ -21,11 +22,8 @@ class ReportConfig:
     def faults(self) -> list[str]:
         """Return every invalid value."""
         faults = list(at_least(self, "", 0, "frames"))
-        if self.output is not None and not self.output.absolute().parent.is_dir():
-            faults.append(f"--output={self.output}: folder {self.output.parent} does not exist")
-        elif self.output is not None and self.output.is_dir():
-            faults.append(f"--output={self.output} is a folder. Name a file in it")
-        return faults
+        fault = None if self.output is None else file_fault("--output", self.output)
+        return faults if fault is None else [*faults, fault]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,12 @@ from typing import Any
 
 from manyhands.config.check import config_faults
 from manyhands.config.file_aliases import with_warmup
-from manyhands.config.files import is_stored_config, read_config_file, read_policy_file
+from manyhands.config.files import (
+    find_config_file,
+    is_stored_config,
+    read_config_file,
+    read_policy_file,
+)
 from manyhands.config.lerobot_train_config import in_current_names
 from manyhands.config.lerobot_unsupported import drop_unsupported
 from manyhands.config.policies.base import PolicyConfig
@@ -30,14 +35,14 @@ from manyhands.errors import ConfigError
 
 def resolve_train_config(flags: Tree) -> TrainConfig:
     """Resolve the run of a tree of flags; raises ConfigError with every fault found."""
-    decoder = Decoder(TrainConfig)
+    decoder = Decoder(TrainConfig, _own_file(flags))
     tree = _with_file(flags)
     tree = drop_unsupported(tree, decoder.faults)
     tree = _with_pretrained_policy(_with_sizes(tree))
     policy = _policy_of(tree)
     tree = with_warmup(tree, policy)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
-    decoder.faults += _shadowed(tree) + _unused_details(tree)
+    decoder.faults += _shadowed(tree) + _unused_details(tree) + _unused_evaluation(tree, flags)
     if config.resumes:
         decoder.faults += fixed_change_faults(changes_since(Path(str(config.resume)), config))
     faults = list(
@@ -46,6 +51,14 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     if faults:
         raise ConfigError(faults)
     return config
+
+
+def _own_file(flags: Tree) -> Path | None:
+    """The file that the user wrote for this run, which faults of its keys name."""
+    named = flags.get("config_path")
+    if named is None or is_stored_config(str(named)):
+        return None
+    return find_config_file(str(named))
 
 
 def _with_file(flags: Tree) -> Tree:
@@ -197,11 +210,11 @@ def _unused_details(tree: Tree) -> list[str]:
                 for name, value in section.items()
                 if name != "enable" and isinstance(value, RawText)
             ]
-    return faults + _unused_evaluation(tree)
+    return faults
 
 
-def _unused_evaluation(tree: Tree) -> list[str]:
-    """Flags of an evaluation without an environment."""
+def _unused_evaluation(tree: Tree, flags: Tree) -> list[str]:
+    """Flags of an evaluation without an environment, as they were typed."""
     if _is_set(tree, "env"):
         return []
     section = tree.get("eval")
@@ -209,7 +222,8 @@ def _unused_evaluation(tree: Tree) -> list[str]:
     typed = {f"eval.{name}": value for name, value in details.items() if name != "open_loop"}
     # Command lines for LeRobot often have it at its default, or off.
     if str(tree.get("env_eval_freq")) not in ("0", str(DEFAULT_ENV_EVAL_FREQ)):
-        typed["env_eval_freq"] = tree.get("env_eval_freq")
+        name = "eval_freq" if "eval_freq" in flags else "env_eval_freq"
+        typed[name] = tree.get("env_eval_freq")
     return [
         f"--{name}={value} has no effect without --env.type"
         for name, value in typed.items()

@@ -42,6 +42,15 @@ def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:
 
 def fixed_change_faults(changes: Changes) -> Iterator[str]:
     """Yield the changed flags that cannot change when resuming."""
+    before, now = changes.get("policy.type", (None, None))
+    if before != now:
+        # Without a type, the fault of the policy is another one.
+        if now is not None:
+            yield (
+                f"--policy.type={now} cannot change when resuming: the run trains {before}. "
+                "Remove it, or start a new run with another --output_dir"
+            )
+        return
     for name, (before, now) in changes.items():
         section, _, own = name.partition(".")
         own = own.partition(".")[0]

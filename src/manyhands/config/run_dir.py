@@ -1,10 +1,10 @@
 """Files of a run directory: names, checkpoints, and which checkpoints are intact."""
 
-import os
 from pathlib import Path
 
 from manyhands.errors import CheckpointError, EnvironmentFault
 from manyhands.manifest import MANIFEST, ManifestFault, find_damage, read_manifest
+from manyhands.os_errors import writing_remedy
 
 # Layout of a run directory, with N for a step such as 000200:
 #   checkpoints/N/pretrained_model/      the policy for LeRobot, and train_config.json
@@ -26,24 +26,8 @@ LOCK = ".lock"  # Locked, and naming its process, while a run continues.
 
 def unwritable_run_dir(run_dir: Path, error: OSError) -> EnvironmentFault:
     """The error for a run directory in which the first file cannot be written."""
-    return EnvironmentFault(
-        f"cannot write to --output_dir={run_dir}: {error.strerror}. Free disk space or choose "
-        "another folder"
-    )
-
-
-def unwritable_folder(flag: str, folder: Path) -> str | None:
-    """Why a folder of a flag, which need not exist yet, cannot be written; None if it can."""
-    try:
-        nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    except OSError as error:
-        return (
-            f"cannot write to {flag}={folder}: {error.strerror}. Free disk space or choose another "
-            "folder"
-        )
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        return f"{flag}={folder} is not writable because of {nearest}. Choose another"
-    return None
+    remedy = writing_remedy(error, "Set another --output_dir")
+    return EnvironmentFault(f"cannot write --output_dir={run_dir}: {error.strerror}. {remedy}")
 
 
 def missing_run_dir(run_dir: Path) -> str | None:

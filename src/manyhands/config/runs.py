@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands.config.schema.rules import json_faults
+from manyhands.config.output_paths import json_faults
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.config.jobs import JobConfig, text_faults
+from manyhands.config.jobs import JobConfig, script_faults, text_faults
 from manyhands.config.schema.rules import at_least
 
 NAME = re.compile(r"[a-zA-Z0-9]+(?:[._-]{1,2}[a-zA-Z0-9]+)*")
@@ -50,6 +50,7 @@ class SkyPilotConfig(JobConfig):
             *self.variable_faults(),
             *self._value_faults(),
             *(fault for flag, text in self._texts() for fault in text_faults(flag, text)),
+            *script_faults(self.script),
         ]
 
     def _value_faults(self) -> Iterator[str]:

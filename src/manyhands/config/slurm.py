@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.config.jobs import JobConfig
+from manyhands.config.jobs import JobConfig, script_faults
 from manyhands.config.schema.rules import at_least
 
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
@@ -50,6 +50,7 @@ class SlurmConfig(JobConfig):
             *at_least(self, "", 1, "cpus_per_task"),
             *self._time_faults(),
             *self._text_faults(),
+            *script_faults(self.script),
         ]
 
     def _time_faults(self) -> Iterator[str]:

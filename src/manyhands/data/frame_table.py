@@ -31,6 +31,7 @@ from manyhands.data.locks import locked, read_stamp
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
+from manyhands.os_errors import reason_of, writing_remedy
 
 TABLES_FOLDER = "tables"
 MANIFEST = "table.json"
@@ -69,8 +70,8 @@ def open_table(source: Source, home: Path) -> FrameTable:
                 _build(source, folder)
     except OSError as error:
         raise DatasetError(
-            f"cannot cache the columns of {source.root} in {home}: {error.strerror or error}. "
-            "Free disk space, or set MANYHANDS_HOME=DIR"
+            f"cannot cache the columns of {source.root} in {home}: {reason_of(error)}. "
+            + writing_remedy(error, "Set --cache.folder=DIR, or MANYHANDS_HOME=DIR for all runs")
         ) from None
     table = _read(folder)
     assert table is not None, f"{folder} was just built"

@@ -101,9 +101,13 @@ DEADLINE_S = 120.0  # How long a GPU may take to answer, the start of a process 
 
 def may_have_several() -> bool:
     """Whether there may be several GPUs; if so, torch counts them, which is slow to import."""
-    num_installed = ask_driver(lambda nvml: int(nvml.nvmlDeviceGetCount()))
-    known = [count for count in (num_set_visible(), num_installed) if count is not None]
+    known = [count for count in (num_set_visible(), num_driven()) if count is not None]
     return not known or min(known) > 1
+
+
+def num_driven() -> int | None:
+    """Number of GPUs of NVIDIA's driver; None without a driver."""
+    return ask_driver(lambda nvml: int(nvml.nvmlDeviceGetCount()))
 
 
 def ask_driver(ask: Callable[[Any], T]) -> T | None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from manyhands.atomic import atomic_file
 from manyhands.errors import CheckpointError, UserError
+from manyhands.os_errors import reading_remedy, reason_of
 
 MAX_TEXT_BYTES = 1 << 28  # Bytes of a JSON file; parsed, it takes many times as much
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
@@ -32,8 +33,8 @@ def read_text(path: Path, fault: type[UserError] = CheckpointError) -> str:
     except FileNotFoundError:
         raise fault(f"{path} is missing; copy or download its folder again") from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise fault(f"{path} cannot be read: {reason}; copy or download it again") from None
+        remedy = reading_remedy(error, "Copy or download it again")
+        raise fault(f"{path} cannot be read: {reason_of(error)}. {remedy}") from None
 
 
 def parse_json(text: str) -> Any:

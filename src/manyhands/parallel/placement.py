@@ -24,7 +24,8 @@ class RankPlacement:
 def find_placement(rank: int, device: torch.device) -> RankPlacement:
     """Host and device of this rank."""
     if device.type != "cuda":
-        return RankPlacement(rank, socket.gethostname(), str(device), "CPU")
+        name = "CPU" if device.type == "cpu" else "Apple GPU"
+        return RankPlacement(rank, socket.gethostname(), str(device), name)
     properties = torch.cuda.get_device_properties(device)
     return RankPlacement(rank, socket.gethostname(), f"{device} {properties.uuid}", properties.name)
 

@@ -26,7 +26,7 @@ from manyhands.stop import Answer, StopSignal
 
 T = TypeVar("T")
 
-KINDS = {"cpu": "MULTI_CPU", "cuda": "MULTI_GPU"}
+KINDS = {"cpu": "MULTI_CPU", "cuda": "MULTI_GPU", "mps": "MPS"}
 """Accelerate's names of distributed environments; that of a single process is NO."""
 
 
@@ -126,6 +126,7 @@ class World:
                 self.watch.wait_for(done)
         result, fault = self.broadcast(found)
         if fault is not None:
+            fault.is_common = True
             raise fault
         return cast(T, result)
 
@@ -197,7 +198,7 @@ def joined_world(
         from accelerate.utils import set_numa_affinity
 
         set_numa_affinity(launcher.local_rank)
-    backend = backend or ("gloo" if device.type == "cpu" else "nccl")
+    backend = backend or ("nccl" if device.type == "cuda" else "gloo")
     with joined_rendezvous(launcher, backend, config.timeout_s, stop or StopSignal()) as rendezvous:
         yield World(launcher, device, precision, strategy, rendezvous)
 
@@ -237,6 +238,8 @@ def _device_of(device: str | None, launcher: Launcher) -> torch.device:
 
 
 def _refuse_missing_gpus(device: torch.device, launcher: Launcher, flag: str) -> None:
+    if device.type == "mps":
+        _refuse_missing_mps(launcher, flag)
     if device.type != "cuda":
         return
     num_gpus = num_visible_gpus()
@@ -251,4 +254,15 @@ def _refuse_missing_gpus(device: torch.device, launcher: Launcher, flag: str) ->
         raise EnvironmentFault(
             f"{launcher.num_local_ranks} processes on {flag}={device}, but the number of "
             f"visible GPUs is {num_gpus}. Start one process per GPU"
+        )
+
+
+def _refuse_missing_mps(launcher: Launcher, flag: str) -> None:
+    if not torch.backends.mps.is_available():
+        raise EnvironmentFault(
+            f"{flag}=mps: PyTorch finds no Apple GPU on this machine. Use {flag}=cpu"
+        )
+    if launcher.num_ranks > 1:
+        raise EnvironmentFault(
+            f"{flag}=mps trains in one process, not {launcher.num_ranks}. Use {flag}=cpu"
         )

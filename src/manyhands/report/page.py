@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from manyhands.atomic import atomic_file
 from manyhands.errors import UserError
+from manyhands.os_errors import writing_remedy
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -106,9 +107,8 @@ def write_page(page: Page, target: Path) -> None:
         with atomic_file(target) as scratch:
             scratch.write_text(html, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise UserError(
-            f"cannot write {target}: {error.strerror}. Set --output=FILE in a writable folder"
-        ) from None
+        remedy = writing_remedy(error, "Set --output=FILE in a writable folder")
+        raise UserError(f"cannot write {target}: {error.strerror}. {remedy}") from None
 
 
 def fragment(template: str, content: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from manyhands.errors import UserError
+from manyhands.launch.main_guard import refuse_unguarded_script
 from manyhands.sim.build import modules_of
 from manyhands.sim.episode import Command, Episode, EpisodeSetup, Segment
 
@@ -118,6 +119,7 @@ class ProcessSlot:
         self._connection = None
 
     def _start(self) -> None:
+        refuse_unguarded_script()
         context: Any = multiprocessing.get_context("forkserver")
         # The first user of the server decides what it imports once for all processes.
         context.set_forkserver_preload([__name__, *modules_of(self._setup.config)])

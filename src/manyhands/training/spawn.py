@@ -22,6 +22,7 @@ from manyhands.launch.environment import (
     current_launcher,
     gpus_that_compute,
     may_have_several,
+    num_driven,
     num_set_visible,
     user_port,
     visible_gpus,
@@ -106,6 +107,7 @@ def train_in_processes(
     All ranks get the given config; the arguments from which it was resolved are for the record.
     `places_left` returns where processes can restart; by default on all GPUs that respond.
     """
+    refuse_unused_ids(config)
     refuse_missing_ids(config.launch)
     refuse_lost_accumulation(config, launcher)
     first = process_placement(config, launcher)
@@ -210,9 +212,24 @@ def refuse_lost_accumulation(config: TrainConfig, launcher: Launcher) -> None:
         )
 
 
+def refuse_unused_ids(config: TrainConfig) -> None:
+    """Reject a choice of GPUs for a run that uses none, or another one."""
+    device, gpu_ids = config.policy and config.policy.device, config.launch.gpu_ids
+    if gpu_ids is not None and device not in (None, "cuda"):
+        raise EnvironmentFault(
+            f"--launch.gpu_ids={gpu_ids} has no effect with --policy.device={device}. Use "
+            f"--launch.num_processes={len(gpu_ids)}"
+        )
+
+
 def refuse_missing_ids(launch: LaunchConfig) -> None:
     """Reject GPUs that are not visible."""
     num_visible = num_set_visible()
+    if num_visible is None and launch.gpu_ids is not None and not _has_gpus():
+        raise EnvironmentFault(
+            f"--launch.gpu_ids={launch.gpu_ids}: no GPU is visible. For processes on the CPU use "
+            f"--launch.num_processes={len(launch.gpu_ids)}"
+        )
     if num_visible is None:
         return
     missing = [number for number in launch.gpu_ids or [] if number >= num_visible]
@@ -221,6 +238,13 @@ def refuse_missing_ids(launch: LaunchConfig) -> None:
             f"--launch.gpu_ids={launch.gpu_ids}: there is no GPU {missing[0]}. Number of GPUs in "
             f"CUDA_VISIBLE_DEVICES, counted from 0: {num_visible}"
         )
+
+
+def _has_gpus() -> bool:
+    """Whether this machine has a GPU; asks torch, which is slow to import, about other drivers."""
+    from manyhands.parallel.world import num_visible_gpus
+
+    return bool(num_driven() or num_visible_gpus())
 
 
 def _num_gpus(config: TrainConfig, launcher: Launcher) -> int:

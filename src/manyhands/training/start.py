@@ -1,6 +1,7 @@
 """A complete run, from joining the other ranks to leaving them."""
 
 import json
+import os
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
@@ -9,13 +10,14 @@ from pathlib import Path
 import torch
 
 from manyhands import garbage
+from manyhands.config.output_paths import folder_fault
 from manyhands.config.resolve import choose_output_dir
 from manyhands.config.run_dir import (
     LOCK,
     PRETRAINED,
     PRETRAINED_EMA,
     find_checkpoint,
-    unwritable_folder,
+    list_checkpoints,
 )
 from manyhands.config.run_state import refuse_folder_in_use
 from manyhands.config.train import AUTO, TrainConfig
@@ -113,26 +115,39 @@ def final_message(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
 def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
     """Collective. One run directory for all ranks; a fresh run never writes into an old one."""
     run_dir = world.broadcast(choose_output_dir(config, datetime.now()))
-    fault = world.on_main(lambda: run_dir_fault(run_dir, config))
+    world.on_main(lambda: reject_run_dir(run_dir, config))
+    return run_dir
+
+
+def reject_run_dir(run_dir: Path, config: TrainConfig) -> None:
+    """Raise if a run cannot use a directory, which need not exist yet."""
+    fault = run_dir_fault(run_dir, config)
     if fault is not None:
         raise UserError(fault)
-    return run_dir
 
 
 def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
     """Why a run cannot use a directory, which need not exist yet; None if it can."""
-    fault = unwritable_folder("--output_dir", run_dir)
+    fault = folder_fault("--output_dir", run_dir)
     if fault is not None:
         return fault
     refuse_folder_in_use(run_dir)
     # A run that was killed at its start leaves only folders and its lock.
-    files = {path for path in run_dir.rglob("*") if path.is_file()} - {run_dir / LOCK}
-    if not files or _belongs_to_run(run_dir, config):
+    if not _has_files(run_dir) or _belongs_to_run(run_dir, config):
         return None
-    return (
-        f"--output_dir={run_dir} already contains a run or other files. Choose another, or resume "
-        f"the run: --resume={run_dir}"
-    )
+    if list_checkpoints(run_dir):
+        return (
+            f"--output_dir={run_dir} already contains a run. Resume it: --resume={run_dir}, or set "
+            "another --output_dir"
+        )
+    what = "a run without a checkpoint" if (run_dir / "run.json").is_file() else "other files"
+    return f"--output_dir={run_dir} contains {what}. Set another --output_dir"
+
+
+def _has_files(run_dir: Path) -> bool:
+    """Whether a directory contains anything but folders and a lock."""
+    found = (Path(folder, name) for folder, _, names in os.walk(run_dir) for name in names)
+    return any(file != run_dir / LOCK for file in found)
 
 
 def _belongs_to_run(run_dir: Path, config: TrainConfig) -> bool:

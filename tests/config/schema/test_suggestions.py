@@ -18,12 +18,13 @@ from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema.command_line import SPELLINGS, SWITCHES, read_flags
 from manyhands.config.schema.decoding import Flag, RawText, decode_value, flags_of
 from manyhands.config.schema.suggestions import (
-    SYNONYMS,
+    OUTSIDE_SECTIONS,
     flags_in,
     hub_note,
     longer_warmup,
     suggest_flag,
 )
+from manyhands.config.schema.synonyms import SYNONYMS
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
@@ -43,6 +44,11 @@ SCRIPTS = {"launch/slurm.py", "launch/train.sbatch"}
 @cache
 def train_flags() -> dict[str, Flag]:
     return {f"--{flag.name}": flag for flag in flags_of(TrainConfig)}
+
+
+@cache
+def job_flags() -> set[str]:
+    return {f"--{flag.name}" for flag in flags_of(SlurmConfig)}
 
 
 @cache
@@ -86,13 +92,15 @@ def test_every_value_that_a_text_shows_with_a_flag_can_be_read():
             decode_value(train_flags()[name].type, RawText(choice))
 
 
-@pytest.mark.parametrize("advice", sorted(set(SYNONYMS.values())))
+@pytest.mark.parametrize(
+    "advice", sorted({advice for all_of in SYNONYMS.values() for advice in all_of})
+)
 def test_every_synonym_leads_to_flags_that_exist(advice):
     flags = flags_in(advice)
     assert flags
     for name, _, value in (flag.partition("=") for flag in flags):
-        assert name in train_flags()
-        if value:
+        assert name in {*train_flags(), *OUTSIDE_SECTIONS, *job_flags()}
+        if value and value.islower() and name in train_flags():
             decode_value(train_flags()[name].type, RawText(value))
 
 
@@ -116,7 +124,7 @@ def test_no_synonym_is_a_flag_itself():
         ("--policy.batch_size=3", "unknown flag --policy.batch_size; use --batch_size"),
         ("--dataset.path=data", "unknown flag --dataset.path; use --dataset.root"),
         ("--policy.name=act", "unknown flag --policy.name; use --policy.type"),
-        ("--cache.root=a", "unknown flag --cache.root; did you mean --cache."),
+        ("--cache.root=a", "unknown flag --cache.root; use --cache.folder"),
         ("--stepps=3", "unknown flag --stepps; did you mean --steps?"),
         ("--dataset.rot=a", "unknown flag --dataset.rot; did you mean --dataset.root?"),
     ],
@@ -128,8 +136,11 @@ def test_what_a_flag_means_comes_before_how_it_is_spelled(typed, told):
     assert told in str(error.value)
 
 
-def test_a_name_like_no_other_gets_no_advice():
-    assert suggest_flag("quux_zzz", train_flags()) == ""
+@pytest.mark.parametrize(
+    "name", ["quux_zzz", "debug", "quiet", "stats", "hostfile", "policy.kernal", "wandb.tag_list"]
+)
+def test_a_name_like_no_other_gets_no_advice(name):
+    assert suggest_flag(name, train_flags()) == ""
 
 
 def test_a_synonym_is_not_named_to_a_command_without_its_flag():

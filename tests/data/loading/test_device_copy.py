@@ -159,7 +159,13 @@ def test_copies_under_way_are_finished_before_the_memory_goes():
     assert next(batches, None) is None
 
 
-@pytest.mark.parametrize("way", [copied_out, lambda leases: copied_ahead(leases, Copier())])
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda leases: copied_out(leases, torch.device("cpu")),
+        lambda leases: copied_ahead(leases, Copier()),
+    ],
+)
 def test_an_error_ends_the_reading(way):
     leases, readers = lend(source=Trouble(kind="damaged", row=5))
     with pytest.raises(DatasetError, match="row 5"):

@@ -19,7 +19,9 @@ from draccus.utils import DecodingError
 from manyhands.config.policies.base import UNSTORED, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.schema.json_values import MAX_BITS, shown, unknown_name
-from manyhands.config.schema.suggestions import suggest_flag
+from manyhands.config.schema.key_places import key_place
+from manyhands.config.schema.suggestions import OUTSIDE_SECTIONS, suggest_flag
+from manyhands.config.schema.type_names import type_name
 from manyhands.config.sections.env import ENV_TYPES, EnvConfig
 from manyhands.config.sections.optim import (
     OPTIMIZER_TYPES,
@@ -27,6 +29,7 @@ from manyhands.config.sections.optim import (
     OptimizerConfig,
     SchedulerConfig,
 )
+from manyhands.config.train import TrainConfig
 
 Tree = dict[str, Any]  # Raw values by name, nested as the dataclasses are.
 
@@ -51,18 +54,7 @@ CHOICES: dict[type, Choice] = {
     EnvConfig: Choice(ENV_TYPES, partial(unknown_name, names=ENV_TYPES)),
 }
 """Sections whose dataclass is chosen by a `type` value."""
-_WORDS: dict[Any, str] = {
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    Path: "a path",
-    list[int]: "a list such as [0,1,2]",
-    list[str]: "a list such as [a,b]",
-    tuple[int, int]: "two integers such as [480,640]",
-    tuple[int, ...]: "integers such as [512,1024]",
-    tuple[float, float]: "two numbers such as [0.9,0.95]",
-}
+SCALARS = (bool, int, float, str, Path)
 
 
 class RawText(str):
@@ -152,11 +144,12 @@ def help_of(config: type, name: str) -> str:
 
 
 class Decoder:
-    """Decodes trees into frozen configs and collects every fault."""
+    """Decodes trees into frozen configs and collects every fault; names the file of a key."""
 
-    def __init__(self, root: type) -> None:
+    def __init__(self, root: type, file: Path | None = None) -> None:
         self.faults: list[str] = []
         self._root = root
+        self._file = file
         self._entry_flags: list[str] = []
 
     def section(self, config: type[Config], tree: Tree, prefix: str = "") -> Config:
@@ -191,12 +184,23 @@ class Decoder:
             return
         # Listing all flags reads the source of every config, which a valid config does not need.
         flags = [*(f"--{flag.name}" for flag in flags_of(self._root)), *self._entry_flags]
+        flags += OUTSIDE_SECTIONS if self._root is TrainConfig else ()
         if f"--{name}" in flags:
             self.faults.append(
                 f"--{name} is not a flag of the chosen --{name.partition('.')[0]}.type"
             )
             return
-        self.faults.append(f"unknown flag --{name}{suggest_flag(name, flags)}")
+        place, advice = self._place_of(name, value), suggest_flag(name, flags)
+        if place is not None:
+            self.faults.append(f"{place}: unknown key {name}{advice.replace('--', '')}")
+        else:
+            self.faults.append(f"unknown flag --{name}{advice}")
+
+    def _place_of(self, name: str, raw: Any) -> str | None:
+        """File and line of a value that is not from the command line."""
+        if self._file is None or isinstance(raw, RawText):
+            return None
+        return key_place(self._file, name)
 
     def _value(self, hint: Any, raw: Any, name: str) -> Any:
         inner = plain_type(hint)
@@ -210,6 +214,9 @@ class Decoder:
                 return self._ill(raw, name, "a section with keys, not a single value")
             return self.section(inner, raw, f"{name}.")
         entry = entry_type(inner)
+        if isinstance(raw, dict) and inner in SCALARS and _has_typed_value(raw):
+            self.unknown(name, raw)
+            return MISSING
         try:
             return decode_value(hint, raw) if entry is None else self._entries(entry, raw, name)
         except (DecodingError, TypeError, ValueError, KeyError, AttributeError):
@@ -230,7 +237,10 @@ class Decoder:
         return {key: value for key, value in decoded.items() if value is not MISSING}
 
     def _ill(self, raw: Any, name: str, expected: str = "a section with a type") -> Any:
-        self.faults.append(f"--{name}={shown(raw)}: expects {expected}")
+        place = self._place_of(name, raw)
+        named = f"--{name}" if place is None else f"{place}: {name}"
+        seen = " has no value" if isinstance(raw, BareFlag) else f"={shown(raw)}"
+        self.faults.append(f"{named}{seen}: expects {expected}")
         return MISSING
 
 
@@ -238,6 +248,8 @@ def decode_value(hint: Any, raw: Any) -> Any:
     """Decode a value of the hinted type, from the command line or a parsed file."""
     if isinstance(raw, BareFlag) and bool not in (hint, *get_args(hint)):
         raise TypeError("a flag without a value where one is needed")
+    if plain_type(hint) is Path and raw == "":
+        raise ValueError("an empty path, which would mean the current folder")
     if isinstance(raw, RawText):
         if plain_type(hint) is str:
             return None if raw == "null" and hint is not str else str(raw)
@@ -260,20 +272,6 @@ def _parsed(text: str) -> Any:
         return parse_string(text)
     except yaml.YAMLError:
         raise ValueError(f"{text} is not complete") from None
-
-
-def type_name(hint: Any) -> str:
-    """Describe a type for users."""
-    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return " or ".join("null" if kind is type(None) else _words(kind) for kind in options)
-
-
-def _words(kind: Any) -> str:
-    if get_origin(kind) is not dict:
-        return _WORDS.get(kind, str(kind))
-    values = get_args(kind)[1]
-    is_enum = isinstance(values, type) and issubclass(values, Enum)
-    return "a mapping such as {name: " + ("|".join(values) if is_enum else "value") + "}"
 
 
 def encode(config: Any, stored: bool = False) -> Any:

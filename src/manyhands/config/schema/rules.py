@@ -1,7 +1,6 @@
 """Rules on the values of a config, each yielding the sentence that users read."""
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
 
 def at_least(config: object, prefix: str, least: float, *names: str) -> Iterator[str]:
@@ -17,10 +16,3 @@ def one_of(config: object, prefix: str, **choices: Collection[str]) -> Iterator[
     for name, known in choices.items():
         if getattr(config, name) not in known:
             yield f"--{prefix}{name}={getattr(config, name)} is not one of {', '.join(known)}"
-
-
-def json_faults(file: Path | None) -> list[str]:
-    """Why results cannot be written to the file of --json."""
-    if file is None or file.absolute().parent.is_dir():
-        return []
-    return [f"--json={file}: folder {file.parent} does not exist"]

@@ -30,19 +30,19 @@ class Copy(Protocol):
 
 
 def to_device(leases: Leases, device: torch.device, timer: CopyTimer) -> Iterator[Batch]:
-    """Batches on a GPU, copied while it computes; else in memory of their own."""
+    """Batches on the device; CUDA GPUs copy them while they compute."""
     if device.type != "cuda":
-        return copied_out(leases)
+        return copied_out(leases, device)
     cuda: Any = torch.cuda
     return copied_ahead(leases, partial(_CudaCopy, cuda.Stream(device), timer))
 
 
-def copied_out(leases: Leases) -> Iterator[Batch]:
+def copied_out(leases: Leases, device: torch.device) -> Iterator[Batch]:
     """Batches that stay valid when their slots are reused."""
     with leases:
         for lease in leases:
             batch = {
-                key: value.clone() if isinstance(value, Tensor) else value
+                key: value.to(device, copy=True) if isinstance(value, Tensor) else value
                 for key, value in lease.batch_in(lease.block).items()
             }
             lease.release()

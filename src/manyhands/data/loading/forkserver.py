@@ -8,6 +8,7 @@ from multiprocessing import forkserver
 from typing import Any
 
 from manyhands.cores import num_cores
+from manyhands.launch.main_guard import refuse_unguarded_script
 
 MAX_AUTOMATIC_LOADERS = 16
 FORKSERVER = "forkserver"
@@ -32,6 +33,8 @@ def num_loaders(requested: int | None, num_ranks: int) -> int:
 
 def start_context(method: str, *modules: str) -> Any:
     """A multiprocessing context; its fork server imports these modules as well."""
+    if method != "fork":
+        refuse_unguarded_script()
     context: Any = multiprocessing.get_context(method)
     context.set_forkserver_preload([*PRELOADED, *modules])
     return context

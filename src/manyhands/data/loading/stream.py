@@ -105,7 +105,7 @@ class SampleStream:
     ) -> Iterator[Batch]:
         """Loader processes start here, not at the first batch, and end with the iterator."""
         source, loading = self.source, self.loading
-        if num_workers == 0 and self.device.type != "cuda":
+        if num_workers == 0 and self.device.type == "cpu":
             return (read_batch(source, part) for part in rows)
         layout = source.layout(batch_size)
         slots = Slots(

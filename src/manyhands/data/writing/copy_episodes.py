@@ -34,6 +34,7 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.data_files import described_table
 from manyhands.lerobot_format.dataset.episode_stats import joined_labels
+from manyhands.os_errors import reason_of, writing_remedy
 
 Progress = Callable[[int, int], None]  # Called with the number of episodes copied so far and of all
 
@@ -106,10 +107,8 @@ def _new_folder(
         folder.info = replace(folder.info, tools=merged_tools(sources))
         yield folder
     except (OSError, av.FFmpegError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DatasetError(
-            f"cannot write {target}: {reason}. Free disk space, or set another --output"
-        ) from None
+        remedy = writing_remedy(error, "Set another --output")
+        raise DatasetError(f"cannot write {target}: {reason_of(error)}. {remedy}") from None
     finally:
         if folder is not None:
             folder.discard()

@@ -126,18 +126,19 @@ def merged_video_info(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def check_target(sources: Sequence[CopySource], target: Path) -> None:
     """Reject a target that exists, is inside a source, or lacks disk space."""
     if target.exists() or target.is_symlink():
-        raise DatasetError(f"{target} already exists. Choose a new folder")
+        raise DatasetError(f"--output={target} already exists. Choose a new folder")
     for source in sources:
         if target.resolve().is_relative_to(source.root.resolve()):
             raise DatasetError(
-                f"{target} is inside the source dataset {source.root}. Set another --output"
+                f"--output={target} is inside the source dataset {source.root}. Set another "
+                "--output"
             )
     needed = _SPARE_BYTES + round(_GROWTH * sum(_chosen_bytes(source) for source in sources))
     place = next(folder for folder in target.absolute().parents if folder.exists())
     free = shutil.disk_usage(place).free
     if needed > free:
         raise DatasetError(
-            f"{target} needs about {units.num_bytes(needed)}, but {place} has "
+            f"--output={target} needs about {units.num_bytes(needed)}, but {place} has "
             f"{units.num_bytes(free)} free. Free disk space, or set another --output"
         )
 

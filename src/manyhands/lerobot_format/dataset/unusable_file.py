@@ -5,6 +5,7 @@ from pathlib import Path
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.fetching import fetch_remedy
 from manyhands.lerobot_format.dataset.file_condition import Condition, file_condition
+from manyhands.os_errors import reading_remedy, reason_of
 
 
 class UnusableFile(DatasetError):
@@ -33,5 +34,5 @@ def damaged_file(path: Path, error: Exception | str) -> UnusableFile:
 
 def unreadable_file(path: Path, error: OSError) -> UnusableFile:
     """The error for a file or folder that the system cannot read."""
-    cause = f"cannot be read: {error.strerror or error}"
-    return UnusableFile(path, cause, fetch_remedy(path, Condition.UNREADABLE))
+    remedy = reading_remedy(error, fetch_remedy(path, Condition.UNREADABLE))
+    return UnusableFile(path, f"cannot be read: {reason_of(error)}", remedy)

@@ -61,7 +61,7 @@ from manyhands.types import Stats
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 AnyRunLog = RunLog | NullRunLog
-JUDGE_EVERY = {"cpu": 1, "cuda": 10}
+JUDGE_EVERY = {"cpu": 1, "cuda": 10, "mps": 10}
 """Steps between two checks for NaN or Inf; each check synchronizes with the GPU."""
 
 

@@ -17,6 +17,7 @@ from manyhands.parallel.world import World
 from manyhands.training.run import Run
 from manyhands.training.setup.batch import lr_factor
 from manyhands.training.setup.data import TrainingData, datasets_of
+from manyhands.training.setup.unused_flags import start_notes
 
 SMALL_BATCH = 256  # Effective batch below which learning rates often need no scaling.
 
@@ -50,6 +51,7 @@ def format_banner(run: Run) -> list[str]:
         f"Step mode: {STEP_MODES[run.learner.mode]}",
         *learning_rate_lines(config, split),
         *hub_note(config),
+        *start_notes(config, world, data, split),
         *(
             f"  rank {placement.rank} -> {placement.host} {placement.device} ({placement.name})"
             for placement in world.placements

@@ -17,6 +17,7 @@ from manyhands.data.mixture import Mixture
 from manyhands.data.read_options import ReadOptions
 from manyhands.errors import EnvironmentFault
 from manyhands.observe.console import OnProgress, progress_bar
+from manyhands.os_errors import writing_remedy
 from manyhands.parallel.world import World
 from manyhands.policies.frozen_encoder import FrozenEncoder
 from manyhands.policies.policy import Policy
@@ -180,9 +181,9 @@ def write_tokens(tokens: np.ndarray, frames: np.ndarray, store: FrameStore) -> N
         for frame, own in zip(frames.tolist(), tokens, strict=True):
             store.write(frame, store.encode(own))
     except OSError as error:
+        remedy = writing_remedy(error, f"Set another --cache.folder, or remove {FLAG}")
         raise EnvironmentFault(
-            f"cannot write vision tokens to {store.folder}: {error.strerror}. Free disk space, set "
-            f"another --cache.folder, or remove {FLAG}"
+            f"cannot write vision tokens to {store.folder}: {error.strerror}. {remedy}"
         ) from None
 
 
