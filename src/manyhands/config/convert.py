@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from manyhands.config.output_paths import json_faults
+from manyhands.config.output_paths import folder_fault, json_faults
 from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
 
