@@ -227,6 +227,19 @@ def test_a_dataset_with_all_faults_of_version_2_is_repaired(plain_root, old_root
     assert unlike(plain_root, root) == set()
 
 
+def test_a_removed_episode_leaves_no_gap(plain_root, old_root, repaired, unlike):
+    def damage(root):
+        (root / V2_DATA).unlink()
+        (root / V2_VIDEO).unlink()
+        for name in ("meta/episodes.jsonl", "meta/episodes_stats.jsonl"):
+            lines = (root / name).read_text().splitlines()
+            (root / name).write_text("\n".join([lines[0], lines[2]]))
+
+    report, root = repaired(old_root, damage)
+    assert report.dropped_episodes == []
+    assert unlike(plain_root, root, rows_without(1)) == {"index", "episode_index"}
+
+
 def test_tasks_without_a_text_take_that_of_the_episode(plain_root, old_root, repaired):
     (_, root) = repaired(old_root, lambda root: (root / "meta/tasks.jsonl").unlink())
     texts = [open_dataset(root=root)[row]["task"] for row in range(14)]

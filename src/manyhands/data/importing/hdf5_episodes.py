@@ -133,7 +133,7 @@ def arrays_in(group: Any) -> dict[str, Any]:
 def decoded(value: Any) -> np.ndarray:
     """The image in a row of bytes, which may be padded with zeros to the longest row."""
     try:
-        return decode_image(_as_bytes(value).rstrip(b"\0"))
+        return decode_image(_as_bytes(value))
     except ValueError as error:
         raise DatasetError(f"an image cannot be decoded: {error}") from None
 
