@@ -83,6 +83,7 @@ def mapping_lines(source: "ImportSource", mapping: "FeatureMapping") -> Iterator
     unused = [name for name in source.columns if name not in mapping.columns]
     if unused:
         yield f"  not imported: {', '.join(unused)}"
+    yield from (f"  note: {note}" for note in source.notes)
 
 
 def write_mapping(file: Path, mapping: "FeatureMapping") -> None:
