@@ -153,6 +153,16 @@ def test_an_undamaged_dataset_is_copied_without_repairs(plain_root, repaired, un
             assert ours[key][name] == pytest.approx(value, abs=0.1 if key == TOP else 1e-12)
 
 
+def test_depth_is_copied_as_distances(plain_root, repaired, unlike, tmp_path):
+    document = json.loads((plain_root / "meta/info.json").read_text())
+    document["features"][TOP]["shape"] = [32, 48, 1]
+    document["features"][TOP]["info"] |= {"is_depth_map": True, "depth_unit": "m"}
+    report, root = repaired(plain_root, lambda root: info(root, features=document["features"]))
+    assert report.repairs == []
+    assert unlike(tmp_path / "damaged", root) == set()
+    assert 0.01 <= read_dataset_meta(root).stats[TOP]["mean"].item() <= 10
+
+
 V2_DATA = "data/chunk-000/episode_000001.parquet"
 V2_VIDEO = f"videos/chunk-000/{TOP}/episode_000001.mp4"
 
