@@ -62,6 +62,25 @@ def test_a_proposal_is_edited_and_read_back(demo, tmp_path, capsys):
     assert (dataset.info.fps, dataset[0]["task"]) == (30, "lift")
 
 
+def test_an_edited_mapping_is_not_overwritten(demo, tmp_path, capsys):
+    (tmp_path / "map.yaml").write_text("edited")
+    assert run(f"--from={demo}", f"--propose={tmp_path / 'map.yaml'}") == 2
+    assert "map.yaml already exists" in capsys.readouterr().err
+    assert (tmp_path / "map.yaml").read_text() == "edited"
+
+
+def test_an_interruption_is_told_to_be_no_loss(demo, tmp_path, capsys, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manyhands.data.writing.writer.DatasetWriter.save_episode", interrupt)
+    flags = (f"--from={demo}", f"--output={tmp_path / 'new'}", "--fps=20", "--task=lift")
+    assert run(*flags) == 130
+    assert "The same command continues" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert run(*flags) == 0
+
+
 def test_features_are_taken_from_flags(demo, tmp_path):
     features = "--features={observation.state: obs/joints, action: actions}"
     flags = (f"--output={tmp_path / 'new'}", "--fps=20", "--task=lift")

@@ -1,6 +1,8 @@
 """`manyhands convert --from`: import a dataset of another format."""
 
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from manyhands import units
 from manyhands.atomic import atomic_file
 from manyhands.cli.flags import write_results
 from manyhands.config.convert import ConvertConfig
+from manyhands.errors import ConfigError
 from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
@@ -35,11 +38,21 @@ def import_command(config: ConvertConfig) -> int:
     assert config.target is not None
     check_complete(mapping, source)
     episodes = chosen_episodes(source, config.episodes, config.exclude_episodes or ())
-    with progress_bar("importing episodes") as on_progress:
+    with _continuable(), progress_bar("importing episodes") as on_progress:
         summary = import_dataset(source, mapping, config.target, episodes, on_progress)
     print(summary_line(summary, config.target))
     write_results(config.json, vars(summary))
     return 0
+
+
+@contextmanager
+def _continuable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        told = "interrupted. The same command continues after the last complete episode"
+        print(f"manyhands: {told}", file=sys.stderr)
+        raise
 
 
 def mapping_entries(config: ConvertConfig) -> dict[str, Any]:
@@ -70,10 +83,13 @@ def mapping_lines(source: "ImportSource", mapping: "FeatureMapping") -> Iterator
     unused = [name for name in source.columns if name not in mapping.columns]
     if unused:
         yield f"  not imported: {', '.join(unused)}"
+    yield from (f"  note: {note}" for note in source.notes)
 
 
 def write_mapping(file: Path, mapping: "FeatureMapping") -> None:
-    """Write a mapping to edit."""
+    """Write a mapping to edit; an existing file may have been edited already."""
+    if file.exists():
+        raise ConfigError(f"--propose={file} already exists. Choose a new file")
     with atomic_file(file) as scratch:
         text = yaml.safe_dump(mapping.document(), sort_keys=False, allow_unicode=True, width=1000)
         scratch.write_text(text, encoding="utf-8")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from manyhands.data.importing.aloha import open_aloha
-from manyhands.data.importing.hdf5_episodes import as_text, decoded, opened_hdf5
+from manyhands.data.importing.hdf5_episodes import decoded, opened_hdf5
 from manyhands.errors import DatasetError
 
 
@@ -76,8 +76,12 @@ def test_an_episode_without_actions_is_named(tmp_path):
         open_aloha(tmp_path, [tmp_path / "episode_0.hdf5"])
 
 
-@pytest.mark.parametrize(
-    "value", [b"text", "text", np.array([b"text"]), np.array(["text"], object)]
-)
-def test_texts_in_any_form_are_texts(value):
-    assert as_text(value) == "text"
+def test_texts_by_frame_are_columns(write, episodes):
+    folder = write("aloha", episodes)
+    with h5py.File(folder / "episode_0.hdf5", "a") as file:
+        file["language_instruction"] = ["reach", "grasp", "lift", "place"]
+    source = open_aloha(folder, [folder / "episode_0.hdf5"])
+    assert source.columns["language_instruction"].is_text
+    frames = source.frames(0, ["language_instruction"])
+    texts = [frame["language_instruction"] for frame in frames]
+    assert texts == [b"reach", b"grasp", b"lift", b"place"]

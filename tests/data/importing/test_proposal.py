@@ -34,6 +34,7 @@ class Listed:
     format: str = "robomimic"
     files: list[Path] = field(default_factory=list)
     num_episodes: int = 1
+    notes: list[str] = field(default_factory=list)
 
 
 @pytest.mark.parametrize(

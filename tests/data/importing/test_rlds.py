@@ -55,8 +55,24 @@ def test_train_is_chosen_among_the_splits(write, episodes):
     document["splits"].insert(0, {"name": "test", "shardLengths": ["1"]})
     info.write_text(json.dumps(document))
     assert RldsEpisodes(path).num_episodes == 3
+    assert RldsEpisodes(path).notes == ["the split train is imported, test not"]
     info.write_text("{}")
     with pytest.raises(DatasetError, match="declares no splits"):
+        RldsEpisodes(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("features.json", {"featuresDict": {"features": {"steps": 3}}}),
+        ("features.json", {"featuresDict": {"features": {"steps": {"sequence": {}}}}}),
+        ("dataset_info.json", {"splits": [{"name": "train", "shardLengths": ["Unknown"]}]}),
+    ],
+)
+def test_descriptions_of_another_kind_are_named(write, episodes, name, content):
+    path = write("rlds", episodes)
+    (path / "1.0.0" / name).write_text(json.dumps(content))
+    with pytest.raises(DatasetError, match=f"{name} is not as TensorFlow Datasets writes it"):
         RldsEpisodes(path)
 
 

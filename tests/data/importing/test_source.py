@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manyhands.data.importing.source import Column, described, listed, natural_order
+from manyhands.data.importing.source import Column, as_text, described, listed, natural_order
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,10 @@ def test_columns_are_listed_with_their_sizes():
 
 def test_numbers_in_names_count():
     assert sorted(["e_10", "e_2", "d"], key=natural_order) == ["d", "e_2", "e_10"]
+
+
+@pytest.mark.parametrize(
+    "value", [b"text", "text", np.array([b"text"]), np.array(["text"], object)]
+)
+def test_texts_in_any_form_are_texts(value):
+    assert as_text(value) == "text"

@@ -45,6 +45,11 @@ def test_a_truncated_file_is_noticed(file):
                 record_offsets(file)
 
 
+def test_a_record_of_something_else_is_an_error():
+    with pytest.raises(DatasetError, match=r"no tf.train.Example"):
+        parse_example(b"something else")
+
+
 def test_lists_of_every_kind_are_parsed(example):
     values = {
         "floats": np.array([1.5, -2], dtype=np.float32),

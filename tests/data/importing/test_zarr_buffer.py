@@ -59,6 +59,14 @@ def test_a_damaged_chunk_is_named(write, episodes):
         ZarrBuffer(path)
 
 
+def test_missing_chunks_are_noted(write, episodes):
+    path = write("zarr", episodes)
+    assert ZarrBuffer(path).notes == []
+    (path / "data/action/1.0").unlink()
+    (note,) = ZarrBuffer(path).notes
+    assert note == "data/action: 1 of 3 chunks are missing and read as 0.0"
+
+
 def test_the_package_of_image_codecs_is_named(write, episodes):
     path = write("zarr", episodes)
     file = path / "data/img/.zarray"

@@ -40,6 +40,12 @@ def test_columns_are_declared_as_stored(column, declared, expected, fault):
     assert faults == [] if fault is None else any(fault in each for each in faults)
 
 
+def test_annotations_keep_their_feature():
+    column = [[{"role": "user", "content": "go"}]]
+    shapes, faults = features_of({"talk": column}, {"talk": {"dtype": "language", "shape": [1]}})
+    assert (shapes, faults) == ({"talk": ("language", [1])}, [])
+
+
 def test_images_have_the_size_of_the_first(picture):
     column = pa.array([{"bytes": encode_png(picture(16, 24, 0)), "path": None}])
     shapes, _ = features_of({"a": column}, {})

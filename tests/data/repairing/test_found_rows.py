@@ -47,6 +47,28 @@ def test_episodes_are_told_apart(tmp_path, columns, meta, numbers):
     assert found(tmp_path, columns, meta) == (numbers, [*LENGTHS])
 
 
+@pytest.mark.parametrize(
+    ("change", "lengths"),
+    [
+        ({"timestamp": [0, 0.1, 0.05, 0, 0.1, 0, 0.1, 0.2, 0.3]}, LENGTHS),
+        ({"episode_index": np.zeros(9, int)}, LENGTHS),
+        ({"frame_index": np.zeros(9, int)}, LENGTHS),
+        ({"frame_index": np.arange(9)}, LENGTHS),
+        ({"episode_index": np.zeros(9, int), "frame_index": np.arange(9)}, (2, 3, 4)),
+        ({"episode_index": [1, 0] * 4 + [1], "frame_index": [5] * 9}, (2, 3, 4)),
+    ],
+)
+def test_wrong_numbers_do_not_divide_episodes(tmp_path, change, lengths):
+    # The metadata has other lengths, which count only where no column is to be trusted.
+    episodes = {
+        number: FoundEpisode(number, length, [], (0, 0)) for number, length in enumerate((2, 3, 4))
+    }
+    path = tmp_path / "file-000.parquet"
+    pq.write_table(pa.table(COLUMNS | change), path)
+    rows = found_rows([FoundFile(path, 0, 0)], FoundMetadata({}, {}, episodes), RepairReport())
+    assert [each.rows.num_rows for each in rows] == [*lengths]
+
+
 def test_a_file_that_nothing_divides_is_one_episode(tmp_path):
     assert found(tmp_path, ["action"], listed()) == ([0], [9])
 

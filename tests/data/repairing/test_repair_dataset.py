@@ -153,6 +153,16 @@ def test_an_undamaged_dataset_is_copied_without_repairs(plain_root, repaired, un
             assert ours[key][name] == pytest.approx(value, abs=0.1 if key == TOP else 1e-12)
 
 
+def test_depth_is_copied_as_distances(plain_root, repaired, unlike, tmp_path):
+    document = json.loads((plain_root / "meta/info.json").read_text())
+    document["features"][TOP]["shape"] = [32, 48, 1]
+    document["features"][TOP]["info"] |= {"is_depth_map": True, "depth_unit": "m"}
+    report, root = repaired(plain_root, lambda root: info(root, features=document["features"]))
+    assert report.repairs == []
+    assert unlike(tmp_path / "damaged", root) == set()
+    assert 0.01 <= read_dataset_meta(root).stats[TOP]["mean"].item() <= 10
+
+
 V2_DATA = "data/chunk-000/episode_000001.parquet"
 V2_VIDEO = f"videos/chunk-000/{TOP}/episode_000001.mp4"
 
@@ -225,6 +235,19 @@ def test_a_dataset_with_all_faults_of_version_2_is_repaired(plain_root, old_root
     report, root = repaired(old_root, damage)
     assert report.dropped_episodes == []
     assert unlike(plain_root, root) == set()
+
+
+def test_a_removed_episode_leaves_no_gap(plain_root, old_root, repaired, unlike):
+    def damage(root):
+        (root / V2_DATA).unlink()
+        (root / V2_VIDEO).unlink()
+        for name in ("meta/episodes.jsonl", "meta/episodes_stats.jsonl"):
+            lines = (root / name).read_text().splitlines()
+            (root / name).write_text("\n".join([lines[0], lines[2]]))
+
+    report, root = repaired(old_root, damage)
+    assert report.dropped_episodes == []
+    assert unlike(plain_root, root, rows_without(1)) == {"index", "episode_index"}
 
 
 def test_tasks_without_a_text_take_that_of_the_episode(plain_root, old_root, repaired):

@@ -38,8 +38,10 @@ def test_an_interrupted_dataset_equals_one_written_at_once(
 def test_episodes_of_something_else_are_not_taken(features, frame, tmp_path):
     root = tmp_path / "new"
     write(root, features, frame, 2, "a")[1].discard()
-    assert write(root, features, frame, 2, "b")[0] == 0
-    assert write(root, features, frame, 2, "b")[0] == 2
+    for num_expected in (0, 2):
+        num_before, writer = write(root, features, frame, 2, "b")
+        writer.discard()
+        assert num_before == num_expected
 
 
 def test_an_incomplete_episode_does_not_count(features, frame, tmp_path):
@@ -50,6 +52,14 @@ def test_an_incomplete_episode_does_not_count(features, frame, tmp_path):
     assert num_before == 1
     writer.finalize()
     assert writer.num_episodes == 2
+
+
+def test_two_processes_do_not_write_the_same_dataset(features, frame, tmp_path):
+    _, writer = write(tmp_path / "new", features, frame, 1)
+    with pytest.raises(DatasetError, match="new is being written by another process"):
+        write(tmp_path / "new", features, frame, 1)
+    writer.discard()
+    assert write(tmp_path / "new", features, frame, 1)[0] == 1
 
 
 def test_an_existing_folder_is_rejected(features, tmp_path):

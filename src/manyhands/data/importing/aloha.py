@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from manyhands.data.importing.hdf5_episodes import INSTRUCTION, Hdf5Episodes, Hdf5Layout, as_text
+from manyhands.data.importing.hdf5_episodes import INSTRUCTION, Hdf5Episodes, Hdf5Layout
+from manyhands.data.importing.source import as_text
 
 FORMAT = "aloha"
 _ACTIONS = "action"

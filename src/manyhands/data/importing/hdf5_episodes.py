@@ -39,7 +39,7 @@ def opened_hdf5(path: Path) -> Iterator[Any]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, KeyError) as error:
         raise DatasetError(
             f"{path} cannot be read as HDF5: {error}. Copy or download the file again"
         ) from None
@@ -56,8 +56,10 @@ class Hdf5Episodes:
         self.fps = fps
         self.files = list(dict.fromkeys(file for file, _ in groups))
         self.num_episodes = len(groups)
+        self.notes: list[str] = []
         self._layout = layout
         self._groups = groups
+        self._constant: set[str] = set()  # Columns of one text per episode
         self._encoded: set[str] = set()  # Columns of images stored as JPEG or PNG files
         self.columns = self._described(*groups[0])
 
@@ -76,7 +78,7 @@ class Hdf5Episodes:
             yield from joined_frames(rows)
 
     def _rows(self, file: Any, group: Any, column: str, length: int) -> Iterator[Any]:
-        if column == INSTRUCTION and self.columns[column].is_text:
+        if column in self._constant:
             text = self._layout.instruction(file, group)
             return iter([text or ""] * length)
         rows = chunked_rows(group[column], 0, length)
@@ -85,7 +87,7 @@ class Hdf5Episodes:
     def _check(self, path: Path, group: Any, columns: Collection[str]) -> None:
         length = len(group[self._layout.actions])
         for column in columns:
-            if column == INSTRUCTION and self.columns[column].is_text:
+            if column in self._constant:
                 continue
             if column not in group:
                 raise DatasetError(f"{path}, {group.name}: {column} is missing, unlike before")
@@ -108,6 +110,7 @@ class Hdf5Episodes:
             }
             if self._layout.instruction(file, group) is not None:
                 columns[INSTRUCTION] = Column(names.STRING, ())
+                self._constant.add(INSTRUCTION)
         return columns
 
     def _column(self, name: str, array: Any) -> Column:
@@ -115,7 +118,7 @@ class Hdf5Episodes:
         if _as_bytes(first).startswith(_IMAGE_STARTS) and array.ndim <= 2:
             self._encoded.add(name)
             return Column("uint8", decoded(first).shape)
-        return described(array, np.asarray(first))
+        return described(array, first)
 
 
 def arrays_in(group: Any) -> dict[str, Any]:
@@ -133,7 +136,7 @@ def arrays_in(group: Any) -> dict[str, Any]:
 def decoded(value: Any) -> np.ndarray:
     """The image in a row of bytes, which may be padded with zeros to the longest row."""
     try:
-        return decode_image(_as_bytes(value).rstrip(b"\0"))
+        return decode_image(_as_bytes(value))
     except ValueError as error:
         raise DatasetError(f"an image cannot be decoded: {error}") from None
 
@@ -144,10 +147,3 @@ def _as_bytes(value: Any) -> bytes:
     if isinstance(value, np.void):
         return value.tobytes()
     return value if isinstance(value, bytes) else b""
-
-
-def as_text(value: Any) -> str:
-    """A text as HDF5 stores it: bytes, an array of one, or a string."""
-    if isinstance(value, np.ndarray):
-        value = value.reshape(-1)[0] if value.size else ""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -30,6 +30,7 @@ class CsvEpisodes:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes: list[str] = []
         self.files = csv_files(path)
         self._episodes = [each for file in self.files for each in csv_episodes(file)]
         self.num_episodes = len(self._episodes)

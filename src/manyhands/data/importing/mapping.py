@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from manyhands.data.importing.source import Column, Frame, ImportSource, listed
+from manyhands.data.importing.source import Column, Frame, ImportSource, as_text, listed
 from manyhands.errors import ConfigError, DatasetError
 from manyhands.lerobot_format import names
 
@@ -82,13 +82,13 @@ class FeatureMapping:
         """A frame of the source as the writer takes it."""
         values: dict[str, Any] = {names.TASK: self.task}
         if self.task_column is not None:
-            values[names.TASK] = frame[self.task_column]
+            values[names.TASK] = as_text(frame[self.task_column])
         for key, parts in self.features.items():
             column = columns[parts[0].column]
             if column.is_image:
                 values[key] = _pixels(frame[parts[0].column], column, self.color_order)
             elif column.is_text:
-                values[key] = frame[parts[0].column]
+                values[key] = as_text(frame[parts[0].column])
             else:
                 values[key] = _numbers(key, parts, frame, columns)
         return values

@@ -1,6 +1,7 @@
 """RLDS episodes as TensorFlow Datasets stores them: features.json, and one record per episode."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ class RldsEpisodes:
         self.num_episodes = len(self._records)
         document = read_json(folder / _FEATURES_FILE, DatasetError)
         self._encoded: set[str] = set()
-        self.columns = self._columns(document)
+        with _naming(folder / _FEATURES_FILE):
+            self.columns = self._columns(document)
+        self.notes = [*_notes(folder, split["name"])]
 
     def frames(self, episode: int, columns: Collection[str]) -> Iterator[Frame]:
         """Yield the frames of an episode, with the given columns."""
@@ -99,7 +102,7 @@ class RldsEpisodes:
             elif (
                 kind == "tensor" and name.startswith(_STEPS) and isinstance(first[name], np.ndarray)
             ):
-                columns[name] = Column(leaf["dtype"], _shape(leaf))
+                columns[name] = Column(str(np.dtype(leaf["dtype"])), _shape(leaf))
         if not any(name.startswith(_STEPS) for name in columns):
             raise DatasetError(f"{self.path}: {_FEATURES_FILE} describes no {_STEPS} to import")
         return columns
@@ -123,9 +126,26 @@ def _split(folder: Path) -> dict[str, Any]:
     return chosen
 
 
+def _notes(folder: Path, split: str) -> Iterator[str]:
+    splits = read_json(folder / _INFO_FILE, DatasetError)["splits"]
+    others = [each["name"] for each in splits if each["name"] != split]
+    if others:
+        yield f"the split {split} is imported, {', '.join(others)} not"
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise DatasetError(f"{path} is not as TensorFlow Datasets writes it: {reason}") from None
+
+
 def _records(files: Sequence[Path], split: Mapping[str, Any]) -> list[tuple[Path, int]]:
     found = [(path, offset) for path in files for offset in record_offsets(path)]
-    declared = sum(int(length) for length in split.get("shardLengths", ()))
+    with _naming(files[0].parent / _INFO_FILE):
+        declared = sum(int(length) for length in split.get("shardLengths", ()))
     if declared and declared != len(found):
         raise DatasetError(
             f"{files[0].parent}: {_INFO_FILE} declares {declared} episodes of the split "

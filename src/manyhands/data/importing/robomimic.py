@@ -8,10 +8,9 @@ from typing import Any
 from manyhands.data.importing.hdf5_episodes import (
     Hdf5Episodes,
     Hdf5Layout,
-    as_text,
     opened_hdf5,
 )
-from manyhands.data.importing.source import natural_order
+from manyhands.data.importing.source import as_text, natural_order
 from manyhands.errors import DatasetError
 
 FORMAT = "robomimic"

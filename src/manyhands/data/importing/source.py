@@ -64,18 +64,29 @@ class ImportSource(Protocol):
     columns: dict[str, Column]
     num_episodes: int
     fps: float | None  # None if the format does not record it
+    notes: list[str]  # What a user should know before the import
 
     def frames(self, episode: int, columns: Collection[str]) -> Iterator[Frame]:
         """Yield the frames of an episode, with the given columns."""
         ...
 
 
-def described(array: Any, first: np.ndarray) -> Column:
+def described(array: Any, first: Any) -> Column:
     """The column of an array (frames, ...), given its first value."""
+    if isinstance(first, str | bytes) and len(array.shape) == 1:
+        return Column(names.STRING, ())
+    first = np.asarray(first)
     column = Column(str(array.dtype), tuple(array.shape[1:]))
     if column.is_image and column.dtype != "uint8" and first.size and first.max() <= 1:
         return Column(column.dtype, column.shape, pixel_scale=255.0)
     return column
+
+
+def as_text(value: Any) -> str:
+    """A text as files store it: bytes, an array of one, or a string."""
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1)[0] if value.size else ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def listed(columns: Mapping[str, Column]) -> str:

@@ -50,7 +50,10 @@ def read_record(path: Path, offset: int) -> bytes:
 def parse_example(content: bytes) -> dict[str, Any]:
     """The lists of an example by name: arrays of numbers, or lists of bytes."""
     example = _example_type()()
-    example.ParseFromString(content)
+    try:
+        example.ParseFromString(content)
+    except required("google.protobuf.message", _PURPOSE).DecodeError as error:
+        raise DatasetError(f"a record is no tf.train.Example: {error}") from None
     return {name: _values(each) for name, each in example.features.feature.items()}
 
 

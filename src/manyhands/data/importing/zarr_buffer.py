@@ -1,6 +1,6 @@
 """The zarr replay buffers of Diffusion Policy: data/NAME with all rows, meta/episode_ends."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,9 @@ class ZarrBuffer:
             self._arrays = _arrays(root)
             self._check_ends()
             self.columns: dict[str, Column] = {
-                name: described(array, np.asarray(array[0])) for name, array in self._arrays.items()
+                name: described(array, array[:1][0]) for name, array in self._arrays.items()
             }
+            self.notes = [*_missing_chunks(self._arrays)]
         self.num_episodes = len(self._ends)
 
     def frames(self, episode: int, columns: Collection[str]) -> Iterator[Frame]:
@@ -86,6 +87,15 @@ def _opened(path: Path) -> Any:
 
 def _arrays(root: Any) -> dict[str, Any]:
     return {f"{_DATA}/{name}": array for name, array in sorted(root[_DATA].arrays()) if array.shape}
+
+
+def _missing_chunks(arrays: Mapping[str, Any]) -> Iterator[str]:
+    """Name arrays of which chunks are absent: zeros that were not stored, or an incomplete copy."""
+    for name, array in arrays.items():
+        num_missing = array.nchunks - array.nchunks_initialized
+        if num_missing:
+            fill = array.fill_value
+            yield f"{name}: {num_missing} of {array.nchunks} chunks are missing and read as {fill}"
 
 
 def _register_image_codecs() -> None:

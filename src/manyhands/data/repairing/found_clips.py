@@ -16,6 +16,7 @@ from manyhands.data.images.packets import Clip, EncodedVideo
 from manyhands.data.images.video import FrameFormat, VideoReader, open_video
 from manyhands.data.repairing.found_files import FoundFile
 from manyhands.data.repairing.found_metadata import Placed
+from manyhands.data.statistics import subsampled
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.unusable_file import check_file
 
@@ -99,10 +100,11 @@ class FoundClips:
         return self._video.cut(first, num_frames) or self._encoded(path, first, num_frames)
 
     def pictures(self, path: Path, numbers: np.ndarray) -> list[np.ndarray]:
-        """Decoded frames of a file, as they are delivered."""
+        """Decoded frames (height, width, channels) of a file, as small as statistics need."""
         reader = VideoReader(self.facts(path).rate, FrameFormat(self._form.video_pixels))
         frames = reader.frames(path, numbers)
-        return [self._form.delivered(each, is_video=True) for each in frames]
+        images = (self._form.delivered(each, is_video=True).transpose(1, 2, 0) for each in frames)
+        return [subsampled(image).copy() for image in images]
 
     def facts(self, path: Path) -> VideoFacts:
         """The facts of a file, read once."""

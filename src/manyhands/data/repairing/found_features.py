@@ -80,6 +80,8 @@ def _camera(key: str, declared: Feature | None, facts: VideoFacts, report: Repai
 def _column(
     key: str, declared: Feature | None, column: pa.ChunkedArray, report: RepairReport
 ) -> Feature | None:
+    if declared is not None and declared.dtype == names.LANGUAGE:
+        return declared
     found = _as_stored(column)
     if found is None:
         report.add(_INFO, f"column {key} of {column.type} is of no known type", "column removed")
@@ -87,8 +89,6 @@ def _column(
     if declared is None:
         report.add(_INFO, f"column {key} is not declared", f"declared as {_text(found)}")
         return found
-    if declared.dtype == names.LANGUAGE:
-        return declared
     is_alike = (declared.is_camera, declared.is_number) == (found.is_camera, found.is_number)
     if is_alike and np.prod(declared.channel_first_shape) == np.prod(found.channel_first_shape):
         return declared

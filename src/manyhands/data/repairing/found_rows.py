@@ -78,19 +78,43 @@ def _starts(file: FoundFile, table: pa.Table, lengths: list[int]) -> list[int]:
     """The first rows of a file's episodes."""
     if file.is_one_episode:
         return [0]
-    is_start = np.zeros(table.num_rows, bool)
-    is_start[0] = True
-    is_known = False
-    for name in (names.EPISODE_INDEX, names.FRAME_INDEX, names.TIMESTAMP):
-        values = _values(table, name)
-        if values is None:
-            continue
-        is_known = True
-        steps = np.diff(values)
-        is_start[1:] |= steps != 0 if name == names.EPISODE_INDEX else steps < 0
-    if not is_known and sum(lengths) == table.num_rows:
-        is_start[np.cumsum([0, *lengths[:-1]])] = True
-    return [int(place) for place in np.flatnonzero(is_start)]
+    # Wrong numbers are mostly those of one long episode: of several answers, the finest is right.
+    found = [_runs(table), _counts(table)]
+    found += [_ends(lengths[:-1])] if lengths and sum(lengths) == table.num_rows else []
+    known = [starts for starts in found if starts is not None]
+    return max(known, key=len) if known else _resets(table)
+
+
+def _runs(table: pa.Table) -> list[int] | None:
+    """Where the episode's number changes; None if a number comes back."""
+    values = _values(table, names.EPISODE_INDEX)
+    if values is None:
+        return None
+    starts = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist()]
+    return starts if len(np.unique(values[starts])) == len(starts) else None
+
+
+def _counts(table: pa.Table) -> list[int] | None:
+    """Where the frame's number is zero; None if it does not count from there."""
+    values = _values(table, names.FRAME_INDEX)
+    if values is None or values[0] != 0:
+        return None
+    starts = np.flatnonzero(values == 0)
+    lengths = np.diff([*starts, len(values)])
+    is_counted = np.array_equal(values, np.arange(len(values)) - np.repeat(starts, lengths))
+    return starts.tolist() if is_counted and len(starts) < max(2, len(values)) else None
+
+
+def _ends(lengths: list[int]) -> list[int]:
+    return [0, *np.cumsum(lengths, dtype=np.int64).tolist()]
+
+
+def _resets(table: pa.Table) -> list[int]:
+    """Where time goes back."""
+    values = _values(table, names.TIMESTAMP)
+    if values is None:
+        return [0]
+    return [0, *(np.flatnonzero(np.diff(values) < 0) + 1).tolist()]
 
 
 def _values(table: pa.Table, name: str) -> np.ndarray | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from manyhands.data.images.embedded import image_bytes
-from manyhands.data.images.formats import checked, image_format
+from manyhands.data.images.formats import ImageFormat, checked, image_format
 from manyhands.data.images.image_files import decode_image
 from manyhands.data.images.packets import Clip
 from manyhands.data.repairing.found_clips import FoundClips, first_facts
@@ -74,7 +74,7 @@ class _Repairer:
         rates = [facts.rate for facts in videos.values()]
         self._fps = found_fps(info, self._first.rows, rates, report)
         self._clips = {
-            key: FoundClips(files, image_format(self._features[key]))
+            key: FoundClips(files, _stored_form(self._features[key]))
             for key, files in self._files.videos.items()
         }
         self.folder = self._new_folder(target)
@@ -189,8 +189,7 @@ class _Repairer:
                 stats[key] = number_stats(column_numbers(columns[key], feature.shape))
             elif feature.is_camera:
                 images = pictures.get(key) or _stored_images(key, columns[key], feature)
-                small = [subsampled(each.transpose(1, 2, 0)) for each in images]
-                stats[key] = image_stats(small, feature.is_depth)
+                stats[key] = image_stats(images, feature.is_depth)
         return stats
 
     def _task_texts(self, found: FoundRows) -> list[str]:
@@ -218,9 +217,14 @@ class _Repairer:
                 self._report.add(names.INFO_FILE, f"{key} is {info.get(key)}", f"{actual}")
 
 
+def _stored_form(feature: Feature) -> ImageFormat:
+    """The form of images with distances in the unit they were recorded in."""
+    return image_format(feature, depth_unit=feature.depth_unit or "mm")
+
+
 def _stored_images(key: str, column: pa.Array, feature: Feature) -> list[np.ndarray]:
-    """The images that statistics use; every other one is decoded too, to see that it can be."""
-    form = image_format(feature)
+    """The images that statistics use; the others are decoded too, to see that they can be."""
+    form = _stored_form(feature)
     wanted, images = set(sampled_frames(len(column)).tolist()), []
     for row in range(len(column)):
         try:
@@ -228,5 +232,5 @@ def _stored_images(key: str, column: pa.Array, feature: Feature) -> list[np.ndar
         except ValueError as error:
             raise DatasetError(f"{key}: the image of frame {row} is damaged: {error}") from None
         image = checked(form.delivered(pixels, is_video=False), form, key)
-        images += [image] if row in wanted else []
+        images += [subsampled(image.transpose(1, 2, 0)).copy()] if row in wanted else []
     return images

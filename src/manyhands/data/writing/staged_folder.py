@@ -4,10 +4,12 @@ Episodes wait beside the target as complete folders. `finish` joins them, withou
 again, so that the dataset is the same however often the writing was interrupted.
 """
 
+import fcntl
 import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,14 @@ import pyarrow as pa
 from manyhands.atomic import atomic_directory, atomic_file
 from manyhands.data.images.encoder import ClipFile
 from manyhands.data.images.packets import Clip, EncodedVideo
+from manyhands.data.locks import lock
 from manyhands.data.writing.dataset_folder import DatasetFolder, empty_info
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.features import Feature
 from manyhands.types import Stats
 
-_IDENTITY_FILE = "identity.json"
+_IDENTITY_FILE, _LOCK_FILE = "identity.json", "lock"
 _ROWS_FILE, _RECORD_FILE = "rows.arrow", "record.json"
 
 
@@ -47,6 +50,8 @@ class StagedFolder:
         self._stage = staging_folder(root)
         self._tasks: dict[str, int] = {}
         self._lengths: list[int] = []
+        self._stage.mkdir(parents=True, exist_ok=True)
+        self._lock = self._locked()
         self._begin(identity)
 
     @property
@@ -89,19 +94,30 @@ class StagedFolder:
             folder.finish()
         finally:
             folder.discard()
-        self.is_open = False
         shutil.rmtree(self._stage)
+        self.discard()
 
     def discard(self) -> None:
         """Stop writing; complete episodes stay for the next time."""
         self.is_open = False
+        self._lock.close()
+
+    def _locked(self) -> FileIO:
+        """An open file that no other process has locked; the system unlocks it at any end."""
+        file = FileIO(self._stage / _LOCK_FILE, "w")
+        try:
+            lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise DatasetError(f"{self.root} is being written by another process") from None
+        return file
 
     def _begin(self, identity: str) -> None:
         """Read what is there; episodes of something else are removed."""
         file = self._stage / _IDENTITY_FILE
         if not file.is_file() or file.read_text(encoding="utf-8") != identity:
-            shutil.rmtree(self._stage, ignore_errors=True)
-            self._stage.mkdir(parents=True)
+            for episode in self._stage.glob("*/"):
+                shutil.rmtree(episode)
             with atomic_file(file) as scratch:
                 scratch.write_text(identity, encoding="utf-8")
         while (self._episode(self.num_episodes) / _RECORD_FILE).is_file():
