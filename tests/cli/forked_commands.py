@@ -1,25 +1,32 @@
-"""Runs commands of a folder one after the other, each in a fork: reads and prints JSON.
+"""Runs commands, each in a fork: reads a line of JSON for each, and prints one.
 
 Nothing has started a thread when this process forks, so that torch works in the forks.
 """
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import io
 import json
 import os
 import runpy
+import shutil
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from manyhands.cli import main
+from manyhands.config.schema.decoding import flags_of
+from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 
-DEADLINE_S = 20
+LONG = ("bench", "demo")
+"""Commands that take long once nothing is wrong; they are stopped."""
+DEADLINE_S, STOP_S = 30, 1
 CAPABILITY_VERSION = 0x20080522
 PRELOADED = (
     *("manyhands.training.start", "manyhands.plan.plan", "manyhands.report.run_page"),
@@ -30,17 +37,23 @@ PRELOADED = (
 
 
 def serve() -> None:
-    """Run the commands that standard input lists; print exit codes and what they printed."""
-    for name in (*main.COMMANDS,):
+    """Run commands until standard input ends."""
+    for name in main.COMMANDS:
         main.find_command(name)
     for name in PRELOADED:
         importlib.import_module(name)
-    cases = json.load(sys.stdin)
-    print(json.dumps([answer(case["folder"], case["words"]) for case in cases]))
+    # What every fork needs is found once: flags are read from the source of their configs.
+    list(flags_of(TrainConfig))
+    gc.freeze()
+    for line in sys.stdin:
+        print(json.dumps(answer(**json.loads(line))), flush=True)
 
 
-def answer(folder: str, words: Sequence[str]) -> tuple[int, str]:
-    """The exit code of a command, and what it printed."""
+def answer(folder: str, words: Sequence[str], removed: Sequence[str]) -> tuple[int, str]:
+    """The exit code of a command in a folder without some files, and what it printed."""
+    for name in removed:
+        shutil.rmtree(Path(folder, name), ignore_errors=True)
+        Path(folder, name).unlink(missing_ok=True)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -62,7 +75,7 @@ def run(folder: str, words: Sequence[str], writer: int) -> NoReturn:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
         os.chdir(folder)
-        signal.alarm(DEADLINE_S)
+        signal.alarm(STOP_S if words[1] in LONG else DEADLINE_S)
         drop_capabilities()
         sys.argv = [*words]
         code = call(words)
@@ -82,7 +95,10 @@ def call(words: Sequence[str]) -> int:
     if words[0] == "manyhands":
         main.main()
     try:
-        runpy.run_path(words[1], run_name="__main__")
+        if words[1] == "-c":
+            exec(words[2], {"__name__": "__main__"})
+        else:
+            runpy.run_path(words[1], run_name="__main__")
     except UserError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code

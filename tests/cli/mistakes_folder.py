@@ -29,10 +29,10 @@ FILES = {
     "typo.yaml": {**RUN, "policy": {**POLICY, "chunk_szie": 8}},
     "value.yaml": {**RUN, "batch_size": "many"},
 }
-TRAIN_PY = """import manyhands
+SCRIPT = """import manyhands
 
-config = manyhands.read_train_config({flags})
-{start}
+flags = ["--config=run.yaml", "--num_workers=1", "--steps=1", "--output_dir=runs/script"]
+manyhands.train(manyhands.read_train_config(flags))
 """
 
 
@@ -46,15 +46,9 @@ def make_folder(folder: Path, dataset: Path) -> None:
     for name, content in FILES.items():
         (folder / name).write_text(yaml.safe_dump(content, sort_keys=False))
     (folder / "syntax.yaml").write_text("steps: 2\n  batch_size: 4\n")
+    (folder / "train.py").write_text(SCRIPT)
     (folder / "notes.txt").write_text("Charge the batteries.\n")
     (folder / "full").mkdir()
     (folder / "full" / "notes.txt").touch()
     (folder / "locked").mkdir(mode=0o555)
     (folder / "gone").symlink_to("elsewhere")
-
-
-def make_scripts(folder: Path) -> None:
-    """Make scripts that train with loader processes: with and without a main guard."""
-    flags = ["--config=run.yaml", "--num_workers=1", "--steps=1", "--output_dir=runs/script"]
-    text = TRAIN_PY.format(flags=flags, start="manyhands.train(config)")
-    (folder / "train.py").write_text(text)

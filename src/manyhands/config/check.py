@@ -81,7 +81,7 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
         yield f"--keep_last={config.keep_last} must be at least 1, or null to keep all checkpoints"
     yield from at_least(config, "", 0, "keep_every")
     if config.keep_every > 0 and config.keep_last is None:
-        yield "--keep_every has no effect without --keep_last: all checkpoints are kept"
+        yield "--keep_every has no effect without --keep_last=N: all checkpoints are kept"
     if config.keep_best is not None:
         yield from one_of(config, "", keep_best=SCORES)
     if config.keep_best == "success":

@@ -124,7 +124,7 @@ def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
         name = repo_id if revision is None else f"{repo_id} at {revision}"
         raise DatasetError(
             f"dataset {name} is not in {cache} and cannot be downloaded: "
-            f"{hub_error(error, cache / 'hub')}\n{_REMEDY}"
+            f"{hub_error(error, cache / 'hub')}{similar_path(Path(repo_id))}\n{_REMEDY}"
         ) from None
 
 
