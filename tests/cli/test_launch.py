@@ -65,7 +65,7 @@ def test_the_same_script_is_written_again_but_another_stays_unless_told(folder, 
     ("arguments", "told"),
     [
         ([], "add -- and the flags of training"),
-        (["--nodes=2", *TRAIN], "unknown flag --dataset.root"),
+        (["--nodes=2", *TRAIN], "add -- and the flags of training"),
         (["--node=2", "--", *TRAIN], "unknown flag --node; did you mean --nodes?"),
         (["--nodes=none", "--", *TRAIN], "--nodes=none: expects an integer"),
         (["--gpus_per_node=0", "--", *TRAIN], "Set --processes_per_node=N"),

@@ -18,7 +18,7 @@ def test_flags_of_training_have_the_same_names_and_meaning():
 @pytest.mark.parametrize(
     ("flag", "fault"),
     [
-        ("--device=gpu", "--device=gpu is not cpu, cuda or cuda:N"),
+        ("--device=gpu", "--device=gpu is not cpu, cuda, cuda:N or mps"),
         ("--sed=1", "unknown flag --sed; did you mean --seed?"),
         ("--batch_size=8", "unknown flag --batch_size"),
         ("--save_freq=3", "needs a folder. Set --output_dir"),

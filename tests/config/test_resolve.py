@@ -269,7 +269,7 @@ def test_a_budget_takes_the_place_of_another_that_stands_below(tmp_path: Path):
     assert sizes(f"--config={file}")[:3] == (None, 2.5, None)
     assert sizes(f"--config={file}", "--steps=5")[:3] == (5, None, None)
     (fault,) = faults_of(*BASE, "--steps=5", "--epochs=2")
-    assert fault == "--steps=5 and --epochs=2.0 contradict each other. Set only one of them"
+    assert fault == "--steps=5 and --epochs=2 contradict each other. Set only one of them"
 
 
 def test_the_steps_that_a_stored_budget_came_to_are_its_past(tmp_path: Path):
@@ -312,7 +312,7 @@ def test_a_config_takes_flags_as_a_command_line_does(tmp_path: Path):
 @pytest.mark.parametrize(
     ("flags", "fault"),
     [
-        (["--eval_freq=5"], "--env_eval_freq=5 has no effect without --env.type"),
+        (["--eval_freq=5"], "--eval_freq=5 has no effect without --env.type"),
         (["--eval.n_episodes=5"], "--eval.n_episodes=5 has no effect without --env.type"),
         (["--env.type=tray", "--env.fps=0"], "--env.fps=0 must be at least 1"),
         (["--env.type=tray", "--env_eval_freq=-1"], "--env_eval_freq=-1 must be at least 0"),

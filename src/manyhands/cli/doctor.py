@@ -11,6 +11,7 @@ from manyhands.cli.flags import read_config, split_names, write_results
 from manyhands.config.commands import DoctorConfig, ExaminationConfig
 from manyhands.config.schema.command_line import read_flags
 from manyhands.errors import ConfigError, DatasetError, UserError
+from manyhands.lerobot_format.names import INFO_FILE
 from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def read_arguments(arguments: Sequence[str]) -> tuple[Path | None, ExaminationCo
     names, flags = split_names(arguments)
     if len(names) > 1:
         raise ConfigError(f"give one run directory, not {len(names)}: {', '.join(names)}")
+    if names and (Path(names[0]) / INFO_FILE).is_file():
+        raise ConfigError(f"{names[0]} is a dataset. Use --dataset.root={names[0]}")
     if names:
         return Path(names[0]), read_config(ExaminationConfig, USAGE, flags)
     kind = ExaminationConfig if asks_for_machine(flags) else DoctorConfig

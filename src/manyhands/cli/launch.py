@@ -58,7 +58,7 @@ def launch_command(arguments: Sequence[str]) -> int:
 
 def launch_slurm_command(arguments: Sequence[str]) -> int:
     """Write the script of a job; submit it on request."""
-    own, flags = split(arguments)
+    own, flags = split("slurm", arguments)
     config = read_config(SlurmConfig, USAGE, own)
     job = build_job("slurm", flags, arguments)
     write_script(config.script, sbatch_script(config, job), config.overwrite)
@@ -73,7 +73,7 @@ def launch_slurm_command(arguments: Sequence[str]) -> int:
 
 def launch_kubernetes_command(arguments: Sequence[str]) -> int:
     """Write the manifest of a job."""
-    own, flags = split(arguments)
+    own, flags = split("kubernetes", arguments)
     config = read_config(KubernetesConfig, KUBERNETES_USAGE, own)
     job = build_job("kubernetes", flags, arguments)
     write_script(config.script, kubernetes_manifest(config, job), config.overwrite)
@@ -83,7 +83,7 @@ def launch_kubernetes_command(arguments: Sequence[str]) -> int:
 
 def launch_skypilot_command(arguments: Sequence[str]) -> int:
     """Write a task."""
-    own, flags = split(arguments)
+    own, flags = split("skypilot", arguments)
     config = read_config(SkyPilotConfig, SKYPILOT_USAGE, own)
     job = build_job("skypilot", flags, arguments)
     write_script(config.script, skypilot_task(config, job), config.overwrite)
@@ -96,19 +96,19 @@ def print_next(script: Path, *command: str) -> None:
     print(f"{script}: submit it with: {shlex.join([*command, str(script)])}")
 
 
-def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
+def split(cluster: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split flags into those of the job and, after a separator, those of training."""
+    if SEPARATOR not in arguments and {"-h", "--help"} & {*arguments}:
+        return [*arguments], []
     if SEPARATOR not in arguments:
-        return [*arguments], None
+        example = f"manyhands launch {cluster} ... {SEPARATOR} FLAGS OF TRAINING"
+        raise ConfigError(f"add {SEPARATOR} and the flags of training: {example}")
     place = [*arguments].index(SEPARATOR)
     return [*arguments[:place]], [*arguments[place + 1 :]]
 
 
-def build_job(cluster: str, flags: Sequence[str] | None, arguments: Sequence[str]) -> Job:
+def build_job(cluster: str, flags: Sequence[str], arguments: Sequence[str]) -> Job:
     """Build the job; raises ConfigError if the training flags are invalid."""
-    if flags is None:
-        example = f"manyhands launch {cluster} ... {SEPARATOR} FLAGS OF TRAINING"
-        raise ConfigError(f"add {SEPARATOR} and the flags of training: {example}")
     command_line = read_flags(flags)
     faults = [f"--{name} is not allowed after {SEPARATOR}" for name in command_line.switches]
     if "resume" in command_line.tree:

@@ -23,9 +23,9 @@ weights to YOUR_NAME/POLICY_NAME-ema."""
 def push_command(arguments: Sequence[str]) -> int:
     """Upload a policy; return the exit code."""
     names, flags = split_names(arguments)
-    push = read_config(PushConfig, USAGE, flags)
-    if len(names) != 2:
+    if len(names) != 2 and not {"-h", "--help"} & {*flags}:
         raise UserError("push needs a run and a name: manyhands push outputs/pick me/pick")
+    push = read_config(PushConfig, USAGE, flags)
     checkpoint, repo_id = find_checkpoint(Path(names[0]), ""), names[1]
     if not is_hub_name(repo_id):
         raise UserError(f"{repo_id} is not a name on the Hub, such as YOUR_NAME/POLICY_NAME")

@@ -13,6 +13,7 @@ from rich.table import Table
 from manyhands import units
 from manyhands.cli.flags import read_config, split_names, write_results
 from manyhands.config.runs import StatusConfig
+from manyhands.config.similar_paths import similar_path
 from manyhands.errors import UserError
 from manyhands.observe.run_status import RunStatus, find_runs, read_status
 
@@ -35,7 +36,8 @@ def status_command(arguments: Sequence[str]) -> int:
         raise UserError(f"status takes one folder, not {len(names)}: {' '.join(names)}")
     folder = Path(names[0]) if names else DEFAULT if DEFAULT.is_dir() else Path()
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder. Name a folder that contains runs")
+        hint = similar_path(folder) or "."
+        raise UserError(f"{folder} is not a folder{hint} Name a folder that contains runs")
     runs = sorted(map(read_status, find_runs(folder)), key=lambda run: -run.changed_at)
     write_results(config.json, [as_json(run) for run in runs])
     if not runs:

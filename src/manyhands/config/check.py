@@ -27,6 +27,8 @@ CACHE_MODES = ("auto", "disk", "ram", "off")
 CACHE_ENCODINGS = ("raw", "jpeg")
 NONFINITE_ACTIONS = ("stop", "skip", "rollback")
 SCORES = ("held_out_loss", "held_out_loss_ema", "held_out_prediction_loss", "success")
+LEAST_BYTES = 1 << 20
+"""A size without a unit below this was meant in another unit."""
 HUB_NAME = re.compile(r"\w([\w.-]{,94}\w)?/\w([\w.-]{,94}\w)?", re.ASCII)
 
 
@@ -79,7 +81,7 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
         yield f"--keep_last={config.keep_last} must be at least 1, or null to keep all checkpoints"
     yield from at_least(config, "", 0, "keep_every")
     if config.keep_every > 0 and config.keep_last is None:
-        yield "--keep_every has no effect without --keep_last: all checkpoints are kept"
+        yield "--keep_every has no effect without --keep_last=N: all checkpoints are kept"
     if config.keep_best is not None:
         yield from one_of(config, "", keep_best=SCORES)
     if config.keep_best == "success":
@@ -145,23 +147,27 @@ def _reading_faults(config: TrainConfig) -> Iterator[str]:
     if dataset.on_bad == "skip" and dataset.check == "off":
         yield "--dataset.on_bad=skip needs a check to find bad samples. Remove --dataset.check"
     if config.eval_steps > 0 and dataset.eval_split == 0:
-        yield "--eval_steps needs held-out episodes. Set --dataset.eval_split, for example to 0.1"
+        yield "--eval_steps needs held-out episodes. Set --dataset.eval_split=0.1, for example"
     yield from cache_faults(config.cache)
     yield from vision_token_faults(config)
-    yield from _size_faults("max_ram", config.max_ram)
+    yield from amount_faults("max_ram", config.max_ram)
 
 
 def cache_faults(cache: CacheConfig) -> Iterator[str]:
     """Yield every reason why this cache cannot work."""
     yield from one_of(cache, "cache.", mode=CACHE_MODES, encoding=CACHE_ENCODINGS)
-    yield from _size_faults("cache.max_disk", cache.max_disk)
+    yield from amount_faults("cache.max_disk", cache.max_disk)
 
 
-def _size_faults(name: str, text: str | None) -> Iterator[str]:
+def amount_faults(name: str, text: str | None) -> Iterator[str]:
+    """Yield why a text is no amount of memory or disk."""
     try:
-        parse_bytes(text or "0")
+        num_bytes = parse_bytes(text or "0")
     except ValueError as error:
-        yield f"--{name}: {error}"
+        yield f"--{name}={text}: {error}"
+        return
+    if text is not None and text.isdecimal() and 0 < num_bytes < LEAST_BYTES:
+        yield f"--{name}={text} is in bytes. Write --{name}={text}GiB"
 
 
 def _count_faults(config: TrainConfig) -> Iterator[str]:
@@ -180,7 +186,7 @@ def _count_faults(config: TrainConfig) -> Iterator[str]:
 
 def _budget_faults(config: TrainConfig) -> Iterator[str]:
     given = {name: getattr(config, name) for name in BUDGETS}
-    flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    flags = [f"--{name}={value:.10g}" for name, value in given.items() if value is not None]
     if len(flags) > 1:
         yield f"{' and '.join(flags)} contradict each other. Set only one of them"
     if config.epochs is not None and not 0 < config.epochs < math.inf:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.config.check import cache_faults
+from manyhands.config.check import amount_faults, cache_faults
 from manyhands.config.output_paths import folder_fault, json_faults
 from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.dataset import NamedDatasetConfig
@@ -206,11 +206,10 @@ class PlanConfig(SyntheticDataConfig):
         gpus = self.gpus
         if gpus is not None and (not gpus or min(gpus) < 1):
             faults.append(f"--gpus={gpus} must be integers from 1")
-        try:
-            is_none = self.gpu_bytes == 0
-        except ValueError as error:
-            return [*faults, f"--gpu_memory={self.gpu_memory}: {error}"]
-        return [*faults, "--gpu_memory=0 is too small for any policy"] if is_none else faults
+        wrong = [*amount_faults("gpu_memory", self.gpu_memory)]
+        if not wrong and self.gpu_bytes == 0:
+            wrong.append("--gpu_memory=0 is too small for any policy")
+        return [*faults, *wrong]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,7 @@ class ConvertConfig(ImportConfig):
         if self.target is None:
             return
         if os.path.lexists(self.target):
-            yield f"--output={self.target} already exists. Choose a new folder"
+            yield f"--output={self.target} already exists. Set another --output"
         elif (fault := folder_fault("--output", self.target)) is not None:
             yield fault
 

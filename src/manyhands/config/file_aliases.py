@@ -23,8 +23,7 @@ def translate_aliases(tree: Tree) -> Tree:
     for alias in aliases_in(tree):
         if value_at(tree, ALIASES[alias]) is not None:
             raise ConfigError(
-                f"--config_path: {alias} and {ALIASES[alias]} are the same setting. Set only one "
-                "of them"
+                f"--config: {alias} and {ALIASES[alias]} are the same setting. Set only one of them"
             )
         if alias == WARMUP:
             continue

@@ -17,6 +17,7 @@ from manyhands.config.lerobot_train_config import (
 from manyhands.config.run_dir import CHECKPOINTS, LAST, PRETRAINED, TRAINING_STATE
 from manyhands.config.schema.command_line import merge_trees, set_value
 from manyhands.config.schema.decoding import Tree, encode
+from manyhands.config.similar_paths import similar_path
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 
@@ -41,6 +42,9 @@ def read_document(path: Path) -> Any:
         return _parsed(content.decode("utf-8"), path.suffix == ".json")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
+        raise ValueError(f"{line}{error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
 
@@ -99,7 +103,7 @@ _POLICY_FOLDERS = (Path(), Path(PRETRAINED), Path(LAST, PRETRAINED), LAST_CHECKP
 def read_config_file(name: str) -> Tree:
     """Read the tree of a YAML or JSON file, or of a run's newest checkpoint."""
     file = find_config_file(name)
-    tree = _read_tree(file, "--config_path")
+    tree = _read_tree(file, "--config")
     if file.name == TRAIN_CONFIG or (file.suffix == ".json" and is_lerobots(tree)):
         tree = from_lerobot(tree)
     tree = in_current_names(tree)
@@ -128,7 +132,7 @@ def config_file_notes(name: str) -> list[str]:
     file = find_config_file(name)
     if file.name in STORED:
         return []
-    return [f"{file}: {note}" for note in alias_notes(_read_tree(file, "--config_path"))]
+    return [f"{file}: {note}" for note in alias_notes(_read_tree(file, "--config"))]
 
 
 def is_stored_config(name: str) -> bool:
@@ -150,7 +154,8 @@ def find_config_file(name: str) -> Path:
     file = next((each for each in candidates if each.is_file()), None)
     if file is None:
         places = f"; a folder must contain {TRAIN_CONFIG} or checkpoints/last"
-        raise ConfigError(f"no configuration found at {name}{places if path.is_dir() else ''}")
+        where = places if path.is_dir() else similar_path(path)
+        raise ConfigError(f"--config={name}: no configuration found there{where}")
     # Manyhands' own config in the same checkpoint has more settings than LeRobot's.
     own = file.absolute().parent.parent / TRAINING_STATE / OWN_CONFIG
     return own if file.name == TRAIN_CONFIG and own.is_file() else file
@@ -163,7 +168,8 @@ def read_policy_file(name: str, revision: str | None = None) -> Tree:
     if folder is not None:
         return without_publishing(_read_tree(folder / POLICY_CONFIG, "--policy.path"))
     if path.exists() or name.count("/") != 1:
-        raise ConfigError(f"--policy.path={name} contains no policy. Expected {POLICY_PLACES}")
+        hint = similar_path(path) or f". Expected {POLICY_PLACES}"
+        raise ConfigError(f"--policy.path={name} contains no policy{hint}")
     return without_publishing(_read_tree(_download_policy_file(name, revision), "--policy.path"))
 
 
@@ -184,7 +190,7 @@ def _download_policy_file(repo_id: str, revision: str | None) -> Path:
         fault = (
             f"is not a folder, and the Hub did not return its {POLICY_CONFIG}: {hub_error(error)}"
         )
-        raise ConfigError(f"--policy.path={repo_id} {fault}") from None
+        raise ConfigError(f"--policy.path={repo_id} {fault}{similar_path(Path(repo_id))}") from None
 
 
 def _read_tree(path: Path, flag: str) -> Tree:
@@ -194,7 +200,7 @@ def _read_tree(path: Path, flag: str) -> Tree:
         reason = str(error).replace("\n", " ")
         raise ConfigError(f"{flag}: {path} cannot be read: {reason}") from None
     if not isinstance(tree, dict):
-        raise ConfigError(f"{flag}: {path} must contain keys and values, not {type(tree).__name__}")
+        raise ConfigError(f"{flag}: {path} must contain keys and values, such as steps: 1000")
     return tree
 
 

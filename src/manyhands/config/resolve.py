@@ -20,7 +20,14 @@ from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.resume_changes import changes_since, fixed_change_faults
 from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
 from manyhands.config.schema.command_line import merge_trees, read_flags
-from manyhands.config.schema.decoding import Decoder, RawText, Tree, decode_value, encode
+from manyhands.config.schema.decoding import (
+    Decoder,
+    RawText,
+    Tree,
+    decode_value,
+    encode,
+    typed_flag,
+)
 from manyhands.config.stored_paths import relocated
 from manyhands.config.train import (
     AUTO,
@@ -42,7 +49,7 @@ def resolve_train_config(flags: Tree) -> TrainConfig:
     policy = _policy_of(tree)
     tree = with_warmup(tree, policy)
     config = decoder.section(TrainConfig, _with_preset(tree, policy))
-    decoder.faults += _shadowed(tree) + _unused_details(tree) + _unused_evaluation(tree, flags)
+    decoder.faults += _shadowed(tree) + _unused_details(tree) + _unused_evaluation(tree)
     if config.resumes:
         decoder.faults += fixed_change_faults(changes_since(Path(str(config.resume)), config))
     faults = list(
@@ -213,7 +220,7 @@ def _unused_details(tree: Tree) -> list[str]:
     return faults
 
 
-def _unused_evaluation(tree: Tree, flags: Tree) -> list[str]:
+def _unused_evaluation(tree: Tree) -> list[str]:
     """Flags of an evaluation without an environment, as they were typed."""
     if _is_set(tree, "env"):
         return []
@@ -222,10 +229,9 @@ def _unused_evaluation(tree: Tree, flags: Tree) -> list[str]:
     typed = {f"eval.{name}": value for name, value in details.items() if name != "open_loop"}
     # Command lines for LeRobot often have it at its default, or off.
     if str(tree.get("env_eval_freq")) not in ("0", str(DEFAULT_ENV_EVAL_FREQ)):
-        name = "eval_freq" if "eval_freq" in flags else "env_eval_freq"
-        typed[name] = tree.get("env_eval_freq")
+        typed["env_eval_freq"] = tree.get("env_eval_freq")
     return [
-        f"--{name}={value} has no effect without --env.type"
+        f"{typed_flag(name, value)}={value} has no effect without --env.type. Remove it"
         for name, value in typed.items()
         if isinstance(value, RawText)
     ]
@@ -233,7 +239,11 @@ def _unused_evaluation(tree: Tree, flags: Tree) -> list[str]:
 
 def _named_sections(decoder: Decoder) -> set[str]:
     """Sections that a fault already names; a second error about them would be redundant."""
-    return {name for name in ("policy", "dataset") if any(f"--{name}" in f for f in decoder.faults)}
+    both, faults = ("policy", "dataset"), decoder.faults
+    # The file of a misspelled --config may name both.
+    if any(fault.endswith("use --config") for fault in faults):
+        return {*both}
+    return {name for name in both if any(f"--{name}" in fault for fault in faults)}
 
 
 def resolve_config(config: TrainConfig, flags: Sequence[str] = ()) -> TrainConfig:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from manyhands.config.similar_paths import similar_path
 from manyhands.errors import CheckpointError, EnvironmentFault
 from manyhands.manifest import MANIFEST, ManifestFault, find_damage, read_manifest
 from manyhands.os_errors import writing_remedy
@@ -101,8 +102,8 @@ def find_checkpoint(path: Path, flag: str = "--resume=") -> Path:
         if found is not None:
             return found.resolve()
     raise CheckpointError(
-        f"{flag}{path}: no checkpoint found. Name a run directory with {CHECKPOINTS}, or one of "
-        "its checkpoints"
+        f"{flag}{path}: no checkpoint found{similar_path(path) or '.'} Name a run directory with "
+        f"{CHECKPOINTS}, or one of its checkpoints"
     )
 
 

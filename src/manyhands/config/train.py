@@ -96,7 +96,7 @@ class ScalingConfig:
         elif self.lr != "none" and base is None:
             yield (
                 f"--scaling.lr={self.lr} needs the effective batch for which the learning rate is "
-                "set. Set --scaling.base_batch_size"
+                "set. Set --scaling.base_batch_size=N"
             )
         if base is not None and base < 1:
             yield f"--scaling.base_batch_size={base} must be at least 1"

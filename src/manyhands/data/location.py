@@ -15,6 +15,7 @@ from huggingface_hub import constants
 from huggingface_hub.errors import RevisionNotFoundError
 
 from manyhands.config.hub import HUB_ERRORS, hub_error, snapshot
+from manyhands.config.similar_paths import similar_path
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
@@ -31,8 +32,10 @@ def locate_dataset(
     """The folder of a dataset: `root`, else `cache_dir/repo_id`, else a download from the Hub."""
     if root is not None:
         if not (root / INFO_FILE).is_file():
+            missing = INFO_FILE if root.exists() else "the folder"
             raise DatasetError(
-                f"{root} is not a LeRobot dataset ({INFO_FILE} is missing). {_REMEDY}"
+                f"{root} is not a LeRobot dataset ({missing} is missing)"
+                f"{similar_path(root) or '.'} {_REMEDY}"
             )
         return root
     if repo_id is None:
@@ -121,7 +124,7 @@ def _download(repo_id: str, revision: str | None, cache: Path) -> Path:
         name = repo_id if revision is None else f"{repo_id} at {revision}"
         raise DatasetError(
             f"dataset {name} is not in {cache} and cannot be downloaded: "
-            f"{hub_error(error, cache / 'hub')}\n{_REMEDY}"
+            f"{hub_error(error, cache / 'hub')}{similar_path(Path(repo_id))}\n{_REMEDY}"
         ) from None
 
 

@@ -80,7 +80,7 @@ def fresh_folder(config: DemoConfig) -> Path:
         now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         return Path("outputs", "demo", f"{now}_seed{config.seed}")
     if config.output_dir.exists() and any(config.output_dir.iterdir()):
-        raise UserError(f"--output_dir={config.output_dir} is not empty. Choose another")
+        raise UserError(f"--output_dir={config.output_dir} is not empty. Set another --output_dir")
     return config.output_dir
 
 

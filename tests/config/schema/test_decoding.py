@@ -16,9 +16,9 @@ from manyhands.config.schema.decoding import (
     decode_value,
     encode,
     flags_of,
-    help_of,
     type_name,
 )
+from manyhands.config.schema.field_docs import help_of
 from manyhands.config.train import TrainConfig
 
 

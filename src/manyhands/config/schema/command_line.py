@@ -38,7 +38,7 @@ def read_flags(argv: Sequence[str]) -> CommandLine:
     """Sort arguments into values and switches; raise with every invalid argument."""
     values, strays = _assignments(argv)
     if strays:
-        raise ConfigError([f"{stray} is not a flag. Write --name=value" for stray in strays])
+        raise ConfigError([f"{stray} is not a flag. Write {_dashed(stray)}" for stray in strays])
     switches = frozenset(name for name in SWITCHES if name in values)
     tree: Tree = {}
     for name, text in values.items():
@@ -70,12 +70,19 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
                 values[name] = RawText(json.dumps(_take_pair(arguments)))
             else:
                 values[name] = RawText(arguments.pop(0))
-            continue
-        if not equals or name.startswith("-"):
+            values[name].flag = argument
+        elif not equals or name.startswith("-"):
             strays.append(argument)
         else:
             values[name] = RawText(text)
+            values[name].flag = argument.partition("=")[0]
     return values, strays
+
+
+def _dashed(stray: str) -> str:
+    """A stray argument as a flag, as far as it is known what it means."""
+    name = stray.lstrip("-")
+    return f"--{name}" if stray.startswith("-") and "=" in name else "--name=value"
 
 
 def _take_pair(arguments: list[str]) -> list[str]:

@@ -1,13 +1,10 @@
 """Dataclasses as flags: lists all flags, and decodes raw values into frozen configs."""
 
-import ast
-import inspect
-import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -18,6 +15,7 @@ from draccus.utils import DecodingError
 
 from manyhands.config.policies.base import UNSTORED, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
+from manyhands.config.schema.field_docs import help_of
 from manyhands.config.schema.json_values import MAX_BITS, shown, unknown_name
 from manyhands.config.schema.key_places import key_place
 from manyhands.config.schema.suggestions import OUTSIDE_SECTIONS, suggest_flag
@@ -59,6 +57,9 @@ SCALARS = (bool, int, float, str, Path)
 
 class RawText(str):
     """An unparsed value of the command line."""
+
+    flag: str | None = None
+    """Its flag as it was typed."""
 
 
 class BareFlag(RawText):
@@ -124,25 +125,6 @@ def entry_type(hint: Any) -> type | None:
     return None if needed else inner
 
 
-@cache
-def _field_docs(config: type) -> dict[str, str]:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(config))).body[0]
-    assert isinstance(tree, ast.ClassDef)
-    return {
-        field.target.id: doc.value.value
-        for field, doc in zip(tree.body, tree.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
-        if isinstance(doc.value.value, str)
-    }
-
-
-def help_of(config: type, name: str) -> str:
-    """The string under a field, also if the field is inherited."""
-    docs = (_field_docs(base).get(name) for base in config.__mro__ if is_dataclass(base))
-    return next((doc for doc in docs if doc), "")
-
-
 class Decoder:
     """Decodes trees into frozen configs and collects every fault; names the file of a key."""
 
@@ -194,7 +176,7 @@ class Decoder:
         if place is not None:
             self.faults.append(f"{place}: unknown key {name}{advice.replace('--', '')}")
         else:
-            self.faults.append(f"unknown flag --{name}{advice}")
+            self.faults.append(f"unknown flag {typed_flag(name, value)}{advice}")
 
     def _place_of(self, name: str, raw: Any) -> str | None:
         """File and line of a value that is not from the command line."""
@@ -207,6 +189,10 @@ class Decoder:
         is_null = raw is None or (isinstance(raw, RawText) and raw == "null")
         if is_null and inner is not hint:
             return None
+        is_section = inner in CHOICES or (isinstance(inner, type) and is_dataclass(inner))
+        if is_section and isinstance(raw, RawText):
+            self.unknown(name, raw)
+            return MISSING
         if inner in CHOICES:
             return self.choice(inner, raw, name) if isinstance(raw, dict) else self._ill(raw, name)
         if is_dataclass(inner) and isinstance(inner, type):
@@ -238,10 +224,18 @@ class Decoder:
 
     def _ill(self, raw: Any, name: str, expected: str = "a section with a type") -> Any:
         place = self._place_of(name, raw)
-        named = f"--{name}" if place is None else f"{place}: {name}"
+        named = typed_flag(name, raw) if place is None else f"{place}: {name}"
         seen = " has no value" if isinstance(raw, BareFlag) else f"={shown(raw)}"
+        if expected.startswith("a list") and str(raw).isalnum():
+            expected = f"a list such as [{raw}]"
         self.faults.append(f"{named}{seen}: expects {expected}")
         return MISSING
+
+
+def typed_flag(name: str, raw: Any) -> str:
+    """A flag as it was typed, else by its name."""
+    typed = raw.flag if isinstance(raw, RawText) else None
+    return typed if typed is not None and typed.startswith("--") else f"--{name}"
 
 
 def decode_value(hint: Any, raw: Any) -> Any:

@@ -41,7 +41,7 @@ _NAMES: dict[str, str] = {
     "--launch.machine_rank": "node_rank machine_rank",
     "--launch.main_address": "master_addr main_process_ip master_address",
     "--launch.main_port": "master_port main_process_port",
-    "--launch.num_processes=N: several processes train with DDP by default": "ddp distributed "
+    "--launch.num_processes=N, which trains with DDP": "ddp distributed "
     "strategy parallel data_parallel multi_gpu",
     "--accelerator.mixed_precision": "precision mixed_precision",
     "--accelerator.mixed_precision=bf16": "bf16 bfloat16 amp use_amp half autocast",
