@@ -27,22 +27,24 @@ def test_flags_that_need_a_gpu_several_processes_or_cameras_are_noted(notes):
     found = "\n".join(
         notes(
             *("--step.mode=graph", "--parallelism.dp_shard=-1", "--launch.main_port=29511"),
-            *("--accelerator.ddp.static_graph=true", "--dataset.image_size=[4,4]"),
+            "--dataset.image_size=[4,4]",
         )
     )
     for told in (
         "--step.mode=graph has no effect on a CPU: steps run eagerly",
         "--parallelism.dp_shard=-1 has no effect with one process",
         "--launch.main_port=29511 has no effect with one process",
-        "--accelerator.ddp.static_graph=true has no effect with the strategy single",
         "--dataset.image_size=[4, 4] has no effect without cameras",
     ):
         assert told in found
 
 
 def test_copies_on_one_cpu_are_noted(notes):
-    (found,) = notes("--parallelism.gpus_per_process=2")
+    found = "\n".join(
+        notes("--parallelism.gpus_per_process=2", "--accelerator.ddp.static_graph=true")
+    )
     assert "one device computes all copies in turn" in found
+    assert "--accelerator.ddp.static_graph=true has no effect with the strategy DP" in found
 
 
 def test_what_the_data_or_the_length_of_the_run_does_not_allow_is_noted(notes):
