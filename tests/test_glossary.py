@@ -64,9 +64,10 @@ TERMS = [
 ]
 ALLOWED = {
     (
-        "src/manyhands/config/schema/suggestions.py",
-        "max_steps num_steps train_steps num_train_steps training_steps total_steps iterations "
-        "max_iters offline_steps updates",
+        "src/manyhands/config/schema/synonyms.py",
+        "max_steps num_steps train_steps num_train_steps training_steps total_steps iters "
+        "iterations max_iters num_iters num_iterations max_iterations train_iters n_iters "
+        "n_steps offline_steps updates num_updates",
     ): "names that other programs have for a flag",
 }
 """Texts that may use a term, by file, and why."""

@@ -1,6 +1,7 @@
 """`manyhands cache` as users run it."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,3 +79,10 @@ def test_help_is_an_answer(capsys):
     for arguments in (["--help"], ["build", "--help"], ["show", "--help"]):
         assert run_guarded(cache_command, arguments) == 0
         assert "manyhands cache build" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="/proc is not available")
+def test_frames_are_not_decoded_for_a_folder_that_cannot_be_written(tiny_dataset, capsys):
+    flags = ["build", f"--dataset.root={tiny_dataset}", "--cache.folder=/proc/frames"]
+    assert run_guarded(cache_command, flags) == 2
+    assert "--cache.folder=/proc/frames: /proc accepts no new folders" in capsys.readouterr().err

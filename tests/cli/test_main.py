@@ -11,7 +11,7 @@ import pytest
 
 import manyhands
 from manyhands.cli.main import main, run_guarded, train_command, unknown_command
-from manyhands.errors import Diverged, RankLost, Stopped, UserError
+from manyhands.errors import ConfigError, Diverged, RankLost, Stopped, UserError
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -93,6 +93,19 @@ def test_a_main_rank_that_speaks_for_all_is_named_too(monkeypatch, capsys):
     assert run_guarded(command, []) == 2
     assert capsys.readouterr().err == "manyhands rank 0: bad\n"
     assert error.is_reported
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_an_error_that_all_ranks_have_names_none(rank, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", rank)
+    error = ConfigError("bad")
+    error.rank = int(rank)
+
+    def command(_arguments):
+        raise error
+
+    assert run_guarded(command, []) == 2
+    assert capsys.readouterr().err == "manyhands: bad\n"
 
 
 def test_a_rank_that_lost_another_leaves_in_silence(monkeypatch, capsys):

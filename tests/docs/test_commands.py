@@ -143,7 +143,7 @@ def read(command: Any, flags: Sequence[str]) -> None:
         case "doctor":
             read_arguments(flags)
         case "launch slurm" | "launch kubernetes" | "launch skypilot":
-            own, training = split(flags)
+            own, training = split(command.name.split()[1], flags)
             read_config(command.config, "", own)
             build_job(command.name.split()[1], training, flags)
         case _ if command.describes_data:

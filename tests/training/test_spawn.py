@@ -24,7 +24,9 @@ from manyhands.training.spawn import (
     num_processes_of,
     places_that_compute,
     process_placement,
+    refuse_bad_paths,
     refuse_missing_ids,
+    refuse_unused_ids,
     train_in_processes,
 )
 
@@ -57,6 +59,23 @@ def test_chosen_gpus_each_get_a_process(monkeypatch):
         refuse_missing_ids(config.launch)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6,7")
     refuse_missing_ids(config.launch)
+
+
+def test_a_choice_of_gpus_for_a_run_on_the_cpu_is_refused():
+    config = read_train_config([*BASE, "--launch.gpu_ids=[0, 1]", "--policy.device=cpu"])
+    with pytest.raises(EnvironmentFault, match=r"Use --launch\.num_processes=2"):
+        refuse_unused_ids(config)
+    refuse_unused_ids(read_train_config([*BASE, "--launch.gpu_ids=[0]"]))
+
+
+def test_paths_are_looked_at_before_any_process_starts(tmp_path, tiny_dataset):
+    (tmp_path / "file").touch()
+    flags = ["--policy=act", f"--dataset.root={tiny_dataset}"]
+    refuse_bad_paths(read_train_config([*flags, f"--output_dir={tmp_path / 'new'}"]))
+    with pytest.raises(UserError, match="is a file, not a folder"):
+        refuse_bad_paths(read_train_config([*flags, f"--output_dir={tmp_path / 'file'}"]))
+    with pytest.raises(UserError, match="is not a LeRobot dataset"):
+        refuse_bad_paths(read_train_config([*BASE]))
 
 
 def test_a_single_chosen_gpu_has_a_process_of_its_own():

@@ -11,7 +11,8 @@ from rich.table import Table
 from manyhands import units
 from manyhands.cli.flags import read_config, write_results
 from manyhands.config.commands import CacheBuildConfig, CacheContentsConfig
-from manyhands.errors import ConfigError, DatasetError
+from manyhands.config.output_paths import folder_fault
+from manyhands.errors import ConfigError, DatasetError, EnvironmentFault
 from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ def build(config: CacheBuildConfig) -> int:
     from manyhands.cores import num_cores
     from manyhands.data.cache.fill import build_cache
     from manyhands.data.cache.frame_cache import cache_options
+    from manyhands.data.location import shared_home
 
+    fault = folder_fault("--cache.folder", config.cache.folder or shared_home())
+    if fault is not None:
+        raise EnvironmentFault(fault)
     options, num_workers = cache_options(config.on_disk, max_ram=None), config.num_workers
     started = time.monotonic()
     source, reading = wanted_frames(config)

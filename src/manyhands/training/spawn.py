@@ -10,11 +10,13 @@ from pathlib import Path
 
 from manyhands import garbage
 from manyhands.config.launcher import Launcher
+from manyhands.config.output_paths import folder_fault
 from manyhands.config.resolve import choose_output_dir, resolve_config, write_resolved
 from manyhands.config.run_state import finished_message, refuse_folder_in_use
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
-from manyhands.errors import EnvironmentFault, Stopped
+from manyhands.data.location import locate_dataset
+from manyhands.errors import EnvironmentFault, Stopped, UserError
 from manyhands.launch.accelerate import accelerate_command
 from manyhands.launch.environment import (
     RESOLVED,
@@ -107,6 +109,7 @@ def train_in_processes(
     All ranks get the given config; the arguments from which it was resolved are for the record.
     `places_left` returns where processes can restart; by default on all GPUs that respond.
     """
+    refuse_bad_paths(config)
     refuse_unused_ids(config)
     refuse_missing_ids(config.launch)
     refuse_lost_accumulation(config, launcher)
@@ -210,6 +213,16 @@ def refuse_lost_accumulation(config: TrainConfig, launcher: Launcher) -> None:
             "--launch.max_restarts does not preserve. Set "
             f"--accelerator.gradient_accumulation.steps={launcher.accumulation} instead"
         )
+
+
+def refuse_bad_paths(config: TrainConfig) -> None:
+    """Reject paths that no rank could use, before any of them starts."""
+    if config.output_dir is not None:
+        fault = folder_fault("--output_dir", config.output_dir)
+        if fault is not None:
+            raise UserError(fault)
+    if config.dataset.root is not None:
+        locate_dataset(None, config.dataset.root)
 
 
 def refuse_unused_ids(config: TrainConfig) -> None:

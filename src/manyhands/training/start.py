@@ -141,7 +141,7 @@ def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
             "another --output_dir"
         )
     what = "a run without a checkpoint" if (run_dir / "run.json").is_file() else "other files"
-    return f"--output_dir={run_dir} contains {what}. Set another --output_dir"
+    return f"--output_dir={run_dir} already contains {what}. Set another --output_dir"
 
 
 def _has_files(run_dir: Path) -> bool:

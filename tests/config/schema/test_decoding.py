@@ -18,16 +18,11 @@ from manyhands.config.schema.decoding import (
     flags_of,
     type_name,
 )
-from manyhands.config.schema.field_docs import help_of
 from manyhands.config.train import TrainConfig
 
 
 def test_every_flag_has_help():
     assert [flag.name for flag in flags_of(TrainConfig) if not flag.help] == []
-
-
-def test_help_of_an_inherited_field_is_found():
-    assert help_of(ActConfig, "device") == help_of(PolicyConfig, "device") != ""
 
 
 @pytest.mark.parametrize(

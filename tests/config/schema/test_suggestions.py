@@ -18,13 +18,11 @@ from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema.command_line import SPELLINGS, SWITCHES, read_flags
 from manyhands.config.schema.decoding import Flag, RawText, decode_value, flags_of
 from manyhands.config.schema.suggestions import (
-    OUTSIDE_SECTIONS,
     flags_in,
     hub_note,
     longer_warmup,
     suggest_flag,
 )
-from manyhands.config.schema.synonyms import SYNONYMS
 from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
@@ -90,22 +88,6 @@ def test_every_value_that_a_text_shows_with_a_flag_can_be_read():
     for name, value in known:
         for choice in value.rstrip("'`").split("|"):
             decode_value(train_flags()[name].type, RawText(choice))
-
-
-@pytest.mark.parametrize(
-    "advice", sorted({advice for all_of in SYNONYMS.values() for advice in all_of})
-)
-def test_every_synonym_leads_to_flags_that_exist(advice):
-    flags = flags_in(advice)
-    assert flags
-    for name, _, value in (flag.partition("=") for flag in flags):
-        assert name in {*train_flags(), *OUTSIDE_SECTIONS, *job_flags()}
-        if value and value.islower() and name in train_flags():
-            decode_value(train_flags()[name].type, RawText(value))
-
-
-def test_no_synonym_is_a_flag_itself():
-    assert not {f"--{name}" for name in SYNONYMS} & train_flags().keys()
 
 
 @pytest.mark.parametrize(

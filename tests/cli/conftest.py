@@ -1,0 +1,6 @@
+"""Helpers of the tests of commands."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
