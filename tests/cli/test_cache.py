@@ -7,6 +7,9 @@ import pytest
 
 from manyhands.cli.cache import cache_command
 from manyhands.cli.main import run_guarded
+from manyhands.data.writing.copy_episodes import copy_episodes
+from manyhands.data.writing.copy_sources import EpisodeChoice
+from manyhands.data.writing.output_files import SizeLimits
 from manyhands.data.writing.writer import DatasetWriter
 
 CAMERA = "observation.images.top"
@@ -78,3 +81,17 @@ def test_help_is_an_answer(capsys):
     for arguments in (["--help"], ["build", "--help"], ["show", "--help"]):
         assert run_guarded(cache_command, arguments) == 0
         assert "manyhands cache build" in capsys.readouterr().out
+
+
+def test_missing_files_are_told_together_and_can_be_skipped(filmed, tmp_path, capsys):
+    apart = tmp_path / "apart"
+    copy_episodes([EpisodeChoice(filmed)], apart, limits=SizeLimits(1000, 1, 1))
+    min(apart.glob("videos/**/*.mp4")).unlink()
+    flags = [f"--dataset.root={apart}", f"--cache.folder={tmp_path / 'cache'}"]
+    assert run_guarded(cache_command, ["build", *flags]) == 2
+    told = capsys.readouterr().err
+    assert "1 fault, in 1 of 2 episodes" in told and "--dataset.on_bad=skip" in told
+    file = tmp_path / "result.json"
+    assert cache_command(["build", *flags, "--dataset.on_bad=skip", f"--json={file}"]) == 0
+    assert "skipped 1 of 2 episodes (50.0%)" in capsys.readouterr().out
+    assert json.loads(file.read_text())["num_decoded"] == 6

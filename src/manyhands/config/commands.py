@@ -10,12 +10,22 @@ from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
 from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
 from manyhands.units import parse_bytes
 
+ON_BAD = ("fail", "skip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedDatasetConfig(NamedDatasetConfig):
+    """Dataset to copy."""
+
+    on_bad: str = "fail"
+    """Action on episodes with faults: fail (do not start) or skip (exclude them)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertConfig:
     """Conversion."""
 
-    dataset: NamedDatasetConfig = field(default_factory=NamedDatasetConfig)
+    dataset: CopiedDatasetConfig = field(default_factory=CopiedDatasetConfig)
     merge: list[str] | None = None
     """Folders or Hub names of datasets to merge, in this order, instead of --dataset."""
     output: Path | None = None
@@ -51,6 +61,7 @@ class ConvertConfig:
     def _dataset_faults(self) -> Iterator[str]:
         for fault in self.dataset.naming_faults():
             yield f"{UNNAMED}, or several with --merge=[A,B]" if fault == UNNAMED else fault
+        yield from one_of(self.dataset, "dataset.", on_bad=ON_BAD)
         if self.allow_mixed_robots:
             yield "--allow_mixed_robots has no effect without --merge"
 
@@ -58,7 +69,7 @@ class ConvertConfig:
         if len(self.merge or ()) < 2:
             yield f"--merge={self.merge} must list at least two datasets"
         for name, value in vars(self.dataset).items():
-            if value is not None:
+            if value != getattr(CopiedDatasetConfig, name):
                 yield f"--merge already names the datasets. Remove --dataset.{name}"
         for flag in ("episodes", "exclude_episodes"):
             if getattr(self, flag) is not None:
@@ -75,6 +86,8 @@ class CachedDatasetConfig(NamedDatasetConfig):
     """Resize cameras to this height and width, as in training; null: no resizing."""
     depth_output_unit: str = "mm"
     """Unit of depth cameras, as in training: mm or m."""
+    on_bad: str = "fail"
+    """Action on episodes with faults: fail (do not start) or skip (exclude them)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +109,7 @@ class CacheBuildConfig:
         size = self.dataset.image_size
         if size is not None and min(size) < 1:
             faults.append(f"--dataset.image_size={size} must be two positive sizes")
-        faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"))
+        faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"), on_bad=ON_BAD)
         return [*faults, *cache_faults(self.on_disk)]
 
     @property
@@ -177,6 +190,8 @@ class DoctorConfig(ExaminationConfig):
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
     quick: bool = False
     """Decode the first and last image of each file instead of all."""
+    all: bool = False
+    """Print every finding instead of the first of each check."""
     quality: bool = False
     """Also judge every episode: jerk, idle, truncated, frozen or dark cameras, duplicates."""
     num_workers: int | None = None

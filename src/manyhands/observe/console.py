@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from manyhands import units
+from manyhands.observe.progress_lines import ProgressLines
 
 Metrics = dict[str, float]
 
@@ -110,11 +111,13 @@ OnProgress = Callable[[int, int], None]  # Called with the amounts done and tota
 
 @contextmanager
 def progress_bar(doing: str) -> Iterator[OnProgress]:
-    """A bar that appears with the first progress and disappears at the end."""
+    """A bar that appears with the first progress and disappears at the end; lines in a log."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield ProgressLines(doing).show
+        return
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    hidden = not console.is_terminal
-    progress = Progress(*columns, console=console, transient=True, disable=hidden)
+    progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task(doing, total=None)
 
     def on_progress(done: int, total: int) -> None:
