@@ -27,7 +27,7 @@ FEATURES = {
     STATE: {"dtype": "float32", "shape": [2], "names": None},
     "action": {"dtype": "float32", "shape": [2], "names": None},
 }
-NUM_EPISODES = 12
+NUM_EPISODES = 6
 LENGTH = 3
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1234\n"
 VERSIONS = ("v2.1", "v3.0")
