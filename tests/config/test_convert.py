@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from manyhands.config.convert import ConvertConfig
-from manyhands.config.sections.dataset import NamedDatasetConfig
+from manyhands.config.sections.dataset import CopiedDatasetConfig
 
-SOURCE = NamedDatasetConfig(root=Path("old"))
+SOURCE = CopiedDatasetConfig(root=Path("old"))
 OUTPUT = Path("new")
 
 
@@ -15,7 +15,7 @@ OUTPUT = Path("new")
     "config",
     [
         ConvertConfig(dataset=SOURCE, output=OUTPUT),
-        ConvertConfig(dataset=NamedDatasetConfig(repo_id="a/b", revision="v2"), output=OUTPUT),
+        ConvertConfig(dataset=CopiedDatasetConfig(repo_id="a/b", revision="v2"), output=OUTPUT),
         ConvertConfig(dataset=SOURCE, output=OUTPUT, episodes=[1, 2], exclude_episodes=[2]),
         ConvertConfig(merge=["a", "b"], output=OUTPUT, allow_mixed_robots=True),
         ConvertConfig(checkpoint=Path("run")),
@@ -40,7 +40,7 @@ def test_a_possible_conversion_has_no_faults(config):
         ({"merge": ["a", "b"], "exclude_episodes": [], "output": OUTPUT}, "--exclude_episodes"),
         ({"dataset": SOURCE, "output": OUTPUT, "allow_mixed_robots": True}, "without --merge"),
         (
-            {"dataset": NamedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
+            {"dataset": CopiedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
             "--dataset.revision is for the Hub",
         ),
         ({"checkpoint": Path("run"), "output": Path("/")}, "--output=/ already exists"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands convert --dataset.root=OLD --output=NEW
 manyhands convert --dataset.root=OLD --output=NEW --exclude_episodes=[3,7]
+manyhands convert --dataset.root=OLD --output=NEW --dataset.on_bad=skip
 manyhands convert --merge=[A,B,C] --output=NEW
 manyhands convert --from=FILE_OR_FOLDER --output=NEW
 manyhands convert --repair --dataset.root=DAMAGED --output=NEW
@@ -90,7 +91,7 @@ def summary_lines(summary: "CopySummary", output: Path) -> str:
         lines.append(
             f"skipped columns that no feature declares: {', '.join(summary.dropped_columns)}"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *summary.skipped])
 
 
 def _choices(config: ConvertConfig) -> list["EpisodeChoice"]:
@@ -100,7 +101,8 @@ def _choices(config: ConvertConfig) -> list["EpisodeChoice"]:
     if config.merge is None:
         dataset = config.dataset
         root = locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
-        return [EpisodeChoice(root, config.episodes, config.exclude_episodes or ())]
+        excluded = config.exclude_episodes or ()
+        return [EpisodeChoice(root, config.episodes, excluded, dataset.on_bad)]
     roots = [Path(name) if Path(name).is_dir() else None for name in config.merge]
     return [
         EpisodeChoice(locate_dataset(name, root))

@@ -10,6 +10,7 @@ from manyhands.config.policies.size_limits import size_faults
 from manyhands.config.profile import profile_faults
 from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.cache import vision_token_faults
+from manyhands.config.sections.dataset import ON_BAD
 from manyhands.config.sections.execution import CHECKPOINT_FORMATS
 from manyhands.config.sections.open_loop import open_loop_faults
 from manyhands.config.sections.optim import (
@@ -137,7 +138,7 @@ def _reading_faults(config: TrainConfig) -> Iterator[str]:
     dataset = config.dataset
     checks = ("auto", "quick", "full", "off")
     yield from one_of(
-        dataset, "dataset.", depth_output_unit=("mm", "m"), check=checks, on_bad=("fail", "skip")
+        dataset, "dataset.", depth_output_unit=("mm", "m"), check=checks, on_bad=ON_BAD
     )
     for name, share in (("eval_split", dataset.eval_split), ("max_bad", dataset.max_bad)):
         if not 0 <= share < 1:

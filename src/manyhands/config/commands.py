@@ -6,7 +6,7 @@ from pathlib import Path
 from manyhands.config.check import amount_faults, cache_faults
 from manyhands.config.output_paths import folder_fault, json_faults
 from manyhands.config.schema.rules import at_least, one_of
-from manyhands.config.sections.dataset import NamedDatasetConfig
+from manyhands.config.sections.dataset import ON_BAD, NamedDatasetConfig
 from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
 from manyhands.units import parse_bytes
 
@@ -21,6 +21,8 @@ class CachedDatasetConfig(NamedDatasetConfig):
     """Resize cameras to this height and width, as in training; null: no resizing."""
     depth_output_unit: str = "mm"
     """Unit of depth cameras, as in training: mm or m."""
+    on_bad: str = "fail"
+    """Action on episodes with faults: fail (do not start) or skip (exclude them)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ class CacheBuildConfig:
         size = self.dataset.image_size
         if size is not None and min(size) < 1:
             faults.append(f"--dataset.image_size={size} must be two positive sizes")
-        faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"))
+        faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"), on_bad=ON_BAD)
         faults += [*cache_faults(self.on_disk), *json_faults(self.json)]
         folder = self.cache.folder
         fault = None if folder is None else folder_fault("--cache.folder", folder)
@@ -130,6 +132,8 @@ class DoctorConfig(ExaminationConfig):
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
     quick: bool = False
     """Decode the first and last image of each file instead of all."""
+    all: bool = False
+    """Print every finding instead of the first of each check."""
     quality: bool = False
     """Also judge every episode: jerk, idle, truncated, frozen or dark cameras, duplicates."""
     num_workers: int | None = None

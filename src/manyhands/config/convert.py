@@ -7,7 +7,7 @@ from pathlib import Path
 
 from manyhands.config.output_paths import folder_fault, json_faults
 from manyhands.config.schema.rules import at_least, one_of
-from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
+from manyhands.config.sections.dataset import ON_BAD, UNNAMED, CopiedDatasetConfig
 
 IMPORT_FORMATS = ("robomimic", "aloha", "zarr", "rlds", "csv")
 
@@ -64,7 +64,7 @@ class ImportConfig:
 class ConvertConfig(ImportConfig):
     """Conversion."""
 
-    dataset: NamedDatasetConfig = field(default_factory=NamedDatasetConfig)
+    dataset: CopiedDatasetConfig = field(default_factory=CopiedDatasetConfig)
     merge: list[str] | None = None
     """Folders or Hub names of datasets to merge, in this order, instead of --dataset."""
     output: Path | None = None
@@ -129,6 +129,7 @@ class ConvertConfig(ImportConfig):
     def _dataset_faults(self) -> Iterator[str]:
         for fault in self.dataset.naming_faults():
             yield f"{UNNAMED}, or several with --merge=[A,B]" if fault == UNNAMED else fault
+        yield from one_of(self.dataset, "dataset.", on_bad=ON_BAD)
         if self.allow_mixed_robots:
             yield "--allow_mixed_robots has no effect without --merge"
         for flag in ("episodes", "exclude_episodes"):
@@ -141,7 +142,7 @@ class ConvertConfig(ImportConfig):
         if len(self.merge or ()) < 2:
             yield f"--merge={self.merge} must list at least two datasets"
         for name, value in vars(self.dataset).items():
-            if value is not None:
+            if value != getattr(CopiedDatasetConfig, name):
                 yield f"--merge already names the datasets. Remove --dataset.{name}"
         for flag in ("episodes", "exclude_episodes"):
             if getattr(self, flag) is not None:

@@ -153,6 +153,9 @@ def test_links_that_lead_nowhere_are_there(tmp_path):
 
 
 def test_faults_of_values_are_told_as_those_of_their_file(tmp_path):
-    told = pytest.raises(DatasetError, match=r"x\.json: 3 is no text; correct it")
+    told = pytest.raises(
+        DatasetError,
+        match=r"x\.json: 3 is no text\nCorrect it, or repair a copy: manyhands convert --repair",
+    )
     with told, naming_file(tmp_path / "x.json"):
         raise ValueError("3 is no text")

@@ -16,6 +16,7 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
+from manyhands.data.images.mp4_boxes import mp4_fault
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.unusable_file import check_file, damaged_file
 
@@ -40,9 +41,12 @@ class VideoStream:
         try:
             self._container = open_video(str(file) if isinstance(file, Path) else file)
         except (av.FFmpegError, OSError) as error:
-            raise self._damaged(error) from None
+            raise damaged_file(self._name, mp4_fault(self._name) or _reason(error)) from None
         streams = self._container.streams.video
         if not streams or streams[0].codec_context is None:
+            fault = mp4_fault(self._name)
+            if fault is not None:
+                raise damaged_file(self._name, fault)
             raise DatasetError(f"{self._name} contains no video stream of a known codec")
         self._stream = streams[0]
         assert self._stream.time_base is not None
@@ -63,7 +67,11 @@ class VideoStream:
         return round((pts - self._start) / self._ticks_per_frame)
 
     def _damaged(self, error: av.FFmpegError | OSError, where: str = "") -> DatasetError:
-        return damaged_file(self._name, f"{error.strerror or error}{where}")
+        return damaged_file(self._name, f"{_reason(error)}{where}")
+
+
+def _reason(error: av.FFmpegError | OSError) -> str:
+    return str(error.strerror or error)
 
 
 # swscale's POINT | ACCURATE_RND | BITEXACT, and AREA instead of POINT where the size changes.

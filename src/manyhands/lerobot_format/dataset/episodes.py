@@ -27,6 +27,7 @@ from manyhands.lerobot_format.dataset.tables import (
     leaf_type,
     naming_file,
     read_columns,
+    read_footer,
     real_numbers,
     whole_numbers,
     write_table,
@@ -71,7 +72,7 @@ def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
         columns = {name: values[order] for name, values in columns.items()}
         _check_lengths(columns)
         episodes = _parse_episodes(columns, [tasks[place] for place in order], info)
-        check_episodes(episodes, info)
+        check_episodes(episodes)
     return episodes
 
 
@@ -118,15 +119,21 @@ def _read_all(
     parts: list[dict[str, np.ndarray]] = []
     tasks: list[list[str]] = []
     for file in files:
-        table = read_columns(file, [*whole, *starts, _TASKS])
+        has_tasks = _TASKS in read_footer(file).schema.to_arrow_schema().names
+        table = read_columns(file, [*whole, *starts, *([_TASKS] if has_tasks else [])])
         with naming_file(file):
             part = {name: whole_numbers(table, name) for name in whole}
             parts.append(part | {name: real_numbers(table, name) for name in starts})
-            column = table[_TASKS]
-            if not is_text(leaf_type(column.type)):
-                raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
-            tasks += [checked_tasks(each) for each in column.to_pylist()]
+            tasks += _task_lists(table) if has_tasks else [[] for _ in range(table.num_rows)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, tasks
+
+
+def _task_lists(table: pa.Table) -> list[list[str]]:
+    column = table[_TASKS]
+    kind = leaf_type(column.type)
+    if not is_text(kind) and not pa.types.is_null(kind):
+        raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
+    return [checked_tasks(each) for each in column.to_pylist()]
 
 
 def _check_lengths(columns: dict[str, np.ndarray]) -> None:

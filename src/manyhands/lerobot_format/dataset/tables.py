@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 
 from manyhands.config.policies.size_limits import total_memory
 from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset.fetching import dataset_root
+from manyhands.lerobot_format.dataset.repairing import contradiction_remedy
 from manyhands.lerobot_format.dataset.unusable_file import (
     check_file,
     damaged_file,
@@ -160,9 +162,8 @@ def naming_file(path: Path) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise DatasetError(
-            f"{path}: {error}; correct it, or copy or download the dataset again"
-        ) from None
+        remedy = contradiction_remedy(dataset_root(path), path)
+        raise DatasetError(f"{path}: {error}\n{remedy}") from None
 
 
 _END = 2**53  # The first whole number that a table written with doubles may have rounded
