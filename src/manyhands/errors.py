@@ -1,5 +1,9 @@
 """Expected failures of a run, with their exit codes."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class UserError(Exception):
     """A usage error: the fault, the value seen, the flag or file to change."""
@@ -28,6 +32,17 @@ class ConfigError(UserError):
 
 class DatasetError(UserError):
     """A dataset that is missing, damaged or inconsistent with its metadata."""
+
+
+@contextmanager
+def naming_arguments() -> Iterator[None]:
+    """Name arguments of Python instead of the flags of a dataset."""
+    try:
+        yield
+    except DatasetError as error:
+        if type(error) is not DatasetError:
+            raise
+        raise DatasetError(re.sub(r"--dataset\.(\w+)", r"\1", str(error))) from None
 
 
 class CheckpointError(UserError):

@@ -216,3 +216,11 @@ def test_a_dataset_shows_what_it_has(shared):
     shown = repr(dataset)
     assert str(dataset.root) in shown and f"{dataset.num_episodes} episodes" in shown
     assert all(name in shown for name in dataset.features)
+
+
+def test_faults_name_the_arguments_of_python(tiny_dataset, tmp_path):
+    with pytest.raises(DatasetError, match=r"^episodes: unknown episode 99"):
+        open_dataset(tiny_dataset, episodes=[99])
+    for missing in (tmp_path / "missing", str(tmp_path / "missing"), "./missing"):
+        with pytest.raises(DatasetError, match=r"Set root=DIR to the folder of a dataset"):
+            open_dataset(missing)

@@ -20,7 +20,7 @@ from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.location import locate_dataset, shared_home
 from manyhands.data.locks import read_stamp
 from manyhands.data.read_options import ReadOptions
-from manyhands.errors import DatasetError
+from manyhands.errors import DatasetError, naming_arguments
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import DatasetInfo, Feature
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
@@ -43,11 +43,13 @@ def open_dataset(
 
     The first argument may also be the folder.
     """
-    folder = _locate(repo_id, root)
+    with naming_arguments():
+        folder = _locate(repo_id, root)
     reading = reading or ReadOptions()
     reading = replace(reading, home=reading.home or shared_home())
     meta = read_dataset_meta(folder)
-    source = Source(folder, meta, select_episodes(meta.episodes, episodes))
+    with naming_arguments():
+        source = Source(folder, meta, select_episodes(meta.episodes, episodes))
     _check_keys("skip", reading.skip, meta.info.features)
     _check_rename_map(reading.rename_map, meta.info)
     delivered = {reading.delivered(key): each for key, each in meta.info.features.items()}
@@ -83,6 +85,7 @@ def _locate(repo_id: str | Path | None, root: str | Path | None) -> Path:
     if repo_id is None:
         raise DatasetError('no dataset given. Pass its folder: open_dataset("data/pick")')
     is_folder = isinstance(repo_id, Path) or (Path(repo_id) / names.INFO_FILE).is_file()
+    is_folder = is_folder or str(repo_id).startswith((".", "/", "~"))  # No name of the Hub does.
     return locate_dataset(None, Path(repo_id)) if is_folder else locate_dataset(str(repo_id))
 
 
