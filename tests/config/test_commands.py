@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.commands import ConvertConfig, CopiedDatasetConfig
+from manyhands.config.commands import ConvertConfig
+from manyhands.config.sections.dataset import CopiedDatasetConfig
 
 SOURCE = CopiedDatasetConfig(root=Path("old"))
 OUTPUT = Path("new")

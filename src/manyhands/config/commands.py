@@ -6,19 +6,14 @@ from pathlib import Path
 
 from manyhands.config.check import cache_faults
 from manyhands.config.schema.rules import at_least, json_faults, one_of
-from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
+from manyhands.config.sections.dataset import (
+    ON_BAD,
+    UNNAMED,
+    CopiedDatasetConfig,
+    NamedDatasetConfig,
+)
 from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
 from manyhands.units import parse_bytes
-
-ON_BAD = ("fail", "skip")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CopiedDatasetConfig(NamedDatasetConfig):
-    """Dataset to copy."""
-
-    on_bad: str = "fail"
-    """Action on episodes with faults: fail (do not start) or skip (exclude them)."""
 
 
 @dataclass(frozen=True, kw_only=True)
