@@ -31,6 +31,9 @@ ONLY_IN = {
     "tensorboard": {"observe"},
     "trackio": {"observe"},
     "gymnasium": {"sim"},
+    "h5py": {"data"},
+    "zarr": {"data"},
+    "imagecodecs": {"data"},
     "manyhands_bench": {"cli"},
 }
 NEVER_IN = {

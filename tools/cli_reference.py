@@ -5,6 +5,7 @@ Run `make docs`, or `python tools/cli_reference.py`.
 
 import io
 import json
+import os
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any, Union, get_args, get_origin
 
 from manyhands.cli.catalog import Command, all_commands
 from manyhands.cli.main import find_command
-from manyhands.config.schema.decoding import Flag, encode, flags_of
+from manyhands.config.schema.decoding import Flag, encode
+from manyhands.config.schema.help import flag_groups
 from manyhands.errors import HelpShown
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
@@ -47,7 +49,7 @@ def chapter(command: Command) -> Iterator[str]:
     yield f"```text\n{usage(command)}\n```"
     if command.takes_train_flags:
         yield f"\nTakes every flag of {TRAIN}, and these:"
-    for section, flags in by_section(command.config).items():
+    for section, flags in flag_groups(command.config).items():
         yield f"\n### {command.name}: {section}\n"
         yield "| flag | type | default | help |\n|---|---|---|---|"
         yield from (row(flag) for flag in flags)
@@ -58,17 +60,10 @@ def usage(command: Command) -> str:
     first, *rest = command.name.split()
     run, printed = find_command(first), io.StringIO()
     assert run is not None, command.name
+    os.environ["COLUMNS"] = "100"
     with redirect_stdout(printed), suppress(HelpShown):
         run([*rest, "--help"])
     return printed.getvalue().partition("\n\nrun:\n")[0].strip()
-
-
-def by_section(config: type) -> dict[str, list[Flag]]:
-    """Flags by section, in order of declaration."""
-    sections: dict[str, list[Flag]] = {}
-    for flag in flags_of(config):
-        sections.setdefault(flag.section, []).append(flag)
-    return sections
 
 
 def row(flag: Flag) -> str:

@@ -112,7 +112,8 @@ class StopSignal:
             if set(heard).isdisjoint(SIGNALS):
                 continue
             num_interrupts += heard.count(signal.SIGINT)
-            self._is_quitting = num_interrupts > 1
+            # Who defers requests without an answer handles a second one as well.
+            self._is_quitting = num_interrupts > 1 and self._answer is not None
             self._reply(self._is_quitting)
             if self._is_quitting and not self._has_quit:
                 # The main thread sees two signals as one if both arrive in one call.

@@ -8,6 +8,9 @@ import pytest
 
 from manyhands.cli.cache import cache_command
 from manyhands.cli.main import run_guarded
+from manyhands.data.writing.copy_episodes import copy_episodes
+from manyhands.data.writing.copy_sources import EpisodeChoice
+from manyhands.data.writing.output_files import SizeLimits
 from manyhands.data.writing.writer import DatasetWriter
 
 CAMERA = "observation.images.top"
@@ -86,3 +89,17 @@ def test_frames_are_not_decoded_for_a_folder_that_cannot_be_written(tiny_dataset
     flags = ["build", f"--dataset.root={tiny_dataset}", "--cache.folder=/proc/frames"]
     assert run_guarded(cache_command, flags) == 2
     assert "--cache.folder=/proc/frames: /proc accepts no new folders" in capsys.readouterr().err
+
+
+def test_missing_files_are_told_together_and_can_be_skipped(filmed, tmp_path, capsys):
+    apart = tmp_path / "apart"
+    copy_episodes([EpisodeChoice(filmed)], apart, limits=SizeLimits(1000, 1, 1))
+    min(apart.glob("videos/**/*.mp4")).unlink()
+    flags = [f"--dataset.root={apart}", f"--cache.folder={tmp_path / 'cache'}"]
+    assert run_guarded(cache_command, ["build", *flags]) == 2
+    told = capsys.readouterr().err
+    assert "1 fault, in 1 of 2 episodes" in told and "--dataset.on_bad=skip" in told
+    file = tmp_path / "result.json"
+    assert cache_command(["build", *flags, "--dataset.on_bad=skip", f"--json={file}"]) == 0
+    assert "skipped 1 of 2 episodes (50.0%)" in capsys.readouterr().out
+    assert json.loads(file.read_text())["num_decoded"] == 6

@@ -10,8 +10,9 @@ import pytest
 from manyhands.cli.convert import convert_command, summary_lines
 from manyhands.cli.main import run_guarded
 from manyhands.data.dataset import open_dataset
-from manyhands.data.writing.copy_episodes import CopySummary
+from manyhands.data.writing.copy_episodes import CopySummary, copy_episodes
 from manyhands.data.writing.copy_sources import EpisodeChoice, open_source
+from manyhands.data.writing.output_files import SizeLimits
 
 SUMMARY = CopySummary(
     num_datasets=1,
@@ -144,3 +145,19 @@ def test_a_policy_without_adapters_has_none_to_merge(tmp_path, capsys):
     assert run(f"--checkpoint={tmp_path}", f"--output={tmp_path / 'new'}") == 2
     assert "has no adapters to merge" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_missing_files_are_told_together_and_can_be_skipped(tiny_dataset, tmp_path, capsys):
+    apart = tmp_path / "apart"
+    copy_episodes([EpisodeChoice(tiny_dataset)], apart, limits=SizeLimits(1000, 1, 1))
+    for path in sorted(apart.glob("data/**/*.parquet"))[1:3]:
+        path.unlink()
+    flags = (f"--dataset.root={apart}", f"--output={tmp_path / 'new'}")
+    assert run(*flags) == 2
+    told = capsys.readouterr().err
+    assert "2 faults, in 2 of 4 episodes" in told and "--exclude_episodes=[1,2]" in told
+    assert run(*flags, "--dataset.on_bad=skip") == 0
+    assert "skipped 2 of 4 episodes (50.0%) and 19 of 39 frames" in capsys.readouterr().out
+    assert len(open_dataset(root=tmp_path / "new")) == 20
+    assert run(*flags, "--dataset.on_bad=maybe") == 2
+    assert "--dataset.on_bad=maybe" in capsys.readouterr().err

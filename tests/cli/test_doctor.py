@@ -46,9 +46,11 @@ def test_a_bad_dataset_leaves_with_two_and_the_table(tiny_dataset, tmp_path):
     done = run(f"--dataset.root={root}", f"--json={tmp_path / 'found.json'}")
     assert done.returncode == 2
     assert done.stderr == ""
-    assert "episode 0: data/chunk-000/file-000.parquet is damaged" in done.stdout
-    last = done.stdout.strip().splitlines()[-1]
-    assert last.startswith("bad: checked 4 episodes with 39 frames")
+    assert "episodes 0 to 3: data/chunk-000/file-000.parquet is damaged: truncated" in done.stdout
+    *_, verdict, remedy = done.stdout.strip().splitlines()
+    assert verdict.startswith("bad: checked 0 of 4 episodes with 0 of 39 frames")
+    assert remedy == "Copy or download the dataset again"
+    assert done.stdout.startswith("first look after ")
     assert json.loads((tmp_path / "found.json").read_text())["bad_episodes"] == [0, 1, 2, 3]
 
 

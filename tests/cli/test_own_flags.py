@@ -18,11 +18,20 @@ def test_flags_go_to_whom_they_belong():
     assert config.steps == 3
 
 
-def test_help_lists_both_kinds(capsys):
+def help_of(capsys, flag):
     with pytest.raises(HelpShown):
-        read_command_flags(BenchScalingConfig, "how to use it", ["--help"])
-    printed = capsys.readouterr().out
-    assert all(word in printed for word in ("how to use it", "--link_gbps", "--optimizer.lr"))
+        read_command_flags(BenchScalingConfig, "how to use it", [flag])
+    return capsys.readouterr().out
+
+
+def test_help_lists_own_flags_and_where_the_others_are(capsys):
+    printed = help_of(capsys, "--help")
+    assert all(
+        word in printed for word in ("how to use it", "--link_gbps", "manyhands train --help")
+    )
+    assert "--optimizer.lr" not in printed
+    assert "--optimizer.lr" in help_of(capsys, "--help=optimizer")
+    assert "--link_gbps" in help_of(capsys, "--help=link_gbps")
 
 
 @pytest.mark.parametrize("flag", ["--print_config", "--steps=0", "--proceses=[1]", "--steps=a"])

@@ -1,53 +1,31 @@
-"""What a conversion needs, said before anything is read."""
+"""Flags of small commands: what cannot work is told."""
 
 from pathlib import Path
 
 import pytest
 
-from manyhands.config.commands import ConvertConfig
-from manyhands.config.sections.dataset import NamedDatasetConfig
+from manyhands.config.commands import CacheBuildConfig, CachedDatasetConfig, DemoConfig, PlanConfig
 
-SOURCE = NamedDatasetConfig(root=Path("old"))
-OUTPUT = Path("new")
+SOURCE = CachedDatasetConfig(root=Path("data"))
 
 
 @pytest.mark.parametrize(
-    "config",
-    [
-        ConvertConfig(dataset=SOURCE, output=OUTPUT),
-        ConvertConfig(dataset=NamedDatasetConfig(repo_id="a/b", revision="v2"), output=OUTPUT),
-        ConvertConfig(dataset=SOURCE, output=OUTPUT, episodes=[1, 2], exclude_episodes=[2]),
-        ConvertConfig(merge=["a", "b"], output=OUTPUT, allow_mixed_robots=True),
-        ConvertConfig(checkpoint=Path("run")),
-        ConvertConfig(checkpoint=Path("run"), output=OUTPUT),
-    ],
+    "config", [CacheBuildConfig(dataset=SOURCE), DemoConfig(), PlanConfig(gpu_memory="80GiB")]
 )
-def test_a_possible_conversion_has_no_faults(config):
-    assert list(config.faults()) == []
+def test_possible_values_have_no_faults(config):
+    assert config.faults() == []
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("config", "message"),
     [
-        ({"output": OUTPUT}, "no dataset. Set --dataset.root"),
-        ({"dataset": SOURCE}, "Set --output=FOLDER"),
-        ({"merge": ["a"], "output": OUTPUT}, "--merge=['a'] must list at least two datasets"),
-        ({"merge": ["a", "b"], "dataset": SOURCE, "output": OUTPUT}, "Remove --dataset.root"),
-        ({"merge": ["a", "b"], "episodes": [1], "output": OUTPUT}, "--episodes selects from one"),
-        ({"merge": ["a", "b"], "exclude_episodes": [], "output": OUTPUT}, "--exclude_episodes"),
-        ({"dataset": SOURCE, "output": OUTPUT, "allow_mixed_robots": True}, "without --merge"),
-        (
-            {"dataset": NamedDatasetConfig(root=OUTPUT, revision="x"), "output": OUTPUT},
-            "--dataset.revision is for the Hub",
-        ),
-        ({"checkpoint": Path("run"), "output": Path("/")}, "--output=/ already exists"),
-        ({"checkpoint": Path("run"), "episodes": [1]}, "--episodes is for datasets"),
+        (CacheBuildConfig(dataset=SOURCE, num_workers=0), "--num_workers=0 must be at least 1"),
+        (CacheBuildConfig(), "no dataset"),
+        (DemoConfig(seed=-1), "--seed=-1 must be at least 0"),
+        (PlanConfig(gpu_memory="much"), "--gpu_memory=much"),
+        (PlanConfig(gpus=[0]), "--gpus=[0] must be integers from 1"),
     ],
 )
-def test_what_cannot_work_is_told(values, message):
-    (fault,) = ConvertConfig(**values).faults()
+def test_impossible_values_are_told(config, message):
+    (fault,) = config.faults()
     assert message in fault
-
-
-def test_several_faults_come_together():
-    assert len(list(ConvertConfig().faults())) == 2

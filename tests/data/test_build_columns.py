@@ -52,7 +52,6 @@ def test_an_undamaged_dataset_is_read(damaged_root):
         DATA,
         VIDEO,
         "meta/info.json",
-        "meta/tasks.parquet",
         "meta/episodes/chunk-000/file-000.parquet",
     ],
 )
@@ -112,7 +111,7 @@ def test_a_flipped_bit_in_a_table_is_noticed(damaged_root):
 
 
 def test_a_missing_column_is_named(damaged_root):
-    for key in ("action", "observation.image", "index"):
+    for key in ("action", "observation.image"):
         edit_table(damaged_root / DATA, lambda table, key=key: table.drop_columns([key]))
         with pytest.raises(DatasetError, match=rf"{DATA} has no column .*{key}"):
             read_all(damaged_root)
@@ -163,9 +162,14 @@ def test_a_path_out_of_the_folder_is_refused(damaged_root, path):
             open_dataset(root=damaged_root)
 
 
-def test_reserved_features_must_be_declared(damaged_root):
+def test_reserved_features_and_columns_may_be_missing(damaged_root):
+    before = read_all(damaged_root)
     features = json.loads((damaged_root / "meta" / "info.json").read_text())["features"]
-    del features["task_index"]
+    del features["task_index"], features["timestamp"]
     edit_info(damaged_root, features=features)
-    with pytest.raises(DatasetError, match=r"info\.json: no feature task_index"):
-        open_dataset(root=damaged_root)
+    absent = ["index", "timestamp", "frame_index", "episode_index"]
+    edit_table(damaged_root / DATA, lambda table: table.drop_columns(absent))
+    after = read_all(damaged_root)
+    for key in (*absent, "task_index"):
+        assert np.array_equal(after[key], before[key])
+    assert after["task"] == before["task"]

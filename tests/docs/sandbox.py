@@ -77,7 +77,21 @@ def build_template(folder: Path, smolvla: Sequence[str]) -> None:
         shutil.copytree(folder / "data/pick", folder / "data" / name)
     version_2 = runpy.run_path(str(ROOT / "tests/data/conftest.py"))["write_version_2"]
     version_2(folder / "data/pick", folder / "data/old")
+    build_sources(folder / "data")
     build_runs(folder, smolvla)
+
+
+def build_sources(data: Path) -> None:
+    """Write datasets of other formats, and a damaged one."""
+    formats = runpy.run_path(str(ROOT / "tests/data/importing/conftest.py"))
+    episodes = formats["make_episodes"]()
+    for name in ("robomimic", "zarr", "csv"):
+        formats[f"write_{name}"](data, episodes)
+    for name, folder in (("aloha", data / "aloha"), ("rlds", data / "bridge")):
+        folder.mkdir()
+        formats[f"write_{name}"](folder, episodes)
+    shutil.copytree(data / "pick", data / "damaged")
+    (data / "damaged/videos").rename(data / "damaged/video")
 
 
 def build_runs(folder: Path, smolvla: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from manyhands.cli.main import COMMANDS
+from manyhands.config.schema.decoding import flags_of
 
 
 def test_the_page_is_what_the_generator_makes(reference: SimpleNamespace, root: Path) -> None:
@@ -18,7 +19,7 @@ def test_every_command_has_one_chapter(reference: SimpleNamespace) -> None:
 
 
 def test_every_flag_has_type_default_and_help(reference: SimpleNamespace) -> None:
-    flags = [flag for each in reference.COMMANDS for flag in reference.flags_of(each.config)]
+    flags = [flag for each in reference.COMMANDS for flag in flags_of(each.config)]
     rows = {flag.name: reference.row(flag) for flag in flags}
     assert len(rows) > 200
     for name, row in rows.items():

@@ -17,6 +17,7 @@ from manyhands.cli.launch import build_job, split
 from manyhands.config.engine import EngineConfig
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema.command_line import read_flags
+from manyhands.config.schema.decoding import flags_of
 from manyhands.errors import HelpShown, UserError
 
 PROGRAMS = {".venv/bin/pytest", ".venv/bin/ruff", "accelerate", "make", "manyhands", "pip"}
@@ -170,7 +171,7 @@ def test_shell_blocks_are_marked_as_such(pages: list[Any]) -> None:
 def known_flags(reference: SimpleNamespace) -> set[str]:
     """Every flag of every command and of the engine, and those of other programs."""
     configs = [*(each.config for each in reference.COMMANDS), EngineConfig]
-    own = {flag.name for config in configs for flag in reference.flags_of(config)}
+    own = {flag.name for config in configs for flag in flags_of(config)}
     spellings = {"policy", "optimizer", "scheduler", "config", "config_path", "batch-size"}
     return own | spellings | OTHER_FLAGS
 

@@ -16,14 +16,15 @@ def test_a_program_finds_what_it_needs():
     videos = document["checks"][CHECKS.index("videos")]
     assert videos["state"] == "bad"
     assert videos["findings"][0] == {
-        "episode": 2,
-        "file": "videos/a.mp4",
+        "episodes": [2],
+        "files": ["videos/a.mp4"],
         "message": "frame 3: gone",
         "severity": "bad",
-        "key": "top",
-        "frames": [13, 14],
+        "keys": ["top"],
+        "frames": [[13, 14]],
     }
     assert {check["state"] for check in document["checks"]} == {"ok", "bad"}
     expected = {"num_episodes": 3, "num_frames": 30, "bad_episodes": [2], "wall_s": 1.5}
     assert expected.items() <= document.items()
+    assert "Use the other 2 episodes: --dataset.exclude_episodes=[2]" in document["remedies"]
     assert document["cached"] is True and document["is_usable"] is False

@@ -63,7 +63,7 @@ def test_a_torch_that_is_too_new_is_a_warning():
 def test_missing_extras_are_no_fault():
     check = check_extras({"matplotlib": "3.9", "jinja2": "3.1"})
     assert check.state == "ok" and check.found.startswith("installed: report; not installed")
-    assert "manyhands[smolvla,sim,track]" in check.remedy
+    assert "manyhands[smolvla,sim,track,import]" in check.remedy
 
 
 def test_versions_compare_by_their_numbers():

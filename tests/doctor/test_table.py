@@ -16,12 +16,13 @@ def result_with(*findings, looked_at=SCOPE, cached=False):
 
 
 def bad(episode):
-    return Finding("videos", "bad", "[frame] gone", episode, "videos/a.mp4", "top", (0, 1))
+    message = f"[frame] {episode} gone"
+    return Finding("videos", "bad", message, episode, "videos/a.mp4", "top", (0, 1))
 
 
-def printed(result):
+def printed(result, shows_all=False):
     console = Console(file=io.StringIO(), width=120)
-    console.print(findings_table(result))
+    console.print(findings_table(result, shows_all))
     return console.file.getvalue()
 
 
@@ -34,9 +35,12 @@ def test_every_check_has_a_row():
 
 def test_the_first_findings_are_shown_with_episode_and_file():
     text = printed(result_with(*map(bad, range(MAX_SHOWN + 2))))
-    assert "episode 0, videos/a.mp4: [frame] gone" in text
+    assert "episode 0, videos/a.mp4: [frame] 0 gone" in text
     assert f"episode {MAX_SHOWN}," not in text
     assert "and 2 more" in text
+    assert f"episode {MAX_SHOWN + 1}," in printed(
+        result_with(*map(bad, range(MAX_SHOWN + 2))), shows_all=True
+    )
     assert " bad " in text
 
 

@@ -1,11 +1,14 @@
 """Small datasets of the same frames, recorded by either side, copied, converted and merged."""
 
+import json
 import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
+import pyarrow.parquet as pq
 from safetensors.numpy import save_file
 
 from manyhands.cli.convert import convert_command
@@ -87,6 +90,30 @@ def record_theirs(root: Path, storage: str, lerobot: Callable[..., Any]) -> None
         files[-1].parent.mkdir(parents=True)
         save_file(columns_of(episode, storage), files[-1])
     lerobot("record", root=root, fps=FPS, features=features_of(storage), episodes=files)
+
+
+def import_hdf5(root: Path) -> None:
+    """Import the same frames from a file of robomimic's layout."""
+    file = root.with_name(f"{root.name}.hdf5")
+    with h5py.File(file, "w") as opened:
+        for episode in range(len(TASKS)):
+            demo = opened.create_group(f"data/demo_{episode}")
+            for key, values in columns_of(episode, "video").items():
+                demo["actions" if key == "action" else key] = values.squeeze()
+    mapping = {key: key for key in features_of("video")} | {"action": "actions"}
+    flags = (f"--fps={FPS}", "--task=open the drawer", f"--features={json.dumps(mapping)}")
+    convert(root, f"--from={file}", *flags)
+
+
+def repair(root: Path) -> None:
+    """Repair a recording of ours without index columns, statistics and the folder of videos."""
+    damaged = root.with_name(f"{root.name}-damaged")
+    record_ours(damaged, "video")
+    for path in damaged.glob("data/**/*.parquet"):
+        pq.write_table(pq.read_table(path).drop_columns(["index", "frame_index"]), path)
+    (damaged / "meta/stats.json").unlink()
+    (damaged / "videos").rename(damaged / "video")
+    convert(root, "--repair", f"--dataset.root={damaged}")
 
 
 def convert(root: Path, *flags: str) -> None:

@@ -15,8 +15,10 @@ from recordings import (
     convert,
     convert_from_version_2,
     features_of,
+    import_hdf5,
     record_ours,
     record_theirs,
+    repair,
 )
 from safetensors.torch import load_file
 from torch import Tensor
@@ -74,6 +76,8 @@ DATASETS: dict[str, Builder] = {
     "images recorded here": lambda root, _: record_ours(root, "image"),
     "converted here from v2.1": lambda root, _: convert_from_version_2(root),
     "an episode removed here": without_an_episode,
+    "imported here from HDF5": lambda root, _: import_hdf5(root),
+    "repaired here": lambda root, _: repair(root),
     "merged here, ours and theirs": merge_ours,
     "videos recorded by LeRobot": lambda root, lerobot: record_theirs(root, "video", lerobot),
     "images recorded by LeRobot": lambda root, lerobot: record_theirs(root, "image", lerobot),

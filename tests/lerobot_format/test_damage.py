@@ -173,8 +173,11 @@ def test_lines_may_be_torn_lost_repeated_or_out_of_order(trees, scratch, data):
         kept[-1] = kept[-1][: data.draw(st.integers(0, len(kept[-1])))]
     tree[name] = "\n".join(kept).encode()
     plant(scratch, tree)
-    uses_all_episodes = sorted(line for line in kept if line) == sorted(lines)
-    assert outcome_of(scratch) == (uses_all_episodes, [])
+    is_complete = sorted(line for line in kept if line) == sorted(lines)
+    is_read, wrongs = outcome_of(scratch)
+    assert wrongs == [] and (is_read or not is_complete)
+    # Lines that are missing are made up for where that is possible, and told.
+    assert is_complete or not is_read or read_dataset_meta(scratch).oddities
 
 
 @settings(max_examples=150)
@@ -288,11 +291,14 @@ def test_something_else_in_the_place_of_a_file_is_told(
         if make is not None:
             make(scratch / name)
         is_optional = name in (names.STATS_FILE, names.EPISODE_STATS_LINES_FILE)
+        is_derived = name in (names.TASKS_FILE, names.TASK_LINES_FILE)
         if make is make_pipe:
             with pytest.raises(DatasetError, match=name):
                 read_dataset_meta(scratch)
         else:
-            assert outcome_of(scratch) == (make is None and is_optional, [])
+            is_empty = make is None or make is make_nothing
+            is_read = (make is None and is_optional) or (is_empty and is_derived)
+            assert outcome_of(scratch) == (is_read, [])
 
 
 @pytest.mark.parametrize("version", ["v2.0", "v2.1", "v3.0"])

@@ -9,7 +9,7 @@ import numpy as np
 
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.data.writing.writer import DatasetWriter
-from manyhands.report.dataset_files import DatasetFiles, Progress, read_dataset_files
+from manyhands.report.datasets.dataset_files import DatasetFiles, Progress, read_dataset_files
 
 CAMERA, STATE, ACTION = "observation.images.top", "observation.state", "action"
 SIDE, FPS = 32, 10

@@ -21,8 +21,8 @@ from manyhands.evaluation.action_errors import action_errors, errors_document
 from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.films import write_video
 from manyhands.evaluation.rollout import EpisodeResult
-from manyhands.report.live_page import LivePage
-from manyhands.report.server import PageServer
+from manyhands.report.runs.live_page import LivePage
+from manyhands.report.runs.server import PageServer
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>&\"</style>\ud800"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from manyhands.report.charts import draw
@@ -12,6 +12,8 @@ NUMBERS = st.lists(st.floats(-1e6, 1e6) | st.integers(-5, 5).map(float), min_siz
 
 
 @given(NUMBERS)
+@example([0.0, 5e-324])
+@example([1.0, 1.0 + 2e-16, 1.0 + 4e-16])
 def test_bars_are_few_and_hold_all_values(values: list[float]) -> None:
     chart = histogram("x", np.array(values), "value", "frames")
     assert chart is not None

@@ -8,9 +8,9 @@ from page_browser import Browser, browser_path, running_browser
 from page_datasets import no_bar, write_dataset
 from page_runs import metric_rows, serving, write_everything, write_rows, write_run
 
-from manyhands.report import live_page
-from manyhands.report.dataset_page import write_dataset_report
-from manyhands.report.run_page import write_report
+from manyhands.report.datasets.dataset_page import write_dataset_report
+from manyhands.report.runs import live_page
+from manyhands.report.runs.run_page import write_report
 
 pytestmark = [
     pytest.mark.browser,

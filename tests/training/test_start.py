@@ -2,12 +2,14 @@
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import manyhands
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
@@ -70,6 +72,28 @@ def test_without_output_dir_the_run_is_named_by_time_and_job(
     assert len(facts["dataset"]["fingerprint"]) >= 8
 
 
+def test_a_run_resumes_from_another_folder_and_where_it_was_moved_with_its_dataset(
+    tiny_act, tiny_dataset, tmp_path, monkeypatch
+):
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copytree(tiny_dataset, home / "data")
+    monkeypatch.chdir(home)
+    flags = ["--dataset.root=data", *tiny_act, "--output_dir=runs/a", "--steps=1"]
+    run_training(read_train_config(flags))
+
+    monkeypatch.chdir(elsewhere)
+    resumed = read_train_config(["--resume=../home/runs/a", "--steps=2"])
+    assert resumed.dataset.root == home / "data"
+    assert run_training(resumed) is Ending.FINISHED
+
+    home.rename(tmp_path / "moved")
+    resumed = read_train_config(["--resume=../moved/runs/a", "--steps=3"])
+    assert resumed.dataset.root == tmp_path / "moved" / "data"
+    assert run_training(resumed) is Ending.FINISHED
+    assert manyhands.train(read_train_config(["--resume=../moved/runs/a"])) is Ending.FINISHED
+
+
 def test_a_directory_that_cannot_be_made_is_a_mistake_not_a_crash(command, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match="is a file, not a folder"):
@@ -101,7 +125,8 @@ def test_a_run_ends_with_where_its_policies_are(command, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["run", "my robot's run", "$HOME; ls"])
-def test_the_command_that_continues_a_run_can_be_pasted(name):
+def test_the_command_that_continues_a_run_can_be_pasted(name, monkeypatch):
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     said = final_message(Ending.STOPPED, Path("outputs", name), TrainConfig())
     command = shlex.split(said.partition("continue with: ")[2])
     assert command == ["manyhands", "train", f"--resume=outputs/{name}"]

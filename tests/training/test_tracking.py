@@ -92,7 +92,9 @@ def test_metrics_of_training_and_validation_arrive_and_the_run_is_noted(
     run_dir, _ = train(*enabled(["tensorboard"]), *flags, "--steps=4")
     rows = metrics(run_dir)
     losses = dict(tracked_values("tensorboard", run_dir, "eval/eval_loss"))
-    assert losses == {step: pytest.approx(rows[step]["held_out_loss"]) for step in (2, 4)}
+    assert losses == {
+        step: pytest.approx(rows[step]["held_out_prediction_loss"]) for step in (2, 4)
+    }
     samples = dict(tracked_values("tensorboard", run_dir, "train/samples"))
     assert samples == {step: 2 * step for step in (1, 2, 3, 4)}
     assert [*dict(tracked_values("tensorboard", run_dir, "train/ema/decay"))] == [*rows]

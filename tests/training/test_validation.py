@@ -29,6 +29,24 @@ def test_it_is_the_loss_of_the_policy_on_every_held_out_sample(
     assert rows[4]["held_out_l1_loss"] == pytest.approx(terms["l1_loss"].item(), rel=1e-5)
 
 
+def test_a_latent_policy_is_measured_as_it_is_trained_and_as_it_predicts(
+    command, tmp_path, metrics, tiny_dataset
+):
+    flags = (*HELD_OUT, "--policy.dropout=0", "--optimizer.lr=1e-12")
+    run_training(read_train_config(command.argv(tmp_path / "run", *flags)))
+    row, kl_weight = metrics(tmp_path / "run")[4], 10.0
+    terms = row["held_out_l1_loss"] + kl_weight * row["held_out_kld_loss"]
+    assert row["held_out_loss"] == pytest.approx(terms)
+    # Without learning and dropout, only the samples and their noise are others than in training.
+    assert row["held_out_kld_loss"] == pytest.approx(row["kld_loss"], rel=0.3)
+
+    policy = load_policy(tmp_path / "run" / "checkpoints" / "last").eval()
+    held_out = open_dataset(root=tiny_dataset, episodes=[3], windows=windows_of(policy.config))
+    loss, _ = policy.training_loss(held_out.batch(range(len(held_out))))
+    assert row["held_out_prediction_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert row["held_out_prediction_loss"] != row["held_out_l1_loss"]
+
+
 @pytest.mark.parametrize("precision", ["no", "bf16"])
 def test_the_average_of_the_weights_is_measured_beside_them(
     command, tmp_path, metrics, tiny_dataset, precision

@@ -20,6 +20,7 @@ from manyhands.checkpoint.snapshot import Snapshot
 from manyhands.config.files import OWN_CONFIG, TRAIN_CONFIG, to_json
 from manyhands.config.lerobot_train_config import to_lerobot
 from manyhands.config.run_dir import LAST, SHARDS, TRAINING_STATE, checkpoint_dir
+from manyhands.config.stored_paths import with_absolute_paths
 from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format.checkpoint import TrainingState, flat_state, write_training_state
 from manyhands.lerobot_format.files import tensors_num_bytes, write_json
@@ -75,7 +76,7 @@ class CheckpointWriter:
         self.step = self._state.step
         self.is_sharded = self._state.is_sharded
         self._run_dir = run_dir
-        self._config = config
+        self._config = replace(with_absolute_paths(config), output_dir=run_dir.absolute())
         self._world = world
         self._snapshot = snapshot
 
@@ -139,7 +140,7 @@ class CheckpointWriter:
             if self._config.policy is not None:
                 # LeRobot derives no batch size, so its config gets the derived one.
                 plain = replace(self._config, batch_size=self._state.batch_size)
-                theirs = to_json(to_lerobot(plain, self._run_dir))
+                theirs = to_json(to_lerobot(plain, self._run_dir.absolute()))
                 (scratch / name / TRAIN_CONFIG).write_text(theirs, "utf-8")
 
     def _write_state(self, folder: Path, state: TrainingState) -> None:

@@ -92,7 +92,25 @@ def wanted_frames(config: CacheBuildConfig) -> tuple["Source", "ReadOptions"]:
     reading = ReadOptions(
         skip=skip, image_size=dataset.image_size, depth_unit=dataset.depth_output_unit
     )
-    return Source(root, meta, select_episodes(meta.episodes, dataset.episodes)), reading
+    source = Source(root, meta, select_episodes(meta.episodes, dataset.episodes))
+    return usable_frames(source, [key for key in cameras if key not in skip], config), reading
+
+
+def usable_frames(source: "Source", cameras: list[str], config: CacheBuildConfig) -> "Source":
+    """The source with the files it needs, or without episodes that lack some."""
+    from manyhands.data.checking.remedies import Avoidance
+    from manyhands.data.checking.usable_episodes import SKIP, check_files, without_bad_episodes
+    from manyhands.data.location import shared_home
+
+    avoidance = Avoidance(exclude_flag=None)
+    if config.dataset.on_bad != SKIP:
+        check_files(source, cameras, avoidance)
+        return source
+    home = config.cache.folder or shared_home()
+    usable, note = without_bad_episodes(source, cameras, home, avoidance)
+    if note:
+        print(note)
+    return usable
 
 
 def show(config: CacheContentsConfig) -> int:

@@ -8,11 +8,11 @@ from manyhands.config.commands import (
     CacheBuildConfig,
     CacheContentsConfig,
     CompletionConfig,
-    ConvertConfig,
     DemoConfig,
     DoctorConfig,
     PlanConfig,
 )
+from manyhands.config.convert import ConvertConfig
 from manyhands.config.eval import EvalCommandConfig
 from manyhands.config.kubernetes import KubernetesConfig
 from manyhands.config.report import ReportConfig, WatchConfig

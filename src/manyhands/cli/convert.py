@@ -1,4 +1,4 @@
-"""`manyhands convert`: copy datasets to version 3.0, gather shards, merge adapters."""
+"""`manyhands convert`: copy, import and repair datasets, gather shards, merge adapters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from manyhands import units
 from manyhands.cli.flags import read_config, write_results
-from manyhands.config.commands import ConvertConfig
+from manyhands.config.convert import ConvertConfig
 from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:
@@ -15,12 +15,19 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands convert --dataset.root=OLD --output=NEW
 manyhands convert --dataset.root=OLD --output=NEW --exclude_episodes=[3,7]
+manyhands convert --dataset.root=OLD --output=NEW --dataset.on_bad=skip
 manyhands convert --merge=[A,B,C] --output=NEW
+manyhands convert --from=FILE_OR_FOLDER --output=NEW
+manyhands convert --repair --dataset.root=DAMAGED --output=NEW
 manyhands convert --checkpoint=RUN_OR_CHECKPOINT
 manyhands convert --checkpoint=RUN_OR_CHECKPOINT --output=NEW
 
 Converts, merges or removes episodes: copies datasets in LeRobot's format v2.0, v2.1 or v3.0 into a
 new v3.0 dataset. Videos are copied without re-encoding; the source datasets are not changed.
+With --from, imports HDF5 files of robomimic or ALOHA, zarr replay buffers of Diffusion Policy, RLDS
+and CSV tables with images. It prints which columns become which features; --propose=FILE writes
+them to a file that --mapping=FILE reads. An interrupted import continues with the same command.
+With --repair, rebuilds index columns, counts and statistics, and drops episodes it cannot repair.
 With --checkpoint, the policies that a sharded run saved with --checkpoint_format=dcp get their full
 weights as model.safetensors, which makes them loadable. With --output too, a policy with adapters
 is written with the adapters merged into its weights."""
@@ -30,14 +37,22 @@ def convert_command(arguments: Sequence[str]) -> int:
     """Convert as the arguments specify; return the exit code."""
     config = read_config(ConvertConfig, USAGE, arguments)
     if config.checkpoint is not None:
-        return gather_weights(config.checkpoint, config.output, config.json)
-    assert config.output is not None
+        return gather_weights(config.checkpoint, config.target, config.json)
+    if config.from_ is not None:
+        from manyhands.cli.convert_import import import_command
+
+        return import_command(config)
+    assert config.target is not None
+    if config.repair:
+        from manyhands.cli.convert_repair import repair_command
+
+        return repair_command(config)
     from manyhands.data.writing.copy_episodes import copy_episodes
 
     choices = _choices(config)
     with progress_bar("copying episodes") as on_progress:
-        summary = copy_episodes(choices, config.output, on_progress, config.allow_mixed_robots)
-    print(summary_lines(summary, config.output))
+        summary = copy_episodes(choices, config.target, on_progress, config.allow_mixed_robots)
+    print(summary_lines(summary, config.target))
     write_results(config.json, vars(summary))
     return 0
 
@@ -76,7 +91,7 @@ def summary_lines(summary: "CopySummary", output: Path) -> str:
         lines.append(
             f"skipped columns that no feature declares: {', '.join(summary.dropped_columns)}"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *summary.skipped])
 
 
 def _choices(config: ConvertConfig) -> list["EpisodeChoice"]:
@@ -86,7 +101,8 @@ def _choices(config: ConvertConfig) -> list["EpisodeChoice"]:
     if config.merge is None:
         dataset = config.dataset
         root = locate_dataset(dataset.repo_id, dataset.root, dataset.revision)
-        return [EpisodeChoice(root, config.episodes, config.exclude_episodes or ())]
+        excluded = config.exclude_episodes or ()
+        return [EpisodeChoice(root, config.episodes, excluded, dataset.on_bad)]
     roots = [Path(name) if Path(name).is_dir() else None for name in config.merge]
     return [
         EpisodeChoice(locate_dataset(name, root))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 USAGE = """manyhands doctor [--json=FILE]
 manyhands doctor RUN_DIR [--json=FILE]
-manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--quality]
-                 [--json=FILE]
+manyhands doctor --dataset.root=DIR [--dataset.episodes=[0,1]] [--quick] [--all]
+                 [--quality] [--json=FILE]
 
 Alone: checks this machine: driver, GPUs and links, memory, limits, disk, clock, versions.
 With a run directory: says why the run is slow or does not learn, and which flag helps.
@@ -66,13 +66,23 @@ def open_console() -> Console:
 def check_dataset(config: DoctorConfig) -> int:
     """Validate a dataset."""
     from manyhands.data.checking.verdict import verdict_line
-    from manyhands.doctor.dataset import as_json, examine, findings_table
+    from manyhands.doctor.dataset import (
+        as_json,
+        examine,
+        findings_table,
+        look_first,
+        way_out,
+    )
 
+    console = open_console()
+    look = None if config.quick else look_first(config)
+    if look is not None:
+        console.print(look, markup=False, soft_wrap=True)
     with progress_bar("checking frames") as on_progress:
         result = examine(config, on_progress)
-    console = open_console()
-    console.print(findings_table(result))
-    console.print(verdict_line(result), markup=False, soft_wrap=True)
+    console.print(findings_table(result, config.all))
+    for line in (verdict_line(result), *way_out(result, config.all)):
+        console.print(line, markup=False, soft_wrap=True)
     document = as_json(result)
     if config.quality:
         document["quality"] = _judge(config, result, console)

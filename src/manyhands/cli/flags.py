@@ -12,7 +12,7 @@ from manyhands.config.commands import SyntheticDataConfig
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema.command_line import CommandLine, merge_trees, read_flags
 from manyhands.config.schema.decoding import Decoder, Tree
-from manyhands.config.schema.help import help_text
+from manyhands.config.schema.help import ALL, flag_groups, flags_about, help_text
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, HelpShown
 
@@ -27,6 +27,7 @@ class CommandConfig(Protocol):
 
 
 Config = TypeVar("Config", bound=CommandConfig)
+MORE_HELP = "manyhands train --help"
 UNDASHED = re.compile(r"[a-z_.]+=")  # How a flag begins that has no dashes.
 
 
@@ -34,7 +35,7 @@ def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Con
     """Read the config from arguments; raises ConfigError with every fault found."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
-        print(help_text(kind, usage))
+        print(help_text(kind, usage, command_line.topic))
         raise HelpShown
     return decode_config(kind, command_line, command_line.tree)
 
@@ -82,12 +83,19 @@ def split_flags(kind: type[Config], usage: str, arguments: Sequence[str]) -> tup
     """Split arguments into a command's own config and the flags of the run."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
-        print(help_text(kind, usage))
-        print(f"\n{help_text(TrainConfig, 'Flags of manyhands train:')}")
+        print(help_of_both(kind, usage, command_line.topic))
         raise HelpShown
     names, tree = {item.name for item in fields(kind)}, command_line.tree
     own = decode_config(kind, command_line, {name: tree[name] for name in tree if name in names})
     return own, {name: tree[name] for name in tree if name not in names}
+
+
+def help_of_both(kind: type, usage: str, topic: str) -> str:
+    """The --help text of a command that also takes the flags of a run."""
+    if not topic:
+        return f"{help_text(kind, usage)}\n\nAnd the flags of manyhands train: {MORE_HELP}"
+    is_own = topic != ALL and flags_about(flag_groups(kind), topic)
+    return help_text(kind if is_own else TrainConfig, usage, topic)
 
 
 NAMING = ("repo_id", "root", "mix")  # Flags of --dataset that say which data there is.

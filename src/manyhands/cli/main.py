@@ -52,6 +52,8 @@ OTHER_NAMES = {
 }
 """Commands by names that they have in other programs."""
 PEER_DELAY_S = 3.0
+IMPORT_TORCH = ("bench", "cache", "convert", "demo", "doctor", "eval", "plan", "report", "watch")
+"""Commands that take seconds to start."""
 QUESTION = re.compile("-h$|--help|--print_config")
 
 Command = Callable[[Sequence[str]], int]
@@ -61,7 +63,7 @@ def main() -> None:
     """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:]
     if len(arguments) > 1 and arguments[0] == "help":
-        arguments = [*arguments[1:], "--help"]
+        arguments = [arguments[1], "=".join(["--help", *arguments[2:3]])]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
         sys.exit(0 if arguments else 2)
@@ -83,6 +85,8 @@ def find_command(name: str) -> Command | None:
         return train_command
     if name not in COMMANDS:
         return None
+    if name in IMPORT_TORCH and sys.stderr.isatty() and not asks_only(sys.argv[2:]):
+        StartPhases().begin("loading", f"manyhands {name}")
     # Only what the command needs is imported, so that it starts at once.
     module = import_module("manyhands_bench.main" if name == "bench" else f"manyhands.cli.{name}")
     return cast(Command, getattr(module, f"{name}_command"))
@@ -94,12 +98,17 @@ def train_command(arguments: Sequence[str]) -> int:
     # every other rank; the cause is reported as a message, and errors are still shown.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     phases = StartPhases(os.environ.get("RANK", "0") == "0")
-    if "RANK" not in os.environ and not any(map(QUESTION.match, arguments)):
+    if "RANK" not in os.environ and not asks_only(arguments):
         phases.begin("reading the", "configuration")
     with StopSignal(insists=True) as stop:
         from manyhands.cli.train import train_until
 
         return train_until(stop, arguments, phases)
+
+
+def asks_only(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks for help or its config alone."""
+    return any(map(QUESTION.match, arguments))
 
 
 def unknown_command(name: str) -> int:

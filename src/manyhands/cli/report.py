@@ -32,9 +32,9 @@ def report_command(arguments: Sequence[str]) -> int:
 
 
 def _write(names: Sequence[str], config: ReportConfig) -> Path:
-    from manyhands.report.dataset_page import write_dataset_report
-    from manyhands.report.run_files import check_run
-    from manyhands.report.run_page import MAX_RUNS, write_report
+    from manyhands.report.datasets.dataset_page import write_dataset_report
+    from manyhands.report.runs.run_files import check_run
+    from manyhands.report.runs.run_page import MAX_RUNS, write_report
 
     datasets = {name: root for name in names if (root := _dataset_root(name))}
     if not datasets:

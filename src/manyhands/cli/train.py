@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 
+from manyhands.config.essentials import ESSENTIALS
 from manyhands.config.files import config_file_notes, to_yaml
 from manyhands.config.resolve import read_resolved, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
@@ -10,9 +11,11 @@ from manyhands.config.schema.decoding import Tree
 from manyhands.config.schema.help import help_text
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher, resolved_config_file
+from manyhands.launch.outcome import Ending
 from manyhands.observe.start_phases import StartPhases
 from manyhands.stop import StopSignal
 from manyhands.training.spawn import (
+    has_nothing_to_do,
     needs_workers,
     num_processes_of,
     train_here,
@@ -21,15 +24,14 @@ from manyhands.training.spawn import (
 
 USAGE = """manyhands train --dataset.root=DIR --policy.type=act [--flag=value ...]
 
-Also accepted: --flag value, flag=value, --policy=act, --config FILE (YAML, JSON or a run).
---print_config prints the resolved configuration and exits."""
+Also: --flag value, flag=value, --config=FILE (YAML, JSON or a run), --print_config"""
 
 
 def train_until(stop: StopSignal, arguments: Sequence[str], phases: StartPhases) -> int:
     """Train, unless a stop is requested; return the exit code."""
     command_line = read_flags(arguments)
     if "help" in command_line.switches:
-        print(help_text(TrainConfig, USAGE))
+        print(help_text(TrainConfig, USAGE, command_line.topic, ESSENTIALS))
         return 0
     resolved = resolved_config_file()
     config = read_resolved(resolved) if resolved else resolve_train_config(command_line.tree)
@@ -39,6 +41,8 @@ def train_until(stop: StopSignal, arguments: Sequence[str], phases: StartPhases)
     launcher = current_launcher()
     if resolved is None and launcher.is_main:
         print_notes(command_line.tree)
+    if has_nothing_to_do(config, launcher):
+        return Ending.FINISHED.exit_code
     if needs_workers(config, launcher):
         phases.begin("starting", f"{num_processes_of(config, launcher)} processes")
         return train_in_processes(config, launcher, arguments, stop)

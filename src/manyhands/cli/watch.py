@@ -17,8 +17,8 @@ def watch_command(arguments: Sequence[str]) -> int:
     """Serve the page until Ctrl-C; return the exit code."""
     names, flags = split_names(arguments)
     config = read_config(WatchConfig, USAGE, flags)
-    from manyhands.report.live_page import LivePage
-    from manyhands.report.server import PageServer
+    from manyhands.report.runs.live_page import LivePage
+    from manyhands.report.runs.server import PageServer
 
     if len(names) != 1:
         raise UserError(f"manyhands watch needs one run directory, not {len(names)}")

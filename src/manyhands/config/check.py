@@ -10,6 +10,7 @@ from manyhands.config.policies.size_limits import size_faults
 from manyhands.config.profile import profile_faults
 from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.cache import vision_token_faults
+from manyhands.config.sections.dataset import ON_BAD
 from manyhands.config.sections.execution import CHECKPOINT_FORMATS
 from manyhands.config.sections.open_loop import open_loop_faults
 from manyhands.config.sections.optim import (
@@ -26,7 +27,7 @@ DTYPES = ("float32", "float64")
 CACHE_MODES = ("auto", "disk", "ram", "off")
 CACHE_ENCODINGS = ("raw", "jpeg")
 NONFINITE_ACTIONS = ("stop", "skip", "rollback")
-SCORES = ("held_out_loss", "held_out_loss_ema", "success")
+SCORES = ("held_out_loss", "held_out_loss_ema", "held_out_prediction_loss", "success")
 LEAST_BYTES = 1 << 20
 """A size without a unit below this was meant in another unit."""
 HUB_NAME = re.compile(r"\w([\w.-]{,94}\w)?/\w([\w.-]{,94}\w)?", re.ASCII)
@@ -96,6 +97,15 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
         yield f"--keep_best={config.keep_best} needs held-out episodes. Set --dataset.eval_split"
     if config.keep_best == "held_out_loss_ema" and not config.ema.enable:
         yield "--keep_best=held_out_loss_ema needs --ema.enable=true"
+    if config.keep_best == "held_out_prediction_loss" and not _has_latent(config):
+        yield (
+            "--keep_best=held_out_prediction_loss is for ACT with --policy.use_vae=true. Use "
+            "--keep_best=held_out_loss"
+        )
+
+
+def _has_latent(config: TrainConfig) -> bool:
+    return getattr(config.policy, "use_vae", False) is True
 
 
 def _dataset_faults(config: TrainConfig) -> Iterator[str]:
@@ -128,7 +138,7 @@ def _reading_faults(config: TrainConfig) -> Iterator[str]:
     dataset = config.dataset
     checks = ("auto", "quick", "full", "off")
     yield from one_of(
-        dataset, "dataset.", depth_output_unit=("mm", "m"), check=checks, on_bad=("fail", "skip")
+        dataset, "dataset.", depth_output_unit=("mm", "m"), check=checks, on_bad=ON_BAD
     )
     for name, share in (("eval_split", dataset.eval_split), ("max_bad", dataset.max_bad)):
         if not 0 <= share < 1:

@@ -1,75 +1,14 @@
-"""Flags of the commands plan, doctor, cache, convert, demo and completion."""
+"""Flags of the commands plan, doctor, cache, demo and completion."""
 
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from manyhands.config.check import amount_faults, cache_faults
 from manyhands.config.output_paths import folder_fault, json_faults
 from manyhands.config.schema.rules import at_least, one_of
-from manyhands.config.sections.dataset import UNNAMED, NamedDatasetConfig
+from manyhands.config.sections.dataset import ON_BAD, NamedDatasetConfig
 from manyhands.config.train import CacheConfig, CacheFolderConfig, DiskCacheConfig, ProcessesConfig
 from manyhands.units import parse_bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvertConfig:
-    """Conversion."""
-
-    dataset: NamedDatasetConfig = field(default_factory=NamedDatasetConfig)
-    merge: list[str] | None = None
-    """Folders or Hub names of datasets to merge, in this order, instead of --dataset."""
-    output: Path | None = None
-    """New folder for the dataset or the merged policy; must not exist."""
-    episodes: list[int] | None = None
-    """Episodes to copy, in this order; null: all."""
-    exclude_episodes: list[int] | None = None
-    """Episodes to exclude."""
-    allow_mixed_robots: bool = False
-    """Merge datasets of different robots; the result has no robot_type."""
-    checkpoint: Path | None = None
-    """Run or checkpoint whose shards to consolidate; with --output, whose adapters to merge."""
-    json: Path | None = None
-    """JSON file for a summary."""
-
-    def faults(self) -> list[str]:
-        """Return every reason why this cannot work."""
-        faults = [*json_faults(self.json), *self._output_faults()]
-        if self.checkpoint is not None:
-            return [*faults, *self._checkpoint_faults()]
-        faults += ["no output folder. Set --output=FOLDER"] if self.output is None else []
-        return [*faults, *(self._dataset_faults() if self.merge is None else self._merge_faults())]
-
-    def _checkpoint_faults(self) -> Iterator[str]:
-        plain = ConvertConfig(checkpoint=self.checkpoint, output=self.output, json=self.json)
-        for name, value in vars(self).items():
-            if value != getattr(plain, name):
-                yield f"--{name} is for datasets. Remove it, or remove --checkpoint"
-
-    def _output_faults(self) -> Iterator[str]:
-        if self.output is None:
-            return
-        if os.path.lexists(self.output):
-            yield f"--output={self.output} already exists. Set another --output"
-        elif (fault := folder_fault("--output", self.output)) is not None:
-            yield fault
-
-    def _dataset_faults(self) -> Iterator[str]:
-        for fault in self.dataset.naming_faults():
-            yield f"{UNNAMED}, or several with --merge=[A,B]" if fault == UNNAMED else fault
-        if self.allow_mixed_robots:
-            yield "--allow_mixed_robots has no effect without --merge"
-
-    def _merge_faults(self) -> Iterator[str]:
-        if len(self.merge or ()) < 2:
-            yield f"--merge={self.merge} must list at least two datasets"
-        for name, value in vars(self.dataset).items():
-            if value is not None:
-                yield f"--merge already names the datasets. Remove --dataset.{name}"
-        for flag in ("episodes", "exclude_episodes"):
-            if getattr(self, flag) is not None:
-                yield f"--{flag} selects from one dataset. Apply it to that dataset before --merge"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +21,8 @@ class CachedDatasetConfig(NamedDatasetConfig):
     """Resize cameras to this height and width, as in training; null: no resizing."""
     depth_output_unit: str = "mm"
     """Unit of depth cameras, as in training: mm or m."""
+    on_bad: str = "fail"
+    """Action on episodes with faults: fail (do not start) or skip (exclude them)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +44,7 @@ class CacheBuildConfig:
         size = self.dataset.image_size
         if size is not None and min(size) < 1:
             faults.append(f"--dataset.image_size={size} must be two positive sizes")
-        faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"))
+        faults += one_of(self.dataset, "dataset.", depth_output_unit=("mm", "m"), on_bad=ON_BAD)
         faults += [*cache_faults(self.on_disk), *json_faults(self.json)]
         folder = self.cache.folder
         fault = None if folder is None else folder_fault("--cache.folder", folder)
@@ -191,6 +132,8 @@ class DoctorConfig(ExaminationConfig):
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)
     quick: bool = False
     """Decode the first and last image of each file instead of all."""
+    all: bool = False
+    """Print every finding instead of the first of each check."""
     quality: bool = False
     """Also judge every episode: jerk, idle, truncated, frozen or dark cameras, duplicates."""
     num_workers: int | None = None

@@ -28,6 +28,7 @@ from manyhands.config.schema.decoding import (
     encode,
     typed_flag,
 )
+from manyhands.config.stored_paths import relocated
 from manyhands.config.train import (
     AUTO,
     BUDGETS,
@@ -97,7 +98,8 @@ def _with_resumed_run(tree: Tree, source: str) -> Tree:
     checkpoint = find_checkpoint(path.parent if path.is_file() else path)
     stored = read_config_file(str(checkpoint))
     if checkpoint.parent.name == CHECKPOINTS:
-        stored["output_dir"] = str(checkpoint.parent.parent)
+        run_dir = checkpoint.parent.parent
+        stored = relocated(stored, run_dir) | {"output_dir": str(run_dir)}
     tree = _without_known_start(tree, stored)
     return _merged(stored, tree | {"resume": str(checkpoint)})
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from manyhands.config.files import OWN_CONFIG, to_json
 from manyhands.config.run_dir import TRAINING_STATE
+from manyhands.config.stored_paths import with_absolute_paths
 from manyhands.config.train import TrainConfig
 
 START_ONLY = ("resume", "output_dir", "launch", "policy.pretrained_path")
@@ -30,7 +31,7 @@ def changes_since(checkpoint: Path, config: TrainConfig) -> Changes:
     if not file.is_file():
         return {}
     before = dict(_flat(json.loads(file.read_text(encoding="utf-8"))))
-    now = dict(_flat(json.loads(to_json(config))))
+    now = dict(_flat(json.loads(to_json(with_absolute_paths(config)))))
     start_only = tuple(f"{name}." for name in START_ONLY)
     return {
         name: (before.get(name), now.get(name))

@@ -244,7 +244,7 @@ class TrainConfig:
     keep_every: int = 0
     """Also keep the checkpoint of every Nth step; 0: none."""
     keep_best: str | None = None
-    """Also keep the checkpoint with the best: held_out_loss, held_out_loss_ema, success."""
+    """Also keep the best: held_out_loss, held_out_loss_ema, held_out_prediction_loss, success."""
     use_policy_training_preset: bool = True
     """Use the policy's optimizer and schedule; flags still override single values."""
     optimizer: OptimizerConfig | None = None

@@ -13,9 +13,6 @@ from manyhands.lerobot_format import names
 def build_columns(source: Source, reading: ReadOptions) -> dict[str, Column]:
     """A column per feature that is read, by its own name, and one for the task's text."""
     features = source.meta.info.features
-    absent = [key for key in (names.INDEX, names.TASK_INDEX) if key not in features]
-    if absent:
-        raise DatasetError(f"{source.root / names.INFO_FILE}: no feature {', '.join(absent)}")
     assert reading.home is not None
     table = open_table(source, reading.home)
     keys = [key for key in features if key not in reading.skip]
@@ -37,7 +34,8 @@ def _column(source: Source, reading: ReadOptions, key: str, table: FrameTable) -
     feature = source.meta.info.features[key]
     table.check(key)
     if feature.is_number:
-        return NumberColumn(table.numbers[key])
+        is_vector = reading.is_vector(key, feature)
+        return NumberColumn(table.numbers[key].flat() if is_vector else table.numbers[key])
     if not feature.is_camera:
         return ObjectColumn(str(table.folder / OBJECTS), key)
     drops_single_axis = feature.dtype == names.VIDEO

@@ -1,5 +1,6 @@
 """Columns of a dataset: each returns its values for any frames, however they are stored."""
 
+import math
 import mmap
 import os
 from pathlib import Path
@@ -29,6 +30,11 @@ class MappedArray:
         if self._values is None:
             self._map, self._values = self._opened()
         return self._values
+
+    def flat(self) -> "MappedArray":
+        """The same entries, each with a single axis."""
+        num_entries, *shape = self.shape
+        return MappedArray(self.path, (num_entries, math.prod(shape)), self.dtype)
 
     def take(self, places: np.ndarray, out: np.ndarray) -> None:
         """Copy the entries at `places` of the first axis into `out`."""

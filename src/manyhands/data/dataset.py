@@ -1,5 +1,6 @@
 """A LeRobot dataset, read sample by sample or batch by batch."""
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -11,9 +12,11 @@ import numpy as np
 
 from manyhands.data.batches import ArraySpec, read_batch, window_rows
 from manyhands.data.build_columns import build_columns
+from manyhands.data.checking.remedies import Avoidance
+from manyhands.data.checking.usable_episodes import ON_BAD, SKIP, without_bad_episodes
 from manyhands.data.columns import ArrayColumn, ObjectColumn, TextColumn
+from manyhands.data.delivered_stats import delivered_stats
 from manyhands.data.episodes import Source, select_episodes
-from manyhands.data.images.formats import depth_factor
 from manyhands.data.location import locate_dataset, shared_home
 from manyhands.data.locks import read_stamp
 from manyhands.data.read_options import ReadOptions
@@ -50,11 +53,28 @@ def open_dataset(
     delivered = {reading.delivered(key): each for key, each in meta.info.features.items()}
     wanted = windows or {}
     _check_keys("windows", wanted, delivered)
+    for odd in meta.oddities:
+        if odd.num_lost_episodes and episodes is None:
+            warnings.warn(f"{folder}: {odd.message}", stacklevel=2)
+    if reading.on_bad not in ON_BAD:
+        raise DatasetError(f"on_bad={reading.on_bad!r}: choose from {', '.join(ON_BAD)}")
+    if reading.on_bad == SKIP:
+        source = _usable(source, reading)
     skipped = {reading.delivered(key) for key in reading.skip}
     offsets = {
         key: _offsets(key, wanted[key], delivered[key]) for key in wanted if key not in skipped
     }
     return Dataset(source, reading, offsets)
+
+
+def _usable(source: Source, reading: ReadOptions) -> Source:
+    """The source without episodes that have faults, of which a warning is given."""
+    assert reading.home is not None
+    keys = [key for key in source.meta.info.features if key not in reading.skip]
+    usable, note = without_bad_episodes(source, keys, reading.home, Avoidance(exclude_flag=None))
+    if note:
+        warnings.warn(f"{source.root}: {note}", stacklevel=3)
+    return usable
 
 
 def _locate(repo_id: str | Path | None, root: str | Path | None) -> Path:
@@ -107,17 +127,8 @@ class Dataset:
         return self.delivered_stats(self.meta.stats)
 
     def delivered_stats(self, stats: Stats) -> Stats:
-        """Recorded statistics under delivered names; distances in the unit that is delivered."""
-        reading, features = self.reading, self.info.features
-        scales = {
-            key: depth_factor(feature, reading.depth_unit)
-            for key, feature in features.items()
-            if feature.is_depth
-        }
-        return {
-            reading.delivered(key): _scaled(values, scales[key]) if key in scales else values
-            for key, values in stats.items()
-        }
+        """Recorded statistics under delivered names, in the unit and shape of what is delivered."""
+        return delivered_stats(stats, self.info.features, self.reading)
 
     @property
     def fps(self) -> float:
@@ -248,10 +259,6 @@ class Dataset:
             return ()
         length = len(self._offsets[key])
         return () if length == 1 and self._arrays[key].drops_single_axis else (length,)
-
-
-def _scaled(values: dict[str, np.ndarray], factor: float) -> dict[str, np.ndarray]:
-    return {name: value if name == "count" else value * factor for name, value in values.items()}
 
 
 def _check_rename_map(rename_map: Mapping[str, str], info: DatasetInfo) -> None:

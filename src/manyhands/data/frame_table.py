@@ -18,6 +18,7 @@ from manyhands.atomic import atomic_directory
 from manyhands.data.columns import MappedArray
 from manyhands.data.data_files import (
     DataFile,
+    check_count,
     check_frame_counts,
     chosen_files,
     column_names,
@@ -26,11 +27,13 @@ from manyhands.data.data_files import (
     read_frames,
     value_shape,
 )
+from manyhands.data.derived_columns import derived_column
 from manyhands.data.episodes import Source
 from manyhands.data.locks import locked, read_stamp
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import Feature
+from manyhands.lerobot_format.dataset.tables import read_footer
 from manyhands.os_errors import reason_of, writing_remedy
 
 TABLES_FOLDER = "tables"
@@ -132,7 +135,7 @@ class _Builder:
 
     def __init__(self, source: Source, folder: Path) -> None:
         self._folder = folder
-        self._root = source.root
+        self._source = source
         self._features = _stored_features(source)
         self._num_frames = int(source.meta.episodes.to_index[-1])
         self._faults: dict[str, str] = {}
@@ -146,7 +149,7 @@ class _Builder:
         """Copy the content of a data file except images, which are only checked for presence."""
         present = column_names(file)
         for key in self._features.keys() - present:
-            self._faults.setdefault(key, f"{file.path} has no column {key}")
+            self._derive(file, key)
         for key in [key for key in self._features if present.count(key) > 1]:
             self._faults.setdefault(key, f"{file.path} has several columns {key}")
         readable = {key: each for key, each in self._features.items() if key in present}
@@ -157,12 +160,24 @@ class _Builder:
                 self._add_numbers(file, key, table[key])
         self._objects.append((file.frames, table.select(objects)))
 
+    def _derive(self, file: DataFile, key: str) -> None:
+        """Fill in a missing column from the metadata, where that is possible."""
+        check_count(file.path, read_footer(file.path).num_rows, len(file.frames))
+        values = derived_column(self._source, key, file.frames)
+        if values is None:
+            self._faults.setdefault(key, f"{file.path} has no column {key}")
+            return
+        self._write(file, key, values.astype(memory_type(self._features[key])))
+
     def _add_numbers(self, file: DataFile, key: str, column: pa.ChunkedArray) -> None:
         try:
             values = numbers_of(column, self._features[key])
         except (ValueError, pa.ArrowException) as error:
             self._faults.setdefault(key, f"{file.path}, {key}: {error}")
             return
+        self._write(file, key, values)
+
+    def _write(self, file: DataFile, key: str, values: np.ndarray) -> None:
         if not len(values):
             return
         # Written, not mapped: a full disk is then an error and not a crash.
@@ -206,7 +221,9 @@ class _Builder:
         try:
             whole = pa.concat_tables(parts, promote_options="permissive")
         except pa.ArrowException as error:
-            self._faults |= dict.fromkeys(keys, f"{self._root}, columns {', '.join(keys)}: {error}")
+            self._faults |= dict.fromkeys(
+                keys, f"{self._source.root}, columns {', '.join(keys)}: {error}"
+            )
             return []
         lines = whole.take(pa.array(place, mask=place < 0))
         with pa.ipc.new_file(str(self._folder / OBJECTS), lines.schema) as file:

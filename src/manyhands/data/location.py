@@ -17,6 +17,7 @@ from huggingface_hub.errors import RevisionNotFoundError
 from manyhands.config.hub import HUB_ERRORS, hub_error, snapshot
 from manyhands.config.similar_paths import similar_path
 from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset.unusable_file import check_file
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE
 
 PRIVATE_MODE = 0o700
@@ -32,6 +33,9 @@ def locate_dataset(
     """The folder of a dataset: `root`, else `cache_dir/repo_id`, else a download from the Hub."""
     if root is not None:
         if not (root / INFO_FILE).is_file():
+            if (root / INFO_FILE).parent.is_dir():
+                # A dataset that was not copied completely: name the file and how to fetch it.
+                check_file(root / INFO_FILE)
             missing = INFO_FILE if root.exists() else "the folder"
             raise DatasetError(
                 f"{root} is not a LeRobot dataset ({missing} is missing)"

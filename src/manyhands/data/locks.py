@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from io import BufferedWriter, FileIO
 from pathlib import Path
 
-from manyhands.errors import DatasetError
-from manyhands.os_errors import reading_remedy
+from manyhands.lerobot_format.dataset.unusable_file import unreadable_file
 
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}  # Filesystem without locks
 
@@ -70,6 +69,5 @@ def read_stamp(path: Path) -> str:
     try:
         status = path.stat()
     except OSError as error:
-        remedy = reading_remedy(error, "Copy or download the dataset again")
-        raise DatasetError(f"{path} cannot be read: {error.strerror}. {remedy}") from None
+        raise unreadable_file(path, error) from None
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -36,6 +36,11 @@ class SampleOrder:
             self._good = np.flatnonzero(~np.isin(self.rows(), bad_rows))
             self.num_bad = self.num_samples - len(self._good)
             self.num_samples = len(self._good)
+        if self.num_bad and self.num_samples == 0:
+            raise DatasetError(
+                f"no samples left: all {self.num_bad} touch a bad frame. Run manyhands doctor "
+                "with the dataset to see why"
+            )
         if self.num_samples == 0:
             longest = int((episode_bounds[:, 1] - episode_bounds[:, 0]).max(initial=0))
             raise DatasetError(

@@ -17,9 +17,10 @@ from manyhands.evaluation.films import write_video
 from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.run import VIDEOS
 from manyhands.evaluation.score import Score, score
+from manyhands.launch.program import program
 from manyhands.report.page import report_available
-from manyhands.report.run_page import write_report
-from manyhands.report.run_sections import ReportExtras
+from manyhands.report.runs.run_page import write_report
+from manyhands.report.runs.run_sections import ReportExtras
 from manyhands.sim.tray.task import FPS
 
 SCENE = "tray"
@@ -98,11 +99,15 @@ def write_evaluation(folder: Path, scored: Scored) -> None:
 def next_commands(folder: Path) -> list[str]:
     """Commands to try next."""
     dataset, run = (shlex.quote(str(folder / name)) for name in ("dataset", "run"))
+    train, torchrun = f"{program()} train", f"{program('torchrun')} --nproc-per-node=2"
+    of_all_ranks = program("manyhands-train")
+    if "/" not in of_all_ranks:
+        of_all_ranks = f"$(which {of_all_ranks})"
     return [
-        f"manyhands train --resume={run} --steps=3000",
-        f"manyhands train --dataset.root={dataset} --policy.type=act --steps=20 --batch_size=4",
-        f"torchrun --nproc-per-node=2 $(which manyhands-train) --config={run} --output_dir=other",
-        "manyhands train --help",
+        f"{train} --resume={run} --steps=3000",
+        f"{train} --dataset.root={dataset} --policy.type=act --steps=20 --batch_size=4",
+        f"{torchrun} {of_all_ranks} --config={run} --output_dir=other",
+        f"{train} --help",
     ]
 
 

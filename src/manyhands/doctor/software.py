@@ -28,6 +28,7 @@ EXTRAS = {
     "smolvla": ("transformers", "tokenizers", "peft"),
     "sim": ("gymnasium", "gym-pusht", "pymunk", "gym-aloha"),
     "track": ("wandb", "tensorboard", "trackio"),
+    "import": ("h5py", "zarr", "protobuf", "google-crc32c"),
     "report": ("matplotlib", "jinja2"),
 }
 

@@ -47,6 +47,7 @@ def open_recorded(
         rename_map=policy.processors.rename_map | run.rename_map,
         image_size=run.dataset.image_size,
         depth_unit=run.dataset.depth_output_unit,
+        as_vectors=True,
     )
     reading = part_reading(part, policy.config, reading)
     features = reading.delivered_features(part.meta.info.features)

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from manyhands.observe.progress_line import Metrics, ProgressLine, eta, metrics_line
+from manyhands.observe.progress_lines import ProgressLines
 
 REFRESH_S = 1.0
 SMOOTHING = 0.8
@@ -113,11 +114,13 @@ OnProgress = Callable[[int, int], None]  # Called with the amounts done and tota
 
 @contextmanager
 def progress_bar(doing: str) -> Iterator[OnProgress]:
-    """A bar that appears with the first progress and disappears at the end."""
+    """A bar that appears with the first progress and disappears at the end; lines in a log."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield ProgressLines(doing).show
+        return
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    hidden = not console.is_terminal
-    progress = Progress(*columns, console=console, transient=True, disable=hidden)
+    progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task(doing, total=None)
 
     def on_progress(done: int, total: int) -> None:

@@ -1,6 +1,6 @@
 """The line that shows the progress of a run, fitted to the width of the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from manyhands import units
 
-Metrics = Mapping[str, float]
+Metrics = dict[str, float]
 
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 GAP = 2
@@ -18,7 +18,7 @@ ORDER = ("loss", "held_out", "open_loop", "lr", "grad", "rate", "data_wait", "et
 REQUIRED = ("loss", "rate", "eta")
 OPTIONAL = ("held_out", "data_wait", "lr", "grad", "open_loop")
 """What else is shown where there is room, most important first."""
-SHORTER = (("step ", ""), ("samples/s", "/s"))
+SHORTER = (("step ", ""), (" samples/s", "/s"))
 
 
 @dataclass

@@ -11,9 +11,10 @@ from typing import Any
 from manyhands.atomic import atomic_file
 from manyhands.config.run_dir import missing_run_dir, unwritable_run_dir
 from manyhands.errors import EnvironmentFault, Stopped
-from manyhands.observe.console import Display, Metrics
+from manyhands.observe.console import Display
 from manyhands.observe.diagnosis.run_verdict import VerdictWatch
 from manyhands.observe.jsonl import AppendFile, JsonLines
+from manyhands.observe.progress_line import Metrics
 from manyhands.observe.start_phases import StartPhases
 
 Facts = dict[str, Any]
@@ -182,6 +183,8 @@ class RunLog:
 
 class NullRunLog:
     """The no-op journal of all other ranks."""
+
+    step = 0
 
     @contextmanager
     def following(self) -> Iterator[None]:

@@ -91,7 +91,9 @@ class Policy:
         """The loss of a raw batch in the network's current mode, and its terms by name."""
         prepared = self.prepare(self._renamed(batch))
         source = GeneratorSource(len(prepared["action"]), device=self.device)
-        drawn = self._network.draw(source) | dict(draws or {})
+        # LeRobot's loss of a latent policy is that of predictions unless it is training.
+        predicts = getattr(self.network, "has_latent", False) and not self.network.training
+        drawn = ({} if predicts else self._network.draw(source)) | dict(draws or {})
         terms = self._network(prepared, self._on_device(self.cast(drawn)))
         return weighted_loss(terms, self._network.entry_counts(prepared))
 

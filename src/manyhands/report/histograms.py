@@ -7,6 +7,8 @@ from manyhands.report.metrics import LARGEST_DRAWN, Series
 
 FEWEST_BARS, MAX_BARS = 5, 30
 NUM_AROUND = 11  # Ranges around values that are all the same
+RESOLUTION = 1e-12  # Values that differ less, relatively, are the same.
+SMALLEST_DRAWN = 1e-300
 
 
 def histogram(title: str, values: np.ndarray, along: str, counted: str) -> Chart | None:
@@ -25,7 +27,7 @@ def histogram(title: str, values: np.ndarray, along: str, counted: str) -> Chart
 def edges_of_bars(values: np.ndarray) -> np.ndarray:
     """Equal ranges: one around each of few integers, else as many as the values are worth."""
     low, high = float(values.min()), float(values.max())
-    if low == high:
+    if high - low <= RESOLUTION * max(abs(low), abs(high), SMALLEST_DRAWN):
         # One bar in the middle of an axis that shows where it is.
         return low + (np.arange(NUM_AROUND + 1) - NUM_AROUND / 2) * 0.1 * max(abs(low), 1.0)
     if high - low < MAX_BARS and (values == np.round(values)).all():

@@ -17,7 +17,7 @@ from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.run import film, run_episodes, write_info
 from manyhands.observe.clock import Clock
-from manyhands.observe.console import Metrics
+from manyhands.observe.progress_line import Metrics
 from manyhands.parallel.world import World
 from manyhands.training.evaluation_scores import FOLDER, MAX_VIDEOS, ScoreLog, emptied
 from manyhands.training.periods import Periods

@@ -8,7 +8,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.score import Score, score
 from manyhands.evaluation.verdict import verdict_entries, verdict_line
-from manyhands.observe.console import Metrics
+from manyhands.observe.progress_line import Metrics
 
 SUCCESS = "eval_success"
 FOLDER = "eval"

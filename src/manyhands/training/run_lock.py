@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from manyhands.config.run_dir import LOCK, unwritable_run_dir
+from manyhands.config.run_state import folder_in_use, here
 from manyhands.data.locks import warn_of_no_locks
-from manyhands.errors import UserError
 from manyhands.parallel.world import World
 
 LEASE_S = 120.0  # How long a filesystem may hold locks of a lost machine; NFS usually takes 90 s.
@@ -41,13 +40,10 @@ class RunLock:
         """Create and lock the directory; raises if another run holds it."""
         deadline = time.monotonic() + LEASE_S
         while (holder := self._taken_by()) is not None:
-            if holder.endswith(_here()) or time.monotonic() > deadline:
-                raise UserError(
-                    f"--output_dir={self._run_dir} is in use by a running job ({holder}). Stop it, "
-                    f"or choose another folder. If it no longer runs, remove {LOCK} there"
-                )
+            if holder.endswith(here()) or time.monotonic() > deadline:
+                raise folder_in_use(self._run_dir, holder)
             time.sleep(POLL_S)
-        self._write_holder(f"process {os.getpid()} {_here()}")
+        self._write_holder(f"process {os.getpid()} {here()}")
 
     def _taken_by(self) -> str | None:
         """Lock the file; returns the holder if another process has it."""
@@ -87,7 +83,3 @@ class RunLock:
         with suppress(OSError):
             self._file.truncate(0)
             self._file.write(holder.encode())
-
-
-def _here() -> str:
-    return f"on {socket.gethostname()}"

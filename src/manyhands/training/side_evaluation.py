@@ -21,7 +21,7 @@ from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.run import writing
 from manyhands.launch.background import start_in_background
 from manyhands.lerobot_format.policy.folder import PolicyFiles, saved_tensors
-from manyhands.observe.console import Metrics
+from manyhands.observe.progress_line import Metrics
 from manyhands.parallel.host_buffers import HostBuffers
 from manyhands.parallel.sharded_tensors import gathered
 from manyhands.training.evaluation_scores import FOLDER, MAX_VIDEOS, ScoreLog, emptied

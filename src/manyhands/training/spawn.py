@@ -12,6 +12,7 @@ from manyhands import garbage
 from manyhands.config.launcher import Launcher
 from manyhands.config.output_paths import folder_fault
 from manyhands.config.resolve import choose_output_dir, resolve_config, write_resolved
+from manyhands.config.run_state import finished_message, refuse_folder_in_use
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
 from manyhands.data.location import locate_dataset
@@ -47,9 +48,23 @@ def train(config: TrainConfig) -> Ending:
 def _train(config: TrainConfig, stop: StopSignal) -> Ending:
     config, launcher = resolve_config(config), current_launcher()
     phases = StartPhases(launcher.is_main)
+    if has_nothing_to_do(config, launcher):
+        return Ending.FINISHED
     if not needs_workers(config, launcher):
         return train_here(config, launcher, (), stop, phases)
     return ending_from_exit_code(train_in_processes(config, launcher, (), stop))
+
+
+def has_nothing_to_do(config: TrainConfig, launcher: Launcher) -> bool:
+    """Whether a resumed run is finished, which is printed; raises if its folder is in use."""
+    if launcher.is_ours:
+        return False  # The process that started this one has looked.
+    if launcher.is_main and config.output_dir is not None:
+        refuse_folder_in_use(config.output_dir)
+    message = finished_message(config)
+    if message is not None and launcher.is_main:
+        print(message)
+    return message is not None
 
 
 def train_here(

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
@@ -20,10 +19,12 @@ from manyhands.config.run_dir import (
     find_checkpoint,
     list_checkpoints,
 )
+from manyhands.config.run_state import refuse_folder_in_use
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far
 from manyhands.launch.outcome import Ending
+from manyhands.launch.program import resume_command
 from manyhands.observe.jsonl import read_rows
 from manyhands.observe.start_phases import StartPhases
 from manyhands.parallel.world import World, joined_world
@@ -66,9 +67,7 @@ def run_training(
             world.on_main(lambda: check_hub_access(config))
         with garbage.paused():
             run = assemble(config, run_dir, world, phases)
-        begin(run)
-        run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
-        run.run_log.note({"restarts": restarts_so_far()})
+        begin(run, command)
         with run.tracking.until_failure(), closing(run.learner), closing(run.profiler):
             phases.begin("training on the", "first batch")
             ending = train(run)
@@ -82,13 +81,15 @@ def run_training(
     return ending
 
 
-def begin(run: Run) -> None:
+def begin(run: Run, command: Sequence[str] = ()) -> None:
     """Collective. Read cached frames ahead, log the banner, save what a rollback needs."""
     max_ram = data_ram_limit(run.config)
     run.world.on_each_machine(lambda: run.data.kept.read_ahead_in_background(max_ram))
     run.run_log.log_start(run_facts(run), format_banner(run) + run.notes)
     run.tracking.start()
     ensure_checkpoint(run)
+    run.run_log.note({"command": list(command), "threads": torch.get_num_threads()})
+    run.run_log.note({"restarts": restarts_so_far()})
 
 
 def publish_run(run: Run) -> None:
@@ -106,8 +107,7 @@ def final_message(ending: Ending, run_dir: Path, config: TrainConfig) -> str:
     if not config.save_checkpoint:
         return f"{ending.value}; nothing was saved (--save_checkpoint=false)"
     if ending is Ending.STOPPED:
-        quoted = shlex.quote(str(run_dir))
-        return f"stopped on request; continue with: manyhands train --resume={quoted}"
+        return f"stopped on request; continue with: {resume_command(run_dir)}"
     averaged = f" (EMA weights: {PRETRAINED_EMA})" if config.ema.enable else ""
     return f"finished; policy: {run_dir}/checkpoints/last/{PRETRAINED}{averaged}"
 
@@ -131,6 +131,7 @@ def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
     fault = folder_fault("--output_dir", run_dir)
     if fault is not None:
         return fault
+    refuse_folder_in_use(run_dir)
     # A run that was killed at its start leaves only folders and its lock.
     if not _has_files(run_dir) or _belongs_to_run(run_dir, config):
         return None

@@ -1,10 +1,10 @@
 """What a run says to a stop request, at once: the step in progress may take long."""
 
-import shlex
 from pathlib import Path
 
 from manyhands import units
 from manyhands.config.run_dir import CHECKPOINTS, LAST
+from manyhands.launch.program import resume_command
 from manyhands.training.run import Run
 
 AGAIN = "Press Ctrl-C again to quit without saving."
@@ -32,11 +32,8 @@ class StopAnswers:
         if saved is None:
             return f"Quitting without saving: all {step} steps are lost; there is no checkpoint."
         lost = f"steps {saved + 1} to {step} are lost" if step > saved else "no step is lost"
-        where = shlex.quote(str(self._run.run_dir))
-        return (
-            f"Quitting without saving: {lost}. Continue from step {saved} with: "
-            f"manyhands train --resume={where}"
-        )
+        command = resume_command(self._run.run_dir)
+        return f"Quitting without saving: {lost}. Continue from step {saved} with: {command}"
 
 
 def last_saved_step(run_dir: Path) -> int | None:

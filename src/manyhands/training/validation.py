@@ -1,4 +1,4 @@
-"""The held-out loss: identical at any number of ranks, without any effect on training.
+"""The held-out loss: computed like the training loss, identical at any number of ranks.
 
 Samples are split into chunks of a fixed size, and each sample has its own random draws. Chunks are
 distributed over ranks round-robin; their sums are added in the order of the chunks.
@@ -25,6 +25,8 @@ from manyhands.training.step.ema import Weights
 from manyhands.types import Batch, LossTerms, Network
 
 HELD_OUT_LOSS = "held_out_loss"
+PREDICTION_LOSS = "prediction_loss"
+"""The loss of the actions that a policy predicts, if training computes it from others."""
 CHUNK = 32  # Samples per forward pass.
 
 Sums = dict[str, tuple[float, float, float]]
@@ -92,6 +94,10 @@ class HeldOut:
             # Autocast caches weights in low precision until it exits.
             with in_place(), self._world.autocast():
                 sums[ending] = _read(network(inputs, draws), counts)
+                if getattr(network, "has_latent", False):
+                    predicted = network(inputs, {})["l1_loss"]
+                    part = (float(predicted.total), float(counts["l1_loss"]), 0.0)
+                    sums[ending][PREDICTION_LOSS] = part
         return sums
 
 

@@ -131,7 +131,6 @@ def seeing(*shapes, **values):
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        (seeing(), "needs a camera or observation.environment_state"),
         (seeing((3, 8, 8), output_features={}), "needs the feature action"),
         (seeing((3, 8, 8), (3, 8, 9)), "must have the same shape"),
         (seeing((3, 8, 8), crop_shape=(8, 9)), "crop_shape=(8, 9) does not fit"),

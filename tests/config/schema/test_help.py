@@ -1,19 +1,57 @@
-"""`--help` shows every flag in its section."""
+"""`--help`: essentials by task, or the flags of a topic."""
 
+import pytest
+
+from manyhands.config.essentials import ESSENTIALS
 from manyhands.config.schema.decoding import flags_of
-from manyhands.config.schema.help import help_text
+from manyhands.config.schema.help import ALL, flag_groups, help_text
 from manyhands.config.train import TrainConfig
+from manyhands.errors import ConfigError
+
+SCREEN = 40  # Lines of a terminal window.
 
 
-def test_help_names_every_flag_and_section():
-    text = help_text(TrainConfig, "usage")
-    assert text.startswith("usage\n\nrun:\n")
-    for flag in flags_of(TrainConfig):
-        assert f"  --{flag.name}" in text
-        assert f"\n{flag.section}:\n" in text
+@pytest.fixture(autouse=True)
+def eighty_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_help_is_one_screen_of_essentials():
+    lines = help_text(TrainConfig, "usage", essentials=ESSENTIALS).splitlines()
+    assert len(lines) <= SCREEN
+    assert max(map(len, lines)) < 80
+
+
+def test_all_names_every_flag_once_in_its_section():
+    lines = help_text(TrainConfig, "usage", ALL).splitlines()
+    names = [line.split()[0] for line in lines if line.startswith("  --")]
+    assert {f"--{flag.name}" for flag in flags_of(TrainConfig)} == {*names}
+    assert max(map(len, lines)) < 80
+    shared = [flag.name for flag in flag_groups(TrainConfig)["policy"]]
+    assert "policy.device" in shared
+    assert all(names.count(f"--{name}") == 1 for name in shared)
+
+
+def test_a_topic_is_a_section_a_choice_or_a_flag():
+    assert "  --dataset.root" in help_text(TrainConfig, "", "dataset")
+    assert "  --seed" not in help_text(TrainConfig, "", "dataset")
+    act = help_text(TrainConfig, "", "policy.act")
+    assert "  --policy.chunk_size" in act and "  --policy.device" in act
+    assert "  --policy.horizon" not in act
+    assert help_text(TrainConfig, "", "seed").splitlines() == [
+        "run:",
+        "  --seed                        Seed of weights, data order and noise. [1000]",
+    ]
+
+
+def test_an_unknown_topic_is_refused_with_the_nearest_one():
+    with pytest.raises(ConfigError, match=r"--help=datset .* Did you mean --help=dataset\?"):
+        help_text(TrainConfig, "", "datset")
+    with pytest.raises(ConfigError, match=r"Topics: run, dataset, policy, policy\.act"):
+        help_text(TrainConfig, "", "xyz")
 
 
 def test_help_shows_defaults():
-    entries = "[brightness, contrast, saturation, hue, sharpness, affine]"
-    assert entries in help_text(TrainConfig, "")
-    assert "Seed of weights, data order and noise. [1000]" in help_text(TrainConfig, "")
+    text = " ".join(help_text(TrainConfig, "", ALL).split())
+    assert "[brightness, contrast, saturation, hue, sharpness, affine]" in text
+    assert "Seed of weights, data order and noise. [1000]" in text

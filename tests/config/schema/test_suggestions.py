@@ -34,8 +34,8 @@ OF_OTHER_PROGRAMS = {
 }
 """Flags of accelerate, torchrun, sbatch, docker and LeRobot."""
 FOR_EXAMPLE = {"--a", "--a.b", "--a_b", "--flag", "--name"}
-WITHOUT_A_COMMAND = {"--version"}
-SCRIPTS = {"launch/slurm.py", "launch/train.sbatch"}
+WITHOUT_A_COMMAND = {"--version", "--repair"}
+SCRIPTS = {"launch/slurm.py", "launch/train.sbatch", "lerobot_format/dataset/fetching.py"}
 """Files that call other programs with their flags."""
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyhands.data.batches import window_rows
-from manyhands.data.checking.exclusions import bad_frames, bad_rows, rejection, unusable_episodes
+from manyhands.data.checking.exclusions import bad_frames, bad_rows, unusable_episodes
 from manyhands.data.checking.finding import CheckResult, Finding
 from manyhands.data.dataset import open_dataset
 from manyhands.data.read_options import ReadOptions
@@ -98,22 +98,3 @@ def test_features_that_are_not_read_do_not_count(plain_root):
     dataset = open_dataset(root=plain_root, reading=ReadOptions(skip=["action"]))
     assert bad_rows(result, dataset).tolist() == []
     assert bad_rows(result, open_dataset(root=plain_root)).tolist() == [1]
-
-
-def test_a_refusal_names_place_fault_and_remedy():
-    faults = [bad(number, (number, number + 1), "action") for number in range(7)]
-    lines = rejection(result_with(*faults), limit=2).splitlines()
-    assert lines == [
-        "the dataset in /data has 7 faults, in 7 episodes:",
-        "  episode 0, data/a.parquet: wrong",
-        "  episode 1, data/a.parquet: wrong",
-        "  and 5 more",
-        "Run `manyhands doctor --dataset.root=/data` to list all, or set --dataset.on_bad=skip to "
-        "skip these samples",
-    ]
-
-
-def test_what_cannot_be_left_out_is_not_offered():
-    broken = result_with(Finding("statistics", "bad", "nonsense", file="meta/stats.json"))
-    assert "on_bad=skip" not in rejection(broken)
-    assert "meta/stats.json: nonsense" in rejection(broken)

@@ -29,7 +29,7 @@ def test_metadata_that_cannot_be_read_are_a_finding(tiny_root, tmp_path, file):
 def test_totals_that_are_off_are_a_finding(tiny_root, tmp_path, change_json):
     change_json(tiny_root / "meta/info.json", lambda info: info.update(total_frames=99))
     (found,) = check_folder(tiny_root, None, tmp_path / "home", HERE).findings
-    assert (found.check, found.severity) == ("metadata", "bad")
+    assert (found.check, found.severity) == ("metadata", "warning")
 
 
 def test_an_empty_folder_holds_no_dataset(tmp_path):

@@ -8,14 +8,22 @@ from manyhands.data.checking.check import check_metadata
 INFO = "meta/info.json"
 
 
-@pytest.mark.parametrize(("key", "severity"), [("index", "bad"), ("timestamp", "warning")])
-def test_a_reserved_feature_is_missed(tiny_root, check, change_json, key, severity):
+@pytest.mark.parametrize("key", ["index", "timestamp"])
+def test_a_reserved_feature_is_missed(tiny_root, check, change_json, key):
     change_json(tiny_root / INFO, lambda info: info["features"].pop(key))
     result = check(tiny_root)
     found = result.of_check("metadata")
-    assert [each.severity for each in found] == [severity]
-    assert f"feature {key} is not declared" in found[0].message
-    assert result.is_usable == (severity == "warning")
+    assert [each.severity for each in found] == ["warning"]
+    assert f"features does not declare {key}" in found[0].message
+    assert result.is_usable
+
+
+def test_episodes_that_are_counted_and_not_listed_are_lost(tiny_root, check, change_json):
+    change_json(tiny_root / INFO, lambda info: info.update(total_episodes=8))
+    result = check(tiny_root)
+    (found,) = result.of_check("episodes")
+    assert (found.severity, found.frames) == ("bad", (6, 6))
+    assert (result.num_lost_episodes, result.num_lost_frames) == (6, 18)
 
 
 def test_tasks_without_a_text_or_twice_are_worth_a_warning(tiny_root, source_of, rewrite):

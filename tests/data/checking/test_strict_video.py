@@ -180,7 +180,7 @@ def test_what_is_no_video_is_refused_by_name(tmp_path, content):
     path = tmp_path / "video.mp4"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(DatasetError, match=r"video\.mp4 is (damaged|missing)"):
+    with pytest.raises(DatasetError, match=r"video\.mp4 is (damaged|missing|empty)"):
         StrictVideo(path, FPS, FORM)
 
 

@@ -248,7 +248,7 @@ def test_a_damaged_dataset_is_told_of_by_file(damaged_root):
     stream = SampleStream(dataset, order, BatchSplit(0, 1, 5), LoaderOptions(num_workers=1))
     with pytest.raises(DatasetError) as caught:
         list(islice(stream.starting_at(0), 4))
-    assert str(caught.value).startswith(f"{path} is damaged")
+    assert str(caught.value).startswith(f"{path} is empty")
     assert "Traceback" not in str(caught.value)
 
 

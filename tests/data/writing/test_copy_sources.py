@@ -173,6 +173,9 @@ def test_distances_told_in_an_older_way_stay_distances(tmp_path):
         features["top"] |= {"info": facts, "dtype": "video"}
         change_info(root, features=features, video_path=names.VIDEO_PATH)
         add_video_columns(root)
+        video = root / names.VIDEO_PATH.format(video_key="top", chunk_index=0, file_index=0)
+        video.parent.mkdir(parents=True)
+        video.write_bytes(b"not read here")
     sources = [open_source(EpisodeChoice(root)) for root in roots]
     check_compatible(sources, False)
     facts = merged_video_info([source.features["top"].info for source in sources])

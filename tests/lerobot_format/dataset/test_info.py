@@ -90,7 +90,7 @@ def test_version_2_counts_episodes_where_version_3_counts_files(tmp_path):
         ({"features": {"index": {"dtype": "string", "shape": [1]}}}, "index must be a scalar"),
         ({"features": {"timestamp": {"dtype": "int8", "shape": [2]}}}, "must be a scalar"),
         ({"data_path": None}, "template None cannot be filled in"),
-        ({"data_path": "data/{episode_index}"}, "cannot be filled in"),
+        ({"data_path": "data/{chunk_index}/{episode_index}"}, "cannot be filled in"),
         ({"data_path": "../{file_index}"}, "leads out of the dataset folder"),
         ({"video_path": 7}, "template 7 cannot be filled in"),
         ({"video_path": "{video_key.__class__}"}, "cannot be filled in"),

@@ -54,7 +54,6 @@ def test_texts_are_read_in_any_form(tmp_path, kind):
             {"task": ["a", "b"], "task_index": [0, 2]},
             "tasks must be numbered 0 to 1, but 1 is missing",
         ),
-        ({"task": ["a", None], "task_index": [0, 1]}, "task 1 must be a string, not None"),
         ({"task": ["a", "b"], "task_index": [1, 1]}, "0 is missing"),
         ({"task": ["a", "b"], "task_index": [False, True]}, "must have a number in every row"),
         ({"task": ["a", "b"], "task_index": ["0", "1"]}, "must have a number in every row"),
@@ -62,7 +61,6 @@ def test_texts_are_read_in_any_form(tmp_path, kind):
         ({"task": ["a", "b"], "task_index": [0, None]}, "must have a number in every row"),
         ({"task": [1, 2], "task_index": [0, 1]}, "column task must contain strings, not int64"),
         ({"task": [["a"], ["b"]], "task_index": [0, 1]}, "column task must contain strings"),
-        ({"task": pa.array([], pa.string()), "task_index": pa.array([], pa.int64())}, "no tasks"),
         ({"task_index": [0, 1]}, "has no column task"),
         ({"task": ["a"]}, "has no column task_index"),
     ],
@@ -71,3 +69,8 @@ def test_tables_that_name_no_tasks_are_refused(tmp_path, columns, message):
     save(tmp_path, columns)
     with pytest.raises(DatasetError, match=rf"tasks\.parquet.*{message}"):
         read_tasks(tmp_path)
+
+
+def test_a_task_without_a_text_has_an_empty_one(tmp_path):
+    save(tmp_path, {"task": ["a", None], "task_index": [0, 1]})
+    assert read_tasks(tmp_path) == ["a", ""]

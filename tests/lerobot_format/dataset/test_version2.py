@@ -97,7 +97,6 @@ def test_an_episode_without_frames_is_read(plant):
 @pytest.mark.parametrize(
     ("number", "change", "fault"),
     [
-        (1, {"length": 4}, "declares 9 frames, but the episodes have 10"),
         (1, {"length": -3}, "episode 1: length must be an integer of at least 0, not -3"),
         (1, {"length": None}, "episode 1: length"),
         (1, {"length": "3"}, "episode 1: length"),
@@ -106,8 +105,7 @@ def test_an_episode_without_frames_is_read(plant):
         (1, {"episode_index": 0}, "episodes must be numbered 0 to 2, but 0 appears twice"),
         (2, {"episode_index": 3}, "but 2 is missing"),
         (2, {"episode_index": None}, "episode_index must be an integer"),
-        (0, {"tasks": "push"}, "tasks must be a list of strings"),
-        (0, {"tasks": None}, "tasks must be a list of strings"),
+        (0, {"tasks": [1]}, "tasks must be a list of strings"),
     ],
 )
 def test_faulty_episodes_are_refused(plant, number, change, fault):
@@ -123,11 +121,9 @@ def test_faulty_episodes_are_refused(plant, number, change, fault):
 @pytest.mark.parametrize(
     ("lines", "fault"),
     [
-        ([], "the dataset has no tasks"),
-        ([{"task_index": 0, "task": "a"}], "declares 2 tasks, but there are 1"),
         ([{"task_index": 0, "task": "a"}, {"task_index": 0, "task": "b"}], "0 appears twice"),
         ([{"task_index": 0, "task": "a"}, {"task_index": 2, "task": "b"}], "1 is missing"),
-        ([{"task_index": 0, "task": None}], "task 0 must be a string, not None"),
+        ([{"task_index": 0, "task": 5}], "task 0 must be a string, not 5"),
         ([{"task": "a"}], "task_index must be an integer"),
         ([["a"]], "line 1 must be a JSON object"),
     ],
@@ -152,7 +148,7 @@ def test_a_torn_last_line_is_named(plant, name):
 def test_a_dataset_without_episodes_is_refused(plant):
     root = plant("v2.1")
     (root / names.EPISODE_LINES_FILE).write_text("")
-    with pytest.raises(DatasetError, match=r"episodes\.jsonl: there are no episodes"):
+    with pytest.raises(DatasetError, match=r"episodes\.jsonl is empty"):
         read_dataset_meta(root)
 
 

@@ -100,7 +100,7 @@ def test_rows_after_a_stop_and_a_resume_are_those_of_one_run(command, tmp_path, 
     run_training(read_train_config(command.argv(whole, *flags)))
     steps = []
     with monkeypatch.context() as patch:
-        patch.setattr(RunLog, "advance", lambda self, step: steps.append(step))
+        patch.setattr(RunLog, "advance", lambda self, step, recent: steps.append(step))
         patch.setattr(StopPoll, "after_step", lambda self, force=False: 3 in steps)
         ending = run_training(read_train_config(command.argv(stopped, *flags)))
     assert ending is Ending.STOPPED

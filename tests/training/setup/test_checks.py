@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,8 @@ from manyhands.config.resolve import read_train_config
 from manyhands.config.train import DatasetConfig
 from manyhands.data.dataset_selection import find_datasets
 from manyhands.data.policy_reading import part_reading
+from manyhands.data.writing.output_files import SizeLimits
+from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import DatasetError
 from manyhands.training.setup.checks import checking_of, thoroughness_of
 from manyhands.training.setup.data import alone, open_training_data, read_options
@@ -52,7 +55,11 @@ def test_bad_samples_are_left_out_and_listed(nan_dataset):
     assert data.order.num_samples == 38
     drawn = data.order.indices(0, 38)
     assert sorted(drawn) == [row for row in range(39) if row != 13]
-    assert "WARNING: 1 samples excluded, in episodes 1" in data.notes
+    (note,) = (each for each in data.notes if "excluded" in each)
+    assert note == (
+        "WARNING: excluded 1 of 39 samples (2.6%), 0 of 4 episodes (0.0%) completely. "
+        "Faults are in episodes 1"
+    )
     (fault,) = data.left_out
     assert fault.startswith(f"episode 1, {DATA}: frame 4: observation.state")
 
@@ -65,7 +72,7 @@ def test_a_run_lists_what_it_leaves_out(nan_dataset, tmp_path, tiny_act):
 
 
 def test_no_more_is_left_out_than_is_allowed(nan_dataset):
-    with pytest.raises(DatasetError, match=r"1 samples \(2\.6% of .*--dataset\.max_bad=0\.01"):
+    with pytest.raises(DatasetError, match=r"1 of 39 samples \(2\.6%\).*--dataset\.max_bad=0\.01"):
         opened(nan_dataset, "--dataset.on_bad=skip", "--dataset.max_bad=0.01")
 
 
@@ -117,3 +124,53 @@ def test_a_large_dataset_is_looked_at_quickly(camera_dataset, monkeypatch):
     keys = list(part.meta.info.features)
     assert thoroughness_of(part.source, keys, "auto") == "quick"
     assert thoroughness_of(part.source, keys, "full") == "full"
+
+
+@pytest.fixture
+def lossy_dataset(tmp_path):
+    """Ten episodes of three frames in files of their own, of which seven are missing."""
+    root = tmp_path / "lossy"
+    sizes = {"observation.state": 3, "observation.environment_state": 4, "action": 2}
+    features = {key: {"dtype": "float32", "shape": (n,), "names": None} for key, n in sizes.items()}
+    with DatasetWriter.create(root, 10, features, limits=SizeLimits(1000, 1, 1)) as writer:
+        for number in range(30):
+            frame = {key: np.full(size, number, np.float32) for key, size in sizes.items()}
+            writer.add_frame({**frame, "task": "reach"})
+            if number % 3 == 2:
+                writer.save_episode()
+    for path in sorted(root.glob("data/**/*.parquet"))[3:]:
+        path.unlink()
+    return root
+
+
+def test_lost_episodes_count_as_excluded_samples(lossy_dataset):
+    skip = "--dataset.on_bad=skip"
+    with pytest.raises(DatasetError) as caught:
+        opened(lossy_dataset, skip)
+    message = str(caught.value)
+    assert "21 of 30 samples (70.0%), 7 of 10 episodes (70.0%) completely" in message
+    assert "Allow that: --dataset.max_bad=0.7" in message
+    assert skip not in message
+    with pytest.raises(DatasetError, match=r"more than --dataset\.max_bad=0\.69"):
+        opened(lossy_dataset, skip, "--dataset.max_bad=0.69")
+    data = opened(lossy_dataset, skip, "--dataset.max_bad=0.7")
+    assert data.order.num_samples == 9
+    (note,) = (each for each in data.notes if "excluded" in each)
+    assert "21 of 30 samples (70.0%), 7 of 10 episodes (70.0%)" in note
+
+
+def test_every_bad_episode_is_in_one_list_with_those_excluded_already(lossy_dataset):
+    with pytest.raises(DatasetError, match=r"exclude_episodes=\[1,3,4,5,6,7,8,9\]"):
+        opened(lossy_dataset, "--dataset.exclude_episodes=[1]")
+    flag = "--dataset.exclude_episodes=[3,4,5,6,7,8,9]"
+    assert opened(lossy_dataset, flag).order.num_samples == 9
+
+
+def test_episodes_that_are_counted_and_not_listed_count_too(tiny_dataset, tmp_path):
+    root = shutil.copytree(tiny_dataset, tmp_path / "short")
+    path = root / "meta/info.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"total_episodes": 8}))
+    with pytest.raises(DatasetError, match=r"on_bad=skip --dataset\.max_bad=0\.51"):
+        opened(root)
+    data = opened(root, "--dataset.on_bad=skip", "--dataset.max_bad=0.51")
+    assert any("4 of 8 episodes (50.0%)" in note for note in data.notes)

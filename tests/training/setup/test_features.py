@@ -88,12 +88,13 @@ def test_cameras_nobody_reads_are_told():
     features = {
         "action": Feature("float32", (2,)),
         "observation.state": Feature("float32", (2,)),
+        "observation.environment_state": Feature("float32", (2,)),
         "observation.note": Feature("string", (1,)),
         "observation.images.depth": DEPTH,
         "image": CAMERA,
     }
     policy = with_features(ActConfig(), features)
-    assert list(policy.input_features) == ["observation.state"]
+    assert list(policy.input_features) == ["observation.state", "observation.environment_state"]
     depth, foreign = unread_cameras(policy, features)
     assert "observation.images.depth" in depth
     assert """--rename_map='{"image": "observation.images.image"}'""" in foreign

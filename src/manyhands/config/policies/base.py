@@ -22,6 +22,7 @@ class PolicyConfig(ABC):
 
     type: ClassVar[str]
     title: ClassVar[str | None] = None  # Display name, if it differs from the type.
+    needs_scene: ClassVar[bool] = False  # Whether LeRobot rejects the robot's state alone.
     adapter_targets: ClassVar[str | None] = None
     """Regular expression of the modules that --peft adapts by default, matched on full names."""
 
@@ -141,6 +142,8 @@ class PolicyConfig(ABC):
 class BackbonePolicyConfig(PolicyConfig):
     """A policy whose image encoders may start from pretrained weights."""
 
+    needs_scene: ClassVar[bool] = True
+
     backbone_weights: Path | None = field(default=None, metadata={UNSTORED: True})
     """File with pretrained weights of the image encoder (.safetensors, .pth) to use offline."""
 
@@ -205,14 +208,12 @@ def visual_features(config: PolicyConfig) -> list[str]:
 
 
 def observation_faults(config: PolicyConfig) -> Iterator[str]:
-    """Yield a fault if the robot's state, or both camera and environment state, are missing."""
+    """Yield a fault if the robot's state is missing, or the environment's has another name."""
     inputs = config.input_features
     state = inputs.get("observation.state")
     environment = [name for name, item in inputs.items() if item.type is FeatureType.ENV]
     seen = f"--policy.input_features has {', '.join(inputs) or 'nothing'}"
     if state is None or state.type is not FeatureType.STATE:
         yield f"the policy needs the feature observation.state of type STATE; {seen}"
-    if not visual_features(config) and not environment:
-        yield f"the policy needs a camera or observation.environment_state; {seen}"
     if environment not in ([], ["observation.environment_state"]):
         yield f"features of type ENV must be observation.environment_state alone, not {environment}"

@@ -191,9 +191,11 @@ class DiffusionConfig(BackbonePolicyConfig):
         crop = self.crop_shape if self.resize_shape is None else None
         if len(set(shapes.values())) > 1:
             listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            height, width = min(shape[1:] for shape in shapes.values())
+            flag = f"--dataset.image_size='[{height},{width}]'"
             yield (
-                f"all cameras must have the same shape, not {listed}. Set --dataset.image_size, or "
-                "select cameras with --policy.input_features"
+                f"all cameras must have the same shape, not {listed}. Select cameras with "
+                f"--policy.input_features, or resize them: {flag}"
             )
         for name, shape in shapes.items():
             if crop is not None and any(map(int.__gt__, crop, shape[1:])):

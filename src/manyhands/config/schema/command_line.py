@@ -30,6 +30,8 @@ class CommandLine:
 
     tree: Tree
     switches: frozenset[str]
+    topic: str = ""
+    """The topic of --help, if it has one."""
 
 
 def read_flags(argv: Sequence[str]) -> CommandLine:
@@ -42,7 +44,8 @@ def read_flags(argv: Sequence[str]) -> CommandLine:
     for name, text in values.items():
         if name not in SWITCHES:
             set_value(tree, SPELLINGS.get(name, name), text)
-    return CommandLine(tree, switches)
+    topic = values.get("help", BareFlag("true"))
+    return CommandLine(tree, switches, "" if isinstance(topic, BareFlag) else topic)
 
 
 def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
@@ -57,8 +60,10 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
         if dashed and "." not in name:  # Some sections have keys of the user's choice.
             name = name.replace("-", "_")
         if argument == "-h" or (dashed and not equals):
-            bare = name in SWITCHES or not arguments or arguments[0].startswith("--")
-            bare = bare or arguments[0] == "-h"
+            has_value = bool(arguments) and not arguments[0].startswith(("--", "-h"))
+            # A topic may follow --help, but not the flag of another spelling.
+            has_value = has_value and not (name in SWITCHES and "=" in arguments[0])
+            bare = not has_value or name == "print_config"
             if bare:
                 values[name] = BareFlag("true")
             elif name in PAIRS:

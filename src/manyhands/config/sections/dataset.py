@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+ON_BAD = ("fail", "skip")
 UNNAMED = "no dataset. Set --dataset.root=FOLDER or --dataset.repo_id=NAME"
 
 
@@ -24,3 +25,11 @@ class NamedDatasetConfig:
             yield UNNAMED
         if self.revision is not None and self.root is not None:
             yield "--dataset.revision is for the Hub and has no effect with --dataset.root"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedDatasetConfig(NamedDatasetConfig):
+    """Dataset to copy."""
+
+    on_bad: str = "fail"
+    """Action on episodes with faults: fail (do not start) or skip (exclude them)."""

@@ -19,8 +19,7 @@ import av
 from manyhands.atomic import atomic_file
 from manyhands.cores import num_cores
 from manyhands.data.locks import locked, read_stamp
-from manyhands.errors import DatasetError
-from manyhands.os_errors import reading_remedy
+from manyhands.lerobot_format.dataset.unusable_file import unreadable_file
 
 DIGESTS_FOLDER = "digests"
 _DIGEST_BYTES = 20
@@ -104,8 +103,7 @@ def _digest(file: _File) -> str:
         with file.path.open("rb") as content:
             return file_digest(content, lambda: blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
     except OSError as error:
-        remedy = reading_remedy(error, "Copy or download the dataset again")
-        raise DatasetError(f"{file.path} cannot be read: {error.strerror}. {remedy}") from None
+        raise unreadable_file(file.path, error) from None
 
 
 def _is_settled(file: _File) -> bool:

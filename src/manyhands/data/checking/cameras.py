@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,10 +10,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow.parquet as pq
 
+from manyhands.data.checking.coverage import Coverage, Frames
 from manyhands.data.checking.file_ranges import EpisodeFile, covered_ranges
 from manyhands.data.checking.finding import Check, Finding, error_message
 from manyhands.data.checking.jobs import Report
 from manyhands.data.checking.strict_video import StrictVideo
+from manyhands.data.images.codecs import codec_name
 from manyhands.data.images.embedded import image_bytes
 from manyhands.data.images.formats import checked, image_format
 from manyhands.data.images.image_files import decode_image
@@ -69,7 +71,24 @@ class CameraFile(ABC):
 
     def lost(self, reason: str) -> Report:
         """No episode can be used."""
-        return Report(self.part.of_file(self.check, reason, self.camera.key))
+        return self._unread(self.check, reason)
+
+    def _unread(self, check: Check, reason: str) -> Report:
+        key = self.camera.key
+        return Report(self.part.of_file(check, reason, key), coverage=self.part.unseen(key))
+
+    def _seen(self, examined: Collection[int], bad: Collection[int]) -> Coverage:
+        """Coverage of images that were examined, given by their number in the file."""
+        wanted, good = (
+            np.array(sorted(each), np.int64) for each in (examined, {*examined} - {*bad})
+        )
+        frames = {}
+        for stretch in self.part.stretches:
+            inside = (
+                np.searchsorted(each, (stretch.start, stretch.end)) for each in (good, wanted)
+            )
+            frames[stretch.episode] = Frames(*(int(end - first) for first, end in inside))
+        return {self.camera.key: frames}
 
     @abstractmethod
     def report(self) -> Report:
@@ -86,7 +105,7 @@ class ImageFile(CameraFile):
         try:
             footer = read_footer(self.part.place, [self.camera.key])
         except DatasetError:
-            return Report()
+            return Report(coverage=self.part.unseen(self.camera.key))
         reasons: dict[int, str] = {}
         rows_of = [np.arange(stretch.start, stretch.end) for stretch in self.part.stretches]
         is_full = self.camera.is_full
@@ -97,7 +116,8 @@ class ImageFile(CameraFile):
             rows = wanted[(wanted >= first) & (wanted < end)].tolist()
             if rows:
                 reasons |= self._faults(footer, group, first, rows)
-        return Report([*self.part.of_frames(Check.PICTURES, self.camera.key, reasons)])
+        findings = [*self.part.of_frames(Check.PICTURES, self.camera.key, reasons)]
+        return Report(findings, coverage=self._seen({*wanted.tolist()}, reasons))
 
     def _faults(
         self, footer: pq.FileMetaData, group: int, first: int, rows: list[int]
@@ -134,10 +154,22 @@ class VideoFile(CameraFile):
         """Open it and decode what must be."""
         try:
             with closing(self._opened(is_strict=True)) as video:
-                return Report([*self._oddities(video), *self._faults(video)])
+                return self._examined(video)
         except DatasetError as error:
-            message = error_message(error, self.part.root)
-            return Report(self.part.of_file(Check.FILES, message, self.camera.key))
+            return self._unread(Check.FILES, error_message(error, self.part.root))
+
+    def _examined(self, video: StrictVideo) -> Report:
+        runs, reasons = self._reasons(video)
+        odd = [*self._oddities(video)]
+        if len(reasons) == self.part.num_frames and self._can_be_shown():
+            # An encoder that violates its specification in every frame is not damage.
+            odd.append(self._odd("its frames violate the codec specification, but can be decoded"))
+            reasons = {}
+        root, key = self.part.root, self.camera.key
+        messages = {number: error_message(reason, root) for number, reason in reasons.items()}
+        findings = [*odd, *self.part.of_frames(Check.VIDEOS, key, messages)]
+        examined = {number for run in runs for number in range(*run)}
+        return Report(findings, coverage=self._seen(examined, reasons))
 
     def _opened(self, is_strict: bool) -> StrictVideo:
         camera = self.camera
@@ -145,7 +177,7 @@ class VideoFile(CameraFile):
 
     def _oddities(self, video: StrictVideo) -> Iterator[Finding]:
         declared = self.camera.feature.info.get("video.codec")
-        if isinstance(declared, str) and declared != video.codec:
+        if isinstance(declared, str) and codec_name(declared) != video.codec:
             yield self._odd(
                 f"the codec is {video.codec}, but meta/info.json declares {declared:.40}"
             )
@@ -158,28 +190,18 @@ class VideoFile(CameraFile):
     def _odd(self, message: str) -> Finding:
         return Finding(Check.VIDEOS, "warning", message, None, self.part.path, self.camera.key)
 
-    def _faults(self, video: StrictVideo) -> Iterator[Finding]:
-        reasons = self._reasons(video)
-        if len(reasons) == self.part.num_frames:
-            with closing(self._opened(is_strict=False)) as lenient:
-                can_be_shown = not self._reasons(lenient)
-            if can_be_shown:
-                # An encoder that violates its specification in every frame is not damage.
-                yield self._odd("its frames violate the codec specification, but can be decoded")
-                return
-        messages = {
-            number: error_message(reason, self.part.root) for number, reason in reasons.items()
-        }
-        yield from self.part.of_frames(Check.VIDEOS, self.camera.key, messages)
+    def _can_be_shown(self) -> bool:
+        with closing(self._opened(is_strict=False)) as lenient:
+            return not self._reasons(lenient)[1]
 
-    def _reasons(self, video: StrictVideo) -> dict[int, str]:
-        """Why frames cannot be used, by their number in the file."""
+    def _reasons(self, video: StrictVideo) -> tuple[list[tuple[int, int]], dict[int, str]]:
+        """Ranges of frames that were examined, and why some cannot be used, by number."""
         runs = covered_ranges(self.part.stretches)
         first, last = runs[0][0], runs[-1][1] - 1
-        ends = [(first, first + 1), (last, last + 1)]
+        ends = sorted({(first, first + 1), (last, last + 1)})
         if not self.camera.is_full and not _examined(video, ends):
-            return {}
-        return _examined(video, runs)
+            return ends, {}
+        return runs, _examined(video, runs)
 
 
 def _examined(video: StrictVideo, runs: list[tuple[int, int]]) -> dict[int, str]:

@@ -15,29 +15,30 @@ from manyhands.data.checking.finding import (
     Check,
     CheckResult,
     Finding,
-    Severity,
     Thoroughness,
-    describe_scope,
 )
 from manyhands.data.checking.jobs import CheckedFile, Report, gathered, jobs_for
 from manyhands.data.checking.rows import RowFile, RowRules
+from manyhands.data.checking.scope import Scope
 from manyhands.data.checking.statistics import check_constants, check_statistics
 from manyhands.data.checking.worker_pool import run_jobs
+from manyhands.data.derived_columns import DERIVABLE, derived_column
 from manyhands.data.episodes import Source
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.episode_table import FileColumn
-
-_NEEDED = (names.INDEX, names.TASK_INDEX)
 
 
 def check_metadata(source: Source) -> Iterator[Finding]:
     """Faults of the metadata, which could be read."""
     info, episodes = source.meta.info, source.meta.episodes
-    for key in names.RESERVED_FEATURES:
-        if key not in info.features:
-            severity: Severity = "bad" if key in _NEEDED else "warning"
-            message = f"feature {key} is not declared"
-            yield Finding(Check.METADATA, severity, message, None, names.INFO_FILE)
+    num_frames = int(episodes.to_index[-1])
+    for odd in source.meta.oddities:
+        if odd.num_lost_episodes:
+            # Nothing to exclude is left of these episodes: an empty range of frames.
+            frames = (num_frames, num_frames)
+            yield Finding(Check.EPISODES, "bad", odd.message, None, odd.file, None, frames)
+        else:
+            yield Finding(Check.METADATA, "warning", odd.message, None, odd.file)
     for episode in source.selection.episodes.tolist():
         if not episodes.lengths[episode]:
             frames = (int(episodes.from_index[episode]), int(episodes.to_index[episode]))
@@ -45,20 +46,23 @@ def check_metadata(source: Source) -> Iterator[Finding]:
             file = episodes.data_files.paths[episodes.data_files.of_episode[episode]]
             yield Finding(Check.EPISODES, "warning", message, episode, file, None, frames)
     file = names.TASK_LINES_FILE if info.major_version == 2 else names.TASKS_FILE
+    yield from (
+        Finding(Check.TASKS, "warning", fault, None, file) for fault in _task_faults(source)
+    )
+
+
+def _task_faults(source: Source) -> Iterator[str]:
     numbers: dict[str, int] = {}
     for number, text in enumerate(source.meta.tasks):
         earlier = numbers.setdefault(text, number)
         fault = "is empty" if not text.strip() else f"duplicates task {earlier}"
         if earlier != number or not text.strip():
-            message = f"task {number} {fault}"
-            yield Finding(Check.TASKS, "warning", message, None, file)
+            yield f"task {number} {fault}"
 
 
 def files_to_check(source: Source, keys: Collection[str], is_full: bool) -> Iterator[CheckedFile]:
     """Every file of chosen episodes; rows come first, as they are the quickest to check."""
     info, episodes = source.meta.info, source.meta.episodes
-    if names.INDEX not in info.features:
-        return
     rows = _parts(source, episodes.data_files, episodes.first_rows_in_file())
     yield from _row_files(source, keys, rows)
     for key in [key for key in info.features if key in keys and info.features[key].is_camera]:
@@ -76,12 +80,26 @@ def _row_files(
 ) -> Iterator[RowFile]:
     info, episodes = source.meta.info, source.meta.episodes
     features = {key: each for key, each in info.features.items() if each.dtype != names.VIDEO}
-    rules = RowRules(features, frozenset(keys), info.fps, source.meta.tasks)
+    rules = RowRules(
+        features=features,
+        videos=frozenset(info.video_keys),
+        derived=_derived(source),
+        keys=frozenset(keys),
+        fps=info.fps,
+        tasks=source.meta.tasks,
+    )
     members = episodes.data_files.members(np.arange(len(episodes)))
     for file, part in parts.items():
         held = [(episodes.from_index[each], episodes.to_index[each]) for each in members[file]]
         tasks = tuple(tuple(episodes.tasks[stretch.episode]) for stretch in part.stretches)
         yield RowFile(part, tuple((int(first), int(end)) for first, end in held), tasks, rules)
+
+
+def _derived(source: Source) -> frozenset[str]:
+    """Columns that follow from the metadata where data files lack them."""
+    episodes, chosen = source.meta.episodes, source.selection.episodes
+    frames = episodes.from_index[chosen[episodes.lengths[chosen] > 0]]
+    return frozenset(key for key in DERIVABLE if derived_column(source, key, frames) is not None)
 
 
 def _parts(source: Source, files: FileColumn, starts: np.ndarray) -> dict[int, EpisodeFile]:
@@ -121,7 +139,7 @@ def check_dataset(source: Source, checking: CheckOptions | None = None) -> Check
     """Check the chosen episodes of a dataset whose metadata could be read."""
     checking = checking or CheckOptions()
     started = time.perf_counter()
-    keys, is_full = checking.keys_of(source), checking.thoroughness == "full"
+    keys = checking.keys_of(source)
     report = _run_checks(source, checking)
     findings = [*check_metadata(source), *report.findings, *_mixed_types(report)]
     findings += check_constants(report.summaries, source.meta.info.features)
@@ -129,18 +147,28 @@ def check_dataset(source: Source, checking: CheckOptions | None = None) -> Check
     total = int(source.meta.episodes.lengths.sum())
     complete = {key: each for key, each in report.summaries.items() if each.num_frames == total}
     findings += check_statistics(source, keys, complete)
+    # Jobs of one file report the same of it.
+    unique = tuple(sorted(dict.fromkeys(findings), key=_order))
+    scope = Scope(source, keys, report.coverage)
     return CheckResult(
         root=str(source.root),
         thoroughness=checking.thoroughness,
         keys=keys,
         num_episodes=len(source.selection.episodes),
         num_frames=source.selection.num_rows,
-        # Jobs of one file report the same of it.
-        findings=tuple(sorted(dict.fromkeys(findings), key=_order)),
-        looked_at=describe_scope(source, keys, is_full),
+        findings=unique,
+        looked_at=scope.texts(unique, checking.thoroughness == "full"),
         wall_s=time.perf_counter() - started,
         is_lasting=report.is_lasting,
+        coverage=report.coverage,
+        incomplete=scope.incomplete(),
+        num_lost_episodes=(lost := _num_lost(source)),
+        num_lost_frames=round(lost * source.meta.episodes.lengths.mean()),
     )
+
+
+def _num_lost(source: Source) -> int:
+    return sum(odd.num_lost_episodes for odd in source.meta.oddities)
 
 
 def _run_checks(source: Source, checking: CheckOptions) -> Report:

@@ -1,8 +1,8 @@
-"""Consequences of a check for a run: frames, rows and episodes to skip, or an error."""
+"""Consequences of a check for a run: frames, rows and episodes to skip."""
 
 import numpy as np
 
-from manyhands.data.checking.finding import CheckResult, Finding, counted
+from manyhands.data.checking.finding import CheckResult, Finding
 from manyhands.data.dataset import Dataset
 from manyhands.data.episodes import Source
 from manyhands.errors import DatasetError
@@ -41,21 +41,6 @@ def bad_rows(result: CheckResult, dataset: Dataset) -> np.ndarray:
             touching = ranges[(ranges[:, 0] < frames[1]) & (ranges[:, 1] > frames[0])] - shift
             _mark(is_bad, rows, touching, offsets)
     return np.flatnonzero(is_bad)
-
-
-def rejection(result: CheckResult, limit: int = 5) -> str:
-    """The error message of a dataset with faults, with its remedy."""
-    bad = _bad(result)
-    episodes = counted(len(result.bad_episodes), "episode")
-    where = f", in {episodes}" if result.bad_episodes else ""
-    lines = [f"the dataset in {result.root} has {counted(len(bad), 'fault')}{where}:"]
-    lines += [f"  {finding.text}" for finding in bad[:limit]]
-    if len(bad) > limit:
-        lines.append(f"  and {len(bad) - limit} more")
-    remedy = f"Run `manyhands doctor --dataset.root={result.root}` to list all"
-    if all(finding.frames is not None for finding in bad):
-        remedy += ", or set --dataset.on_bad=skip to skip these samples"
-    return "\n".join([*lines, remedy])
 
 
 def _bad(result: CheckResult) -> list[Finding]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from manyhands.data.checking.coverage import Coverage, Frames
 from manyhands.data.checking.finding import Finding, Severity
 
 _MAX_RANGES = 16  # Most ranges of bad frames reported per episode; more are merged into one
@@ -58,6 +59,16 @@ class EpisodeFile:
                 some = []
             some.append(stretch)
         yield replace(self, stretches=tuple(some))
+
+    def seen(self, key: str) -> Coverage:
+        """Every frame as seen."""
+        frames = {each.episode: Frames(each.num_frames, each.num_frames) for each in self.stretches}
+        return {key: frames}
+
+    def unseen(self, *keys: str) -> Coverage:
+        """No frame as seen."""
+        frames = {each.episode: Frames(0, each.num_frames) for each in self.stretches}
+        return {key: dict(frames) for key in keys}
 
     def of_file(self, check: str, message: str, key: str | None = None) -> list[Finding]:
         """A fault that makes every episode of the file useless."""

@@ -1,18 +1,16 @@
 """Findings of a dataset check: faults with location and severity."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-import numpy as np
-
-from manyhands.data.episodes import Selection, Source
-from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.episode_table import FileColumn
+from manyhands.data.checking.coverage import Coverage, narrowed, parse_coverage
+from manyhands.data.episodes import Selection
+from manyhands.lerobot_format.dataset.unusable_file import UnusableFile
 
 Severity = Literal["warning", "bad"]
-State = Literal["ok", "warning", "bad", "skipped"]
+State = Literal["ok", "warning", "bad", "incomplete", "skipped"]
 Thoroughness = Literal["quick", "full"]
 
 
@@ -70,6 +68,10 @@ class CheckResult:
     wall_s: float
     cached: bool = False
     is_lasting: bool = True  # Whether a second check of the same files would find the same
+    coverage: Coverage = field(default_factory=dict)  # Frames that could be looked at
+    incomplete: tuple[str, ...] = ()  # Checks that could not look at every frame
+    num_lost_episodes: int = 0  # Episodes that are declared, but not listed
+    num_lost_frames: int = 0  # Frames they may have had
 
     @property
     def is_usable(self) -> bool:
@@ -90,8 +92,10 @@ class CheckResult:
     def state_of(self, check: str) -> State:
         """The worst that one check found."""
         found = {finding.severity for finding in self.findings if finding.check == check}
+        if not found and check in self.looked_at:
+            return "incomplete" if check in self.incomplete else "ok"
         if not found:
-            return "ok" if check in self.looked_at else "skipped"
+            return "skipped"
         return "bad" if "bad" in found else "warning"
 
     def narrowed(self, selection: Selection, keys: Collection[str]) -> "CheckResult":
@@ -108,6 +112,7 @@ class CheckResult:
             keys=tuple(keys),
             num_episodes=len(selection.episodes),
             num_frames=selection.num_rows,
+            coverage=narrowed(self.coverage, episodes),
         )
 
     def document(self) -> dict[str, Any]:
@@ -119,7 +124,9 @@ def parse_result(document: dict[str, Any]) -> CheckResult:
     """A result from its document; a TypeError, KeyError or ValueError if it is none."""
     findings = (dict(each) for each in document["findings"])
     parsed = tuple(Finding(**each | {"frames": _pair(each["frames"])}) for each in findings)
-    return CheckResult(**document | {"findings": parsed, "keys": tuple(document["keys"])})
+    sets = {name: tuple(document[name]) for name in ("keys", "incomplete")}
+    coverage = parse_coverage(document["coverage"])
+    return CheckResult(**document | {"findings": parsed, "coverage": coverage} | sets)
 
 
 def _pair(frames: list[int] | None) -> tuple[int, int] | None:
@@ -131,57 +138,12 @@ def _pair(frames: list[int] | None) -> tuple[int, int] | None:
 
 def error_message(error: Exception | str, root: str) -> str:
     """An error's message on one line, with paths relative to the dataset folder."""
+    if isinstance(error, UnusableFile):
+        # The remedy is the same for many files, and told once.
+        error = f"{error.path} {error.cause}"
     return " ".join(str(error).replace(f"{root}/", "").split())
-
-
-def describe_scope(source: Source, keys: Collection[str], is_full: bool) -> dict[str, str]:
-    """By check, for a dataset whose metadata could be read."""
-    info, meta = source.meta.info, source.meta
-    features = {key: info.features[key] for key in keys}
-    frames = counted(source.selection.num_rows, "frame")
-    numbers = [key for key, feature in features.items() if feature.is_number]
-    described = [key for key, feature in features.items() if feature.is_number or feature.is_camera]
-    stored = [key for key, feature in features.items() if feature.dtype != names.VIDEO]
-    return {
-        Check.METADATA: f"{info.codebase_version}, {counted(len(info.features), 'feature')}",
-        Check.EPISODES: f"{counted(len(source.selection.episodes), 'episode')}, {frames}",
-        Check.FILES: _files(source, keys),
-        Check.COLUMNS: counted(len(stored), "column"),
-        Check.NUMBERING: frames,
-        Check.TIMESTAMPS: frames,
-        Check.TASKS: counted(len(meta.tasks), "task"),
-        Check.NUMBERS: counted(len(numbers), "column"),
-        Check.STATISTICS: counted(
-            len([key for key in described if key not in names.RESERVED_FEATURES]), "feature"
-        ),
-        Check.VIDEOS: _cameras(source, keys, names.VIDEO, is_full),
-        Check.PICTURES: _cameras(source, keys, names.IMAGE, is_full),
-    }
 
 
 def counted(number: int, noun: str) -> str:
     """A number of things."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _files(source: Source, keys: Collection[str]) -> str:
-    def number(files: FileColumn) -> int:
-        return len(np.unique(files.of_episode[source.selection.episodes]))
-
-    table = source.meta.episodes
-    videos = [number(files) for key, files in table.video_files.items() if key in keys]
-    data = counted(number(table.data_files), "data file")
-    return f"{data}, {counted(sum(videos), 'video file')}" if videos else data
-
-
-def _cameras(source: Source, keys: Collection[str], kind: str, is_full: bool) -> str:
-    cameras = [key for key in keys if source.meta.info.features[key].dtype == kind]
-    if not cameras:
-        return "none"
-    per = "file" if kind == names.VIDEO else "episode"
-    which = (
-        counted(source.selection.num_rows * len(cameras), "frame")
-        if is_full
-        else f"first and last frame of each {per}"
-    )
-    return f"{counted(len(cameras), 'camera')}, {which}"

@@ -6,6 +6,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from manyhands.data.checking.coverage import Coverage, include
+from manyhands.data.checking.file_ranges import EpisodeFile
 from manyhands.data.checking.finding import Finding
 from manyhands.data.checking.statistics import Summaries, joined
 
@@ -20,10 +22,15 @@ class Report:
     summaries: Summaries = field(default_factory=dict)
     schemas: list[pa.Schema] = field(default_factory=list)  # Types of strings and lists
     is_lasting: bool = True  # Whether a second check would find the same
+    coverage: Coverage = field(default_factory=dict)
 
 
 class CheckedFile(Protocol):
     """A file to check."""
+
+    @property
+    def part(self) -> EpisodeFile:
+        """The file, and the episodes it is about."""
 
     @property
     def num_frames(self) -> int:
@@ -90,10 +97,12 @@ def gathered(reports: Iterable[Report]) -> Report:
     findings: list[Finding] = []
     summaries: Summaries = {}
     schemas: list[pa.Schema] = []
+    coverage: Coverage = {}
     is_lasting = True
     for report in reports:
         findings += report.findings
         summaries = joined(summaries, report.summaries)
+        include(coverage, report.coverage)
         schemas += [schema for schema in report.schemas if schema not in schemas]
         is_lasting = is_lasting and report.is_lasting
-    return Report(findings, summaries, schemas, is_lasting)
+    return Report(findings, summaries, schemas, is_lasting, coverage)

@@ -18,13 +18,14 @@ from manyhands.data.checking.finding import (
     error_message,
     parse_result,
 )
+from manyhands.data.checking.scope import Scope
 from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.locks import read_stamp
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
 
 CHECKS_FOLDER = "checks"
-_FORMAT = 1
+_FORMAT = 2
 
 
 def check_once(source: Source, home: Path, checking: CheckOptions | None = None) -> CheckResult:
@@ -35,8 +36,7 @@ def check_once(source: Source, home: Path, checking: CheckOptions | None = None)
     for name in _names(source, checking, state):
         kept = _read(home / CHECKS_FOLDER / name)
         if kept is not None:
-            narrow = kept.narrowed(source.selection, checking.keys_of(source))
-            return replace(narrow, cached=True, wall_s=time.perf_counter() - started)
+            return _reused(kept, source, checking, time.perf_counter() - started)
     result = check_dataset(source, checking)
     # What changed meanwhile belongs neither to the old nor to the new state.
     if result.is_lasting and state == dataset_state(source):
@@ -48,6 +48,17 @@ def check_once(source: Source, home: Path, checking: CheckOptions | None = None)
             with atomic_file(path) as scratch:
                 scratch.write_text(json.dumps(result.document()), encoding="utf-8")
     return result
+
+
+def _reused(
+    kept: CheckResult, source: Source, checking: CheckOptions, wall_s: float
+) -> CheckResult:
+    """The part of a result that a check asks for."""
+    narrow = kept.narrowed(source.selection, checking.keys_of(source))
+    scope = Scope(source, narrow.keys, narrow.coverage)
+    texts = scope.texts(narrow.findings, kept.thoroughness == "full")
+    found = replace(narrow, looked_at=texts, incomplete=scope.incomplete())
+    return replace(found, cached=True, wall_s=wall_s)
 
 
 def dataset_state(source: Source) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from manyhands.data.checking.coverage import Coverage
 from manyhands.data.checking.file_ranges import EpisodeFile
 from manyhands.data.checking.finding import Check, Finding, error_message
 from manyhands.data.checking.jobs import Report
@@ -25,6 +26,11 @@ from manyhands.lerobot_format.dataset.tables import read_columns, read_footer
 _TOLERANCE_S = 1e-4
 _ROW_S = 2e-6
 _FILE_S = 2e-3
+_COVERED = {
+    Check.NUMBERING: None,
+    Check.TIMESTAMPS: names.TIMESTAMP,
+    Check.TASKS: names.TASK_INDEX,
+}  # Checks of rows, and the column they need
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class RowRules:
     """Rules for the rows of all files."""
 
     features: Mapping[str, Feature]  # Features that are stored in rows
+    videos: frozenset[str]  # Features that are stored as video
+    derived: frozenset[str]  # Features that follow from the metadata where a file lacks them
     keys: frozenset[str]  # Features whose values are checked
     fps: float
     tasks: Sequence[str]
@@ -62,23 +70,21 @@ class RowFile:
 
     def lost(self, reason: str) -> Report:
         """No row of the file can be used."""
-        return Report(self.part.of_file(Check.FILES, reason))
+        return self._unread(Check.FILES, reason)
 
     def report(self) -> Report:
         """Check every column except images."""
-        place = self.part.place
         try:
-            num_rows = read_footer(place, [names.INDEX]).num_rows
+            num_rows = read_footer(self.part.place).num_rows
         except DatasetError as error:
-            return Report(self.part.of_file(Check.FILES, error_message(error, self.part.root)))
+            return self._unread(Check.FILES, error)
         try:
             # Before reading: what either number claims may be more than any memory holds.
-            check_count(place, num_rows, sum(end - first for first, end in self.held))
+            check_count(self.part.place, num_rows, sum(end - first for first, end in self.held))
         except DatasetError as error:
-            return Report(self.part.of_file(Check.NUMBERING, error_message(error, self.part.root)))
-        return self._contents(
-            DataFile(place, np.concatenate([np.arange(*pair) for pair in self.held]))
-        )
+            return self._unread(Check.NUMBERING, error)
+        frames = np.concatenate([np.arange(*pair) for pair in self.held])
+        return self._contents(DataFile(self.part.place, frames))
 
     def _contents(self, file: DataFile) -> Report:
         """Check the columns of a file with the right number of rows."""
@@ -88,12 +94,16 @@ class RowFile:
             plain = [key for key in features if key in present and not features[key].is_camera]
             table = read_columns(file.path, plain)
         except DatasetError as error:
-            return Report(self.part.of_file(Check.FILES, error_message(error, self.part.root)))
+            return self._unread(Check.FILES, error)
         try:
             check_numbering(file, table)
         except DatasetError as error:
-            return Report(self.part.of_file(Check.NUMBERING, error_message(error, self.part.root)))
+            return self._unread(Check.NUMBERING, error)
         return _Rows(self, table, present).report()
+
+    def _unread(self, check: Check, error: DatasetError | str) -> Report:
+        findings = self.part.of_file(check, error_message(error, self.part.root))
+        return Report(findings, coverage=self.part.unseen(*_COVERED))
 
 
 class _Rows:
@@ -124,13 +134,30 @@ class _Rows:
             key for key in self._table.column_names if not self._rules.features[key].is_number
         ]
         schemas = [self._table.select(objects).schema.remove_metadata()] if objects else []
-        return Report(self._findings, summaries, schemas)
+        return Report(self._findings, summaries, schemas, coverage=self._coverage())
+
+    def _coverage(self) -> Coverage:
+        coverage: Coverage = {}
+        for check, key in _COVERED.items():
+            is_read = key is None or key in self._values
+            coverage |= self._part.seen(check) if is_read else self._part.unseen(check)
+        return coverage
 
     def _miscounted(self, present: list[str]) -> Iterator[Finding]:
         for key in self._rules.features:
-            if key in self._rules.keys and present.count(key) != 1:
-                count = "several columns" if key in present else "no column"
-                yield from self._part.of_file(Check.COLUMNS, f"{count} {key}", key)
+            if key not in self._rules.keys or present.count(key) == 1:
+                continue
+            if key not in present and key in self._rules.derived:
+                message = f"the data files have no column {key}; it follows from the metadata"
+                yield Finding(Check.COLUMNS, "warning", message, None, "data", key)
+                continue
+            count = "several columns" if key in present else "no column"
+            yield from self._part.of_file(Check.COLUMNS, f"{count} {key}", key)
+        known = {*self._rules.features, *self._rules.videos}
+        foreign = [key for key in present if key not in known and not key.startswith("__")]
+        if foreign:
+            message = f"columns that no feature declares are not read: {', '.join(foreign)}"
+            yield Finding(Check.COLUMNS, "warning", message, None, names.INFO_FILE)
 
     def _adopt(self, key: str) -> None:
         try:

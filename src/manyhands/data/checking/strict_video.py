@@ -16,7 +16,6 @@ from av.video.reformatter import VideoReformatter
 from manyhands.data.images.formats import ImageFormat, checked
 from manyhands.data.images.video import MAX_DELAY, FrameFormat, VideoStream
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset.tables import check_is_file
 
 # `strict` holds AV1 to its standard, `err_detect` other formats: what a player would conceal
 # becomes an error.
@@ -59,7 +58,6 @@ class StrictVideo(VideoStream):
     """One open file."""
 
     def __init__(self, path: Path, fps: float, form: ImageFormat, is_strict: bool = True) -> None:
-        check_is_file(path)
         super().__init__(path, fps)
         self._path = path
         self._fps = fps

@@ -10,7 +10,7 @@ from manyhands.data.images.formats import ImageFormat, checked
 from manyhands.data.images.image_files import decode_image
 from manyhands.data.images.video import FrameFormat, VideoReader
 from manyhands.errors import DatasetError
-from manyhands.lerobot_format.dataset.tables import check_is_file
+from manyhands.lerobot_format.dataset.unusable_file import check_file
 
 
 class VideoFrames:
@@ -26,7 +26,9 @@ class VideoFrames:
         self.paths = [source.root / path for path in files.paths]
         self._files = files.of_episode
         for file in np.unique(self._files[source.selection.episodes]):
-            check_is_file(self.paths[file])
+            # What a file that is there lacks is told when it is read.
+            if not self.paths[file].is_file():
+                check_file(self.paths[file])
         first_numbers = np.rint(episodes.video_starts_s[key] * info.fps).astype(np.int64)
         # What to add to a frame's number in the dataset to get its number in the file.
         self._shifts = first_numbers - episodes.from_index

@@ -16,7 +16,9 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
+from manyhands.data.images.mp4_boxes import mp4_fault
 from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset.unusable_file import check_file, damaged_file
 
 # Up to release 18 PyAV reads all strings of a file and fails at one that is damaged.
 _MAJOR = int(av.__version__.split(".")[0])
@@ -33,17 +35,18 @@ class VideoStream:
     """The video stream of an open file, whose frames have numbers."""
 
     def __init__(self, file: Path | IO[bytes], fps: float) -> None:
-        self._name = str(file) if isinstance(file, Path) else "a clip in memory"
+        self._name = file if isinstance(file, Path) else Path("a clip in memory")
+        if isinstance(file, Path):
+            check_file(file)
         try:
             self._container = open_video(str(file) if isinstance(file, Path) else file)
-        except FileNotFoundError:
-            raise DatasetError(
-                f"{self._name} is missing. Copy or download the dataset again"
-            ) from None
         except (av.FFmpegError, OSError) as error:
-            raise self._damaged(error) from None
+            raise damaged_file(self._name, mp4_fault(self._name) or _reason(error)) from None
         streams = self._container.streams.video
         if not streams or streams[0].codec_context is None:
+            fault = mp4_fault(self._name)
+            if fault is not None:
+                raise damaged_file(self._name, fault)
             raise DatasetError(f"{self._name} contains no video stream of a known codec")
         self._stream = streams[0]
         assert self._stream.time_base is not None
@@ -64,10 +67,11 @@ class VideoStream:
         return round((pts - self._start) / self._ticks_per_frame)
 
     def _damaged(self, error: av.FFmpegError | OSError, where: str = "") -> DatasetError:
-        reason = error.strerror or error
-        return DatasetError(
-            f"{self._name} is damaged{where}: {reason}. Copy or download the dataset again"
-        )
+        return damaged_file(self._name, f"{_reason(error)}{where}")
+
+
+def _reason(error: av.FFmpegError | OSError) -> str:
+    return str(error.strerror or error)
 
 
 # swscale's POINT | ACCURATE_RND | BITEXACT, and AREA instead of POINT where the size changes.
@@ -156,7 +160,7 @@ class _OpenVideo(VideoStream):
             return self._form.of(self._reach(number), self._scaler)
         except (av.FFmpegError, OSError) as error:
             self._place = None
-            raise self._damaged(error, f" at frame {number}") from None
+            raise self._damaged(error, f", at frame {number}") from None
 
     def _reach(self, number: int) -> av.VideoFrame:
         # Decoding forward is cheaper than a seek to a keyframe that saves no frames.

@@ -94,7 +94,7 @@ class EpisodeStats:
             if _holds(key, found, feature):
                 stats[key] = found[key]
             elif feature.is_number:
-                stats[key] = number_stats(_numbers(columns[key], feature.shape))
+                stats[key] = number_stats(column_numbers(columns[key], feature.shape))
             elif feature.is_camera:
                 stats[key] = self._camera_stats(key, episode)
         return stats
@@ -123,7 +123,8 @@ def _holds(key: str, found: Stats, feature: Feature) -> bool:
     )
 
 
-def _numbers(column: pa.Array, shape: tuple[int, ...]) -> np.ndarray:
+def column_numbers(column: pa.Array, shape: tuple[int, ...]) -> np.ndarray:
+    """The numbers of a column in its feature's shape."""
     flat = column
     for _ in shape if shape != (1,) else ():
         flat = flat.flatten()

@@ -7,7 +7,7 @@ The sources are only read; the target appears atomically.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import av
@@ -52,6 +52,7 @@ class CopySummary:
     dropped_columns: list[str]  # Columns of no feature, which readers of version 3.0 reject
     num_bytes: int
     wall_s: float
+    skipped: list[str] = field(default_factory=list)  # Notes on episodes with faults
 
 
 def copy_episodes(
@@ -88,6 +89,7 @@ def copy_episodes(
         dropped_columns=sorted({column for each in copiers for column in each.rows.undeclared}),
         num_bytes=sum(path.stat().st_size for path in target.rglob("*") if path.is_file()),
         wall_s=time.monotonic() - start,
+        skipped=[f"{source.root}: {source.note}" for source in sources if source.note],
     )
 
 

@@ -10,7 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from manyhands import units
+from manyhands.data.checking.remedies import Avoidance
+from manyhands.data.checking.usable_episodes import SKIP, check_files, without_bad_episodes
 from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.location import shared_home
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.episode_stats import joined_labels, read_episode_labels
@@ -31,6 +34,7 @@ class EpisodeChoice:
     root: Path  # Folder of the dataset, of version 2.0, 2.1 or 3.0
     episodes: Sequence[int] | None = None  # Their numbers, in the order of the copy; None for all
     exclude: Sequence[int] = ()  # Numbers of episodes to exclude
+    on_bad: str = "fail"  # With `skip`, episodes with faults are excluded too
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class CopySource:
     fps: int
     features: dict[str, Feature]  # As the copy will declare them
     labels: pa.Table  # Labels of the selected episodes by other tools
+    note: str  # What was skipped
     subtasks: bytes | None  # The file in which some releases of LeRobot list subtasks
 
     @property
@@ -70,7 +75,11 @@ def open_source(choice: EpisodeChoice) -> CopySource:
         raise DatasetError(
             f"{choice.root / names.INFO_FILE}: fps is {fps}, but version 3.0 supports integers only"
         )
-    dataset = Source(choice.root, meta, select_episodes(meta.episodes, episodes))
+    dataset, note = _usable(
+        Source(choice.root, meta, select_episodes(meta.episodes, episodes)), choice
+    )
+    left = set(dataset.selection.episodes.tolist())
+    episodes = [number for number in episodes if number in left]
     subtasks = choice.root / SUBTASKS_FILE
     return CopySource(
         dataset,
@@ -78,6 +87,7 @@ def open_source(choice: EpisodeChoice) -> CopySource:
         fps=round(fps),
         features=_declared(choice.root, meta.info.features),
         labels=read_episode_labels(choice.root, meta.info, episodes),
+        note=note,
         subtasks=subtasks.read_bytes() if subtasks.is_file() else None,
     )
 
@@ -141,6 +151,16 @@ def check_target(sources: Sequence[CopySource], target: Path) -> None:
             f"--output={target} needs about {units.num_bytes(needed)}, but {place} has "
             f"{units.num_bytes(free)} free. Free disk space, or set another --output"
         )
+
+
+def _usable(source: Source, choice: EpisodeChoice) -> tuple[Source, str]:
+    """The source without bad episodes, and a note on them, or an error that names all files."""
+    keys = tuple(source.meta.info.features)
+    avoidance = Avoidance(exclude_flag="--exclude_episodes", excluded=choice.exclude)
+    if choice.on_bad == SKIP:
+        return without_bad_episodes(source, keys, shared_home(), avoidance)
+    check_files(source, keys, avoidance)
+    return source, ""
 
 
 def _chosen(choice: EpisodeChoice, num_episodes: int) -> list[int]:

@@ -38,7 +38,7 @@ class DatasetFolder:
             raise DatasetError(f"{root} already exists. Choose a new folder")
         limits = limits or SizeLimits()
         self.root = root
-        self.info = _empty_info(fps, features, robot_type, limits)  # Except its totals
+        self.info = empty_info(fps, features, robot_type, limits)  # Except its totals
         self.is_open = True
         self._scratch = root.with_name(f".{root.name}.partial")
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -123,9 +123,10 @@ class DatasetFolder:
             files.close()
 
 
-def _empty_info(
+def empty_info(
     fps: int, features: dict[str, Feature], robot_type: str | None, limits: SizeLimits
 ) -> DatasetInfo:
+    """The metadata of a dataset without episodes."""
     has_video = any(feature.dtype == names.VIDEO for feature in features.values())
     return DatasetInfo(
         codebase_version=names.CODEBASE_VERSION,

@@ -1,13 +1,15 @@
 """Writes datasets that LeRobot reads: frames in, a folder out that appears atomically."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
+import pyarrow as pa
 
 from manyhands.data.images.encoder import stream_info
+from manyhands.data.images.packets import Clip
 from manyhands.data.writing.dataset_folder import DatasetFolder
 from manyhands.data.writing.episode_recording import EpisodeRecording
 from manyhands.data.writing.output_files import SizeLimits
@@ -15,7 +17,32 @@ from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.data_files import frame_table
 from manyhands.lerobot_format.dataset.features import MAX_DIMS
-from manyhands.lerobot_format.dataset.info import Feature, parse_features
+from manyhands.lerobot_format.dataset.info import DatasetInfo, Feature, parse_features
+from manyhands.types import Stats
+
+
+class EpisodeFolder(Protocol):
+    """What a writer fills: a folder of episodes."""
+
+    root: Path
+    info: DatasetInfo
+    is_open: bool
+
+    @property
+    def num_episodes(self) -> int: ...
+
+    @property
+    def num_frames(self) -> int: ...
+
+    def task_number(self, task: str) -> int: ...
+
+    def add(
+        self, rows: pa.Table, clips: Mapping[str, Clip], tasks: Sequence[str], stats: Stats
+    ) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def discard(self) -> None: ...
 
 
 class DatasetWriter:
@@ -33,10 +60,10 @@ class DatasetWriter:
         """Begin a dataset in a folder that does not exist yet; features are in LeRobot's form."""
         if isinstance(fps, bool) or not isinstance(fps, int) or fps < 1:
             raise DatasetError(f"fps must be a positive integer, not {fps!r}")
-        checked = _checked_features(features, fps)
+        checked = checked_features(features, fps)
         return cls(fps, DatasetFolder(root, fps, checked, robot_type, limits))
 
-    def __init__(self, fps: int, folder: DatasetFolder) -> None:
+    def __init__(self, fps: int, folder: EpisodeFolder) -> None:
         self._fps = fps
         self._folder = folder
         self._recording: EpisodeRecording | None = None
@@ -111,7 +138,7 @@ class DatasetWriter:
         }
 
 
-def _checked_features(features: Mapping[str, Mapping[str, Any]], fps: int) -> dict[str, Feature]:
+def checked_features(features: Mapping[str, Mapping[str, Any]], fps: int) -> dict[str, Feature]:
     """Features as they will be declared: what the user names, then what every dataset has."""
     taken = [key for key in features if key in names.RESERVED_FEATURES or key == names.TASK]
     if taken:

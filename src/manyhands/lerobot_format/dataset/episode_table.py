@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from manyhands.lerobot_format import names
-from manyhands.lerobot_format.dataset.info import DatasetInfo
 
 
 @dataclass(frozen=True)
@@ -73,15 +72,10 @@ def file_column(
     return FileColumn(paths, of_episode.reshape(-1))
 
 
-def check_episodes(episodes: EpisodeTable, info: DatasetInfo) -> None:
-    """Reject episodes with gaps, or whose number differs from the metadata, with a ValueError."""
-    count = len(episodes)
-    if not count:
+def check_episodes(episodes: EpisodeTable) -> None:
+    """Reject episodes with gaps between their frames with a ValueError."""
+    if not len(episodes):
         raise ValueError("there are no episodes")
-    if info.total_episodes not in (0, count):
-        raise ValueError(
-            f"{names.INFO_FILE} declares {info.total_episodes} episodes, but there are {count}"
-        )
     borders = np.concatenate([[0], episodes.to_index[:-1]])
     gap = (episodes.from_index != borders) | (episodes.to_index < episodes.from_index)
     if gap.any():
@@ -90,16 +84,14 @@ def check_episodes(episodes: EpisodeTable, info: DatasetInfo) -> None:
         raise ValueError(
             f"episode {number} covers frames {start} to {stop}, but must start at {borders[number]}"
         )
-    num_frames = int(episodes.to_index[-1])
-    if info.total_frames not in (0, num_frames):
-        raise ValueError(
-            f"{names.INFO_FILE} declares {info.total_frames} frames, but the episodes have "
-            f"{num_frames}"
-        )
 
 
 def checked_tasks(tasks: object) -> list[str]:
-    """Validate the tasks of an episode, which must be strings."""
+    """Validate the tasks of an episode, which must be strings; one that is alone may be bare."""
+    if tasks is None:
+        return []
+    if isinstance(tasks, str):
+        return [tasks]
     if not isinstance(tasks, list) or not all(isinstance(task, str) for task in tasks):
         raise ValueError(f"tasks must be a list of strings for every episode, not {tasks!r:.60}")
     return tasks

@@ -18,6 +18,8 @@ from manyhands.lerobot_format.dataset.episode_table import (
     checked_tasks,
     file_column,
 )
+from manyhands.lerobot_format.dataset.fetching import fetch_remedy
+from manyhands.lerobot_format.dataset.file_condition import Condition
 from manyhands.lerobot_format.dataset.info import DatasetInfo
 from manyhands.lerobot_format.dataset.tables import (
     counted_order,
@@ -25,11 +27,12 @@ from manyhands.lerobot_format.dataset.tables import (
     leaf_type,
     naming_file,
     read_columns,
+    read_footer,
     real_numbers,
-    unreadable,
     whole_numbers,
     write_table,
 )
+from manyhands.lerobot_format.dataset.unusable_file import UnusableFile, unreadable_file
 from manyhands.types import Stats
 
 STATS_PREFIX = "stats/"
@@ -69,7 +72,7 @@ def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
         columns = {name: values[order] for name, values in columns.items()}
         _check_lengths(columns)
         episodes = _parse_episodes(columns, [tasks[place] for place in order], info)
-        check_episodes(episodes, info)
+        check_episodes(episodes)
     return episodes
 
 
@@ -80,11 +83,12 @@ def episode_files(root: Path) -> list[Path]:
         chunks = [path for path in folder.iterdir() if path.is_dir()]
         entries = [path for chunk in chunks for path in chunk.iterdir()]
     except OSError as error:
-        raise unreadable(folder, error) from None
+        raise unreadable_file(folder, error) from None
     # Some systems add their own files, whose names start with a dot.
     files = [path for path in entries if path.suffix == ".parquet" and path.name[0] != "."]
     if not files:
-        raise DatasetError(f"{folder} contains no episodes; copy or download the dataset again")
+        remedy = fetch_remedy(folder, Condition.MISSING)
+        raise UnusableFile(folder, "contains no episodes", remedy)
     return sorted(files)
 
 
@@ -115,15 +119,21 @@ def _read_all(
     parts: list[dict[str, np.ndarray]] = []
     tasks: list[list[str]] = []
     for file in files:
-        table = read_columns(file, [*whole, *starts, _TASKS])
+        has_tasks = _TASKS in read_footer(file).schema.to_arrow_schema().names
+        table = read_columns(file, [*whole, *starts, *([_TASKS] if has_tasks else [])])
         with naming_file(file):
             part = {name: whole_numbers(table, name) for name in whole}
             parts.append(part | {name: real_numbers(table, name) for name in starts})
-            column = table[_TASKS]
-            if not is_text(leaf_type(column.type)):
-                raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
-            tasks += [checked_tasks(each) for each in column.to_pylist()]
+            tasks += _task_lists(table) if has_tasks else [[] for _ in range(table.num_rows)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, tasks
+
+
+def _task_lists(table: pa.Table) -> list[list[str]]:
+    column = table[_TASKS]
+    kind = leaf_type(column.type)
+    if not is_text(kind) and not pa.types.is_null(kind):
+        raise ValueError(f"column {_TASKS} must contain strings, not {column.type}")
+    return [checked_tasks(each) for each in column.to_pylist()]
 
 
 def _check_lengths(columns: dict[str, np.ndarray]) -> None:

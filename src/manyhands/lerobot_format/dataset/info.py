@@ -15,6 +15,8 @@ from manyhands.lerobot_format.dataset.features import Feature as Feature
 from manyhands.lerobot_format.dataset.features import feature_document
 from manyhands.lerobot_format.dataset.features import parse_features as parse_features
 from manyhands.lerobot_format.dataset.tables import naming_file, whole_number, write_json_object
+from manyhands.lerobot_format.dataset.unusable_file import check_file
+from manyhands.lerobot_format.dataset.version_evidence import settled_document
 from manyhands.lerobot_format.files import read_json
 
 _MAX_CHARACTERS = 500
@@ -113,10 +115,16 @@ class DatasetInfo:
 
 def read_info(root: Path) -> DatasetInfo:
     """Read the metadata of a dataset of version 2.0, 2.1 or 3."""
+    return read_settled_info(root)[0]
+
+
+def read_settled_info(root: Path) -> tuple[DatasetInfo, list[str]]:
+    """Read the metadata, and how its version and paths differ from what is declared."""
     path = root / names.INFO_FILE
-    document = read_json(path, DatasetError)
+    check_file(path)
+    document, notes = settled_document(root, read_json(path, DatasetError))
     with naming_file(path):
-        return _parse_info(document)
+        return _parse_info(document), notes
 
 
 def write_info(root: Path, info: DatasetInfo) -> None:

@@ -11,10 +11,14 @@ from manyhands.lerobot_format.dataset import version2
 from manyhands.lerobot_format.dataset.episode_table import EpisodeTable
 from manyhands.lerobot_format.dataset.episodes import read_episodes
 from manyhands.lerobot_format.dataset.features import Feature
-from manyhands.lerobot_format.dataset.info import DatasetInfo, read_info
+from manyhands.lerobot_format.dataset.file_condition import Condition, file_condition
+from manyhands.lerobot_format.dataset.info import DatasetInfo, read_settled_info
+from manyhands.lerobot_format.dataset.oddities import Oddity, count_oddities
+from manyhands.lerobot_format.dataset.repairing import contradiction_remedy
 from manyhands.lerobot_format.dataset.statistics import parse_stats
 from manyhands.lerobot_format.dataset.tables import is_there, naming_file, write_json_object
 from manyhands.lerobot_format.dataset.tasks import read_tasks
+from manyhands.lerobot_format.dataset.unusable_file import UnusableFile, check_file
 from manyhands.lerobot_format.files import read_json
 from manyhands.types import Stats
 
@@ -27,34 +31,57 @@ class DatasetMeta:
     episodes: EpisodeTable
     tasks: list[str]  # Texts by task number
     stats: Stats
+    oddities: tuple[Oddity, ...] = ()  # What the metadata contradicts itself in
 
 
 def read_dataset_meta(root: Path) -> DatasetMeta:
     """Read the metadata of a dataset of version 2.0, 2.1 or 3."""
-    info = read_info(root)
+    info, notes = read_settled_info(root)
     is_old = info.major_version == 2
-    if is_old:
-        episodes, tasks = version2.read_episodes(root, info), version2.read_tasks(root)
-    else:
-        episodes, tasks = read_episodes(root, info), read_tasks(root)
-    with naming_file(root / (names.TASK_LINES_FILE if is_old else names.TASKS_FILE)):
-        # More tasks than counted are harmless: not every tool updates the count.
-        if len(tasks) < info.total_tasks:
-            raise ValueError(
-                f"{names.INFO_FILE} declares {info.total_tasks} tasks, but there are {len(tasks)}"
-            )
+    episodes = version2.read_episodes(root, info) if is_old else read_episodes(root, info)
+    tasks, missing = _listed_tasks(root, is_old, episodes)
     counted = replace(
         info,
         total_episodes=len(episodes),
         total_frames=int(episodes.to_index[-1]),
         total_tasks=len(tasks),
     )
-    is_folded = not is_old or is_there(root / names.STATS_FILE)
-    if is_folded or not is_there(root / names.EPISODE_STATS_LINES_FILE):
-        stats = read_stats(root, info.features)
-    else:
-        stats = version2.read_stats(root, counted)
-    return DatasetMeta(counted, episodes, tasks, stats)
+    oddities = [Oddity(names.INFO_FILE, note) for note in notes]
+    oddities += [*missing, *count_oddities(info, episodes, tasks)]
+    return DatasetMeta(counted, episodes, tasks, _stats(root, counted), tuple(oddities))
+
+
+_REPLACEABLE = (Condition.MISSING, Condition.EMPTY)
+
+
+def _listed_tasks(
+    root: Path, is_old: bool, episodes: EpisodeTable
+) -> tuple[list[str], list[Oddity]]:
+    """Texts by task number: those of the file, else those the episodes name, in their order."""
+    file = names.TASK_LINES_FILE if is_old else names.TASKS_FILE
+    found, tasks = file_condition(root / file), list[str]()
+    if found.condition not in _REPLACEABLE:
+        tasks = version2.read_tasks(root) if is_old else read_tasks(root)
+    if tasks:
+        return tasks, []
+    named = list(dict.fromkeys(task for own in episodes.tasks for task in own))
+    use = "the tasks of the episodes are used" if named else "every task has an empty text"
+    return named or [""], [Oddity(file, f"{found.cause or 'lists no task'}; {use}")]
+
+
+def _stats(root: Path, info: DatasetInfo) -> Stats:
+    file = root / names.STATS_FILE
+    if info.major_version == 2 and not is_there(file):
+        file = root / names.EPISODE_STATS_LINES_FILE
+    if not is_there(file):
+        return {}
+    try:
+        if file.suffix == ".jsonl":
+            return version2.read_stats(root, info)
+        return read_stats(root, info.features)
+    except UnusableFile as error:
+        remedy = contradiction_remedy(root, file)
+        raise DatasetError(f"{error}\n{remedy}") from None
 
 
 def read_stats(root: Path, features: Mapping[str, Feature] | None = None) -> Stats:
@@ -62,6 +89,7 @@ def read_stats(root: Path, features: Mapping[str, Feature] | None = None) -> Sta
     path = root / names.STATS_FILE
     if not is_there(path):
         return {}
+    check_file(path)
     document = read_json(path, DatasetError)
     with naming_file(path):
         return parse_stats(document, features or {})

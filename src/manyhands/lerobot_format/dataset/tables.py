@@ -13,8 +13,14 @@ import pyarrow.parquet as pq
 
 from manyhands.config.policies.size_limits import total_memory
 from manyhands.errors import DatasetError
+from manyhands.lerobot_format.dataset.fetching import dataset_root
+from manyhands.lerobot_format.dataset.repairing import contradiction_remedy
+from manyhands.lerobot_format.dataset.unusable_file import (
+    check_file,
+    damaged_file,
+    unreadable_file,
+)
 from manyhands.lerobot_format.files import parse_json
-from manyhands.os_errors import reading_remedy, reason_of
 
 WRITING: dict[str, Any] = {"compression": "snappy", "write_page_checksum": True}
 """How parquet files are written: as LeRobot does, and so that a flipped bit is noticed."""
@@ -30,14 +36,14 @@ def is_there(path: Path) -> bool:
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Read the objects of a JSON Lines file one by one; empty lines are skipped."""
-    check_is_file(path)
+    check_file(path)
     try:
         # Strings may contain other characters that count as line ends unless newline is set.
         with path.open(encoding="utf-8", newline="\n") as file:
             numbered = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
             yield from (_line(path, number, line) for number, line in numbered)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_file(path, error) from None
     except UnicodeDecodeError as error:
         raise damaged_file(path, error) from None
 
@@ -60,7 +66,7 @@ def write_json_object(path: Path, document: Mapping[str, Any]) -> None:
 
 def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
     """Read the footer of a parquet file, which must have `columns`."""
-    check_is_file(path)
+    check_file(path)
     try:
         footer = pq.read_metadata(path)
         present = footer.schema.to_arrow_schema().names
@@ -73,17 +79,6 @@ def read_footer(path: Path, columns: Collection[str] = ()) -> pq.FileMetaData:
     if repeated:
         raise damaged_file(path, f"duplicate columns {', '.join(repeated)}")
     return footer
-
-
-def check_is_file(path: Path) -> None:
-    """Reject a missing or special file: reading a pipe would block."""
-    try:
-        if path.is_file():
-            return
-        fault = "not a file" if path.exists() else "missing"
-    except OSError as error:
-        raise unreadable(path, error) from None
-    raise DatasetError(f"{path} is {fault}; copy or download the dataset again")
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -167,21 +162,8 @@ def naming_file(path: Path) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise DatasetError(
-            f"{path}: {error}; correct it, or copy or download the dataset again"
-        ) from None
-
-
-def unreadable(path: Path, error: OSError) -> DatasetError:
-    """The error for a file or folder that the system cannot read."""
-    remedy = reading_remedy(error, "Copy or download the dataset again")
-    return DatasetError(f"{path} cannot be read: {reason_of(error)}. {remedy}")
-
-
-def damaged_file(path: Path, error: Exception | str) -> DatasetError:
-    """The error for a truncated or overwritten file."""
-    reason = " ".join(str(error).split())
-    return DatasetError(f"{path} is damaged: {reason}; copy or download the dataset again")
+        remedy = contradiction_remedy(dataset_root(path), path)
+        raise DatasetError(f"{path}: {error}\n{remedy}") from None
 
 
 _END = 2**53  # The first whole number that a table written with doubles may have rounded

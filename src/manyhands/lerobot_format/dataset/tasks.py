@@ -37,9 +37,10 @@ def read_tasks(root: Path) -> list[str]:
 
 def tasks_in_order(numbers: Sequence[int] | np.ndarray, texts: Sequence[object]) -> list[str]:
     """Sort texts by index; raises ValueError if indices or texts are invalid."""
-    if not texts:
-        raise ValueError("the dataset has no tasks, but every frame needs one")
-    tasks = [texts[place] for place in counted_order(numbers, "tasks")]
+    # Readers of other tools leave a task without a text empty.
+    tasks = [
+        "" if texts[place] is None else texts[place] for place in counted_order(numbers, "tasks")
+    ]
     for number, task in enumerate(tasks):
         if not isinstance(task, str):
             raise ValueError(f"task {number} must be a string, not {task!r:.60}")

@@ -48,7 +48,7 @@ def read_episodes(root: Path, info: DatasetInfo) -> EpisodeTable:
         lengths = np.array([_length(lines[place]) for place in order], dtype=np.int64)
         tasks = [checked_tasks(lines[place].get("tasks")) for place in order]
         episodes = _episodes(lengths, tasks, info)
-        check_episodes(episodes, info)
+        check_episodes(episodes)
     return episodes
 
 

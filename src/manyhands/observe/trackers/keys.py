@@ -24,6 +24,13 @@ EVAL_NAMES = {
     "eval_s": "eval_s",
 }
 
+PREDICTION_NAMES = {
+    f"held_out_{kind}loss{ending}": f"{name}{ending}"
+    for kind, name in (("", "held_out_loss"), ("prediction_", "eval_loss"))
+    for ending in ("", "_ema")
+}
+"""Names where the held-out loss is not that of predictions, which LeRobot logs."""
+
 SHARES = ("eval_success", "eval_expected")
 """Beginnings of the names of shares, which LeRobot logs in percent."""
 
@@ -45,7 +52,8 @@ def train_values(row: Mapping[str, Any], run: TrackedRun) -> Values:
 
 def eval_values(row: Mapping[str, Any]) -> Values:
     """The evaluation metrics of a row, under the names of trackers."""
-    return dict(_evaluated(name, value) for name, value in _numbers(row, of_eval=True))
+    names = EVAL_NAMES | (PREDICTION_NAMES if "held_out_prediction_loss" in row else {})
+    return dict(_evaluated(names, name, value) for name, value in _numbers(row, of_eval=True))
 
 
 def eval_counts(step: int, run: TrackedRun) -> Values:
@@ -53,10 +61,10 @@ def eval_counts(step: int, run: TrackedRun) -> Values:
     return {f"eval/{name}": value for name, value in _counts(step, run).items()}
 
 
-def _evaluated(name: str, value: float) -> tuple[str, float]:
+def _evaluated(names: Mapping[str, str], name: str, value: float) -> tuple[str, float]:
     if name.startswith(SHARES):
         return f"eval/pc_{name.removeprefix('eval_')}", 100 * value
-    return f"eval/{EVAL_NAMES.get(name, name.removeprefix('eval_'))}", value
+    return f"eval/{names.get(name, name.removeprefix('eval_'))}", value
 
 
 def _counts(step: int, run: TrackedRun) -> Values:

@@ -1,7 +1,7 @@
 """Action Chunking with Transformers as a trainable network.
 
 In training the latent is drawn from the posterior of the true actions and pulled towards a standard
-normal; in evaluation and in use it is zero.
+normal; in use, and without its noise, it is zero.
 """
 
 from typing import Any, ClassVar
@@ -29,8 +29,8 @@ class ActNetwork(nn.Module):
         self.model = ActModel(config)
 
     def forward(self, batch: Batch, draws: Draws) -> LossTerms:
-        """Distance to the true actions and, in training, divergence of the latent."""
-        if not self._draws_latent:
+        """Distance to the true actions and, given the latent's noise, its divergence."""
+        if "latent_noise" not in draws:
             return {"l1_loss": LossTerm(_distance(self.model(batch), batch), 1.0)}
         mean, log_variance = self.model.posterior(batch)
         latent = mean + torch.exp(log_variance / 2) * draws["latent_noise"]
@@ -45,13 +45,13 @@ class ActNetwork(nn.Module):
         """How many entries each term of the loss sums: valid action values, and samples."""
         is_pad, action = batch["action_is_pad"], batch["action"]
         counts = {"l1_loss": (~is_pad).sum(dtype=action.dtype) * action.shape[-1]}
-        if self._draws_latent:
+        if self.has_latent:
             counts["kld_loss"] = torch.full_like(counts["l1_loss"], len(action))
         return counts
 
     def draw(self, source: DrawSource) -> dict[str, Tensor]:
         """The latent's noise."""
-        if not self._config.use_vae:
+        if not self.has_latent:
             return {}
         return {"latent_noise": source.normal(self._config.latent_dim)}
 
@@ -68,8 +68,9 @@ class ActNetwork(nn.Module):
         return [{"params": others}, {"params": backbone, "lr": self._config.optimizer_lr_backbone}]
 
     @property
-    def _draws_latent(self) -> bool:
-        return self.training and self._config.use_vae
+    def has_latent(self) -> bool:
+        """Whether training draws a latent, which predictions set to zero."""
+        return self._config.use_vae
 
 
 def _distance(actions: Tensor, batch: Batch) -> Tensor:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from statistics import median
 
-from manyhands.observe.console import Metrics
+from manyhands.observe.progress_line import Metrics
 from manyhands.observe.run_log import NullRunLog, RunLog
 
 WINDOW = 50  # Recent losses that a new one is compared with.

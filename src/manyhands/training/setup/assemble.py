@@ -60,6 +60,7 @@ from manyhands.training.validation import CHUNK, HeldOut, Measure, Validator, he
 from manyhands.types import Stats
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+AnyRunLog = RunLog | NullRunLog
 JUDGE_EVERY = {"cpu": 1, "cuda": 10, "mps": 10}
 """Steps between two checks for NaN or Inf; each check synchronizes with the GPU."""
 
@@ -73,18 +74,18 @@ def assemble(
     data, config = open_training_data(config, world.on_main)
     resolved = resolve_run(config, data.order.num_samples, world.rank, world.size)
     phases.begin("building the", "policy")
-    return build_run(resolved, data, run_dir, world, phases)
+    run_log = build_run_log(resolved, run_dir, world, phases)
+    return build_run(resolved, data, run_dir, world, run_log)
 
 
 def build_run(
-    resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: World, phases: StartPhases
+    resolved: ResolvedRun, data: TrainingData, run_dir: Path, world: World, run_log: AnyRunLog
 ) -> Run:
     """Collective. Build the parts of a run, in the order of their dependencies."""
     config, start, resume = resolved.config, resolved.start, resolved.resume
     loading = loader_options(config, world.num_local_ranks, world.device.type == "cuda")
     stream = SampleStream(data.source, data.order, resolved.split, loading, world.device)
     learner, notes = build_fitting_learner(resolved, data.stats, world, stream)
-    learner.policy.check_language()
     checkpoints = CheckpointStore(run_dir, config, world)
     resuming = [] if resume is None else checkpoints.restore(learner, resume)
     data = with_vision_tokens(data, learner.policy, config, world)
@@ -93,9 +94,6 @@ def build_run(
     periods = Periods.from_config(config, JUDGE_EVERY[world.device.type])
     measures = build_measures(config, data, learner, world)
     rollouts = build_rollouts(config, learner, world, run_dir)
-    run_log = (
-        RunLog(run_dir, config.num_steps, start.step, phases) if world.is_main else NullRunLog()
-    )
     return Run(
         config=config,
         run_dir=run_dir,
@@ -122,6 +120,15 @@ def build_run(
     )
 
 
+def build_run_log(
+    resolved: ResolvedRun, run_dir: Path, world: World, phases: StartPhases
+) -> AnyRunLog:
+    """The log of a run, which the main rank writes."""
+    if not world.is_main:
+        return NullRunLog()
+    return RunLog(run_dir, resolved.config.num_steps, resolved.start.step, phases)
+
+
 def evaluated_weights(config: TrainConfig, learner: Learner) -> Weights:
     """The averaged weights where they exist, else those that are trained."""
     return learner.ema.weights if config.ema.use_for_eval else LIVE
@@ -135,7 +142,7 @@ def build_meters(run_dir: Path, world: World, stream: SampleStream, learner: Lea
 
 
 def build_profiler(
-    config: TrainConfig, step: int, run_dir: Path, world: World, run_log: RunLog | NullRunLog
+    config: TrainConfig, step: int, run_dir: Path, world: World, run_log: AnyRunLog
 ) -> StepProfiler | NoProfiler:
     """The profiler of this rank."""
     steps = profiled_steps(config.profile, step)
@@ -165,6 +172,7 @@ def build_fitting_learner(
         make = partial(build_learner, config, stats, world)
         split, tried = find_batch_size(split, lambda smaller: make(smaller)[0], batches, world)
     learner, notes = build_learner(config, stats, world, split)
+    learner.policy.check_language()
     return learner, notes + tried + batch_norm_notes(learner.policy.network, split)
 
 
@@ -190,7 +198,7 @@ def build_tracking(
     data: TrainingData,
     run_dir: Path,
     world: World,
-    run_log: RunLog | NullRunLog,
+    run_log: AnyRunLog,
 ) -> Tracking:
     """The trackers of a run, not started yet."""
     tracked = TrackedRun(
@@ -208,7 +216,7 @@ def build_tracking(
 
 
 def build_guard(
-    config: TrainConfig, stream: SampleStream, world: World, run_log: RunLog | NullRunLog
+    config: TrainConfig, stream: SampleStream, world: World, run_log: AnyRunLog
 ) -> NonFiniteGuard:
     """Build a guard that knows the frames and features of a sample."""
     assert config.policy is not None

@@ -113,7 +113,7 @@ def open_training_data(config: TrainConfig, once: OnMain) -> tuple[TrainingData,
     readings = [part_reading(part, policy, reading) for part in parts]
     found = once(
         lambda: [
-            check_dataset(part, own, config.dataset)
+            check_dataset(part, own, config.dataset, policy)
             for part, own in zip(parts, readings, strict=True)
         ]
     )
@@ -121,7 +121,11 @@ def open_training_data(config: TrainConfig, once: OnMain) -> tuple[TrainingData,
         [each.part for each in found], readings, policy, run_cache_options(config)
     )
     orders = orders_of(found, opened, policy, config.seed)
-    check_budget(found, orders, config.dataset)
+    excluded = [
+        each.exclusion(order, policy.num_dropped_frames)
+        for each, order in zip(found, orders, strict=True)
+    ]
+    check_budget(found, excluded, config.dataset)
     held_out = [each.held_out for each in opened if each.held_out is not None]
     data = TrainingData(
         source=as_one_source([each.training for each in opened], policy),
@@ -131,7 +135,7 @@ def open_training_data(config: TrainConfig, once: OnMain) -> tuple[TrainingData,
         caches=caches,
         left_out=exclusions(found),
         notes=[
-            *check_notes(found, orders),
+            *check_notes(found, excluded),
             *cache_notes(policy, caches),
             *unread_cameras(policy, features),
         ],
@@ -183,6 +187,7 @@ def read_options(config: TrainConfig) -> ReadOptions:
         rename_map=config.rename_map,
         image_size=config.dataset.image_size,
         depth_unit=config.dataset.depth_output_unit,
+        as_vectors=True,
         home=config.cache.folder,
     )
 

@@ -37,6 +37,8 @@ def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> Poli
     }
     if names.ACTION not in outputs or not (requested or usual):
         raise DatasetError(_nothing_to_learn(features))
+    if not requested and policy.needs_scene:
+        _check_scene(policy, usual, features)
     faults = [
         *_misfits("reads", requested, inputs, _source(policy, "input_features")),
         *_misfits("predicts", predicted, outputs, _source(policy, "output_features")),
@@ -44,6 +46,40 @@ def with_features(policy: PolicyConfig, features: Mapping[str, Feature]) -> Poli
     if faults:
         raise ConfigError(faults + _remedies(requested, inputs, policy))
     return replace(policy, input_features=dict(requested or usual), output_features=outputs)
+
+
+def _check_scene(policy: PolicyConfig, usual: Features, features: Mapping[str, Feature]) -> None:
+    """Reject inputs without the robot's state, or with nothing else, unless flags name them."""
+    kinds = {feature.type for feature in usual.values()}
+    proposal = proposed_names(features)
+    vectors = [name for name, item in usual.items() if item.type is FeatureType.STATE]
+    lines = []
+    if STATE not in usual:
+        lines.append(f"the policy {policy.type} needs observation.state; the dataset has none")
+        proposal |= {} if STATE in proposal.values() else dict.fromkeys(vectors[:1], STATE)
+    elif not kinds & {FeatureType.VISUAL, FeatureType.ENV}:
+        lines.append(
+            "the dataset has the robot's state and nothing to see: no camera, no "
+            "observation.environment_state. LeRobot rejects such a policy"
+        )
+        others = [name for name in vectors if name != STATE]
+        proposal |= {} if proposal else dict.fromkeys(others[:1], names.ENVIRONMENT_STATE)
+    if lines and proposal:
+        lines.append(f"Rename its features: {rename_flag(proposal)}")
+    if lines and STATE in usual:
+        flag = input_flag({STATE: usual[STATE]})
+        lines.append(f"Train on the state alone, for manyhands only: {flag}")
+    if lines:
+        raise DatasetError("\n".join(lines))
+
+
+def input_flag(features: Features) -> str:
+    """The flag that selects inputs, ready for a shell."""
+    document = {
+        name: {"type": each.type.value, "shape": list(each.shape)}
+        for name, each in features.items()
+    }
+    return f"--policy.input_features='{json.dumps(document)}'"
 
 
 def _wanted(policy: PolicyConfig, offered: Features) -> Features:

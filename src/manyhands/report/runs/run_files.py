@@ -1,0 +1,119 @@
+"""Everything a run left in its directory, read for a page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from manyhands.config.run_dir import CHECKPOINTS, LAST, PRETRAINED
+from manyhands.errors import UserError
+from manyhands.lerobot_format.names import INFO_FILE
+from manyhands.observe.run_status import METRICS_FILE, RUN_FILE
+from manyhands.report.metrics import Row, Series, columns, read_rows, read_run
+from manyhands.report.runs.evaluations import Evaluation, find_evaluations
+from manyhands.report.runs.open_loop import OpenLoopResult, find_open_loop
+from manyhands.report.runs.ranks import RANKS_FILE
+from manyhands.report.text import clipped
+
+MOODS = {"finished": "good", "diverged": "bad", "failed": "bad"}
+"""How an ending is colored, by its first word; any other is neither good nor bad."""
+NO_ENDING = "running or killed"
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run."""
+
+    label: str
+    folder: Path
+    run: Mapping[str, Any]
+    rows: Sequence[Row]
+    rank_rows: Sequence[Row]
+    evaluations: Sequence[Evaluation]
+    open_loop: Sequence[OpenLoopResult]
+
+    @cached_property
+    def metrics(self) -> dict[str, Series]:
+        """The numbers of all rows by name."""
+        return columns(self.rows)
+
+    @property
+    def ending(self) -> str:
+        """How the run ended, empty if nothing is known of it."""
+        ending = self.run.get("ending")
+        return clipped(ending, 200) if ending else NO_ENDING if self.run else ""
+
+    @property
+    def mood(self) -> str:
+        """Whether the ending is a good one."""
+        return MOODS.get(self.ending.partition(":")[0], "neutral")
+
+    @property
+    def started_at(self) -> str:
+        """When the run began, as people write it."""
+        written = str(self.run.get("started_at") or "")
+        try:
+            moment = datetime.fromisoformat(written)
+        except ValueError:
+            return clipped(written, 80)
+        return f"{moment:%Y-%m-%d %H:%M} {moment.tzname() or ''}".rstrip()
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """Where the run and its newest policy are, and its seed."""
+        found = [("run directory", str(self.folder.resolve()))]
+        policy = self.folder / CHECKPOINTS / LAST / PRETRAINED
+        if policy.is_dir():
+            found.append(("checkpoint", str(policy.resolve())))
+        config = self.run.get("config")
+        if isinstance(config, dict) and "seed" in config:
+            found.append(("seed", clipped(config["seed"], 80)))
+        if self.run.get("job_name"):
+            found.append(("job name", clipped(self.run["job_name"], 200)))
+        return found
+
+
+def check_folder(folder: Path) -> None:
+    """Raise a usage error for a run directory that is none."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder. Pass a run's --output_dir")
+
+
+def check_run(folder: Path) -> None:
+    """Raise a usage error for a folder in which no run has left anything."""
+    check_folder(folder)
+    is_run = (folder / RUN_FILE).is_file() or (folder / METRICS_FILE).is_file()
+    if not is_run and not find_evaluations(folder) and not find_open_loop(folder):
+        raise UserError(
+            f"{folder} is neither a run ({RUN_FILE} is missing) nor a dataset ({INFO_FILE} is "
+            "missing). Pass a run's --output_dir, or the folder of a dataset"
+        )
+
+
+def read_run_files(folder: Path, label: str = "") -> RunFiles:
+    """Read a run directory; the label, if any, names it beside others. Damaged files are empty."""
+    check_folder(folder)
+    prefix = f"{label}, " if label else ""
+    return RunFiles(
+        label=label or folder.resolve().name,
+        folder=folder,
+        run=read_run(folder),
+        rows=read_rows(folder / METRICS_FILE),
+        rank_rows=read_rows(folder / RANKS_FILE),
+        evaluations=find_evaluations(folder, prefix),
+        open_loop=find_open_loop(folder, prefix),
+    )
+
+
+def run_labels(folders: Sequence[Path]) -> list[str]:
+    """The shortest ends of paths that distinguish several folders; empty for a single one."""
+    if len(folders) == 1:
+        return [""]
+    paths = [folder.resolve() for folder in folders]
+    for length in range(1, max(len(path.parts) for path in paths) + 1):
+        labels = [str(Path(*path.parts[-length:])) for path in paths]
+        if len(set(labels)) == len(labels):
+            break
+    return [clipped(label, 80) for label in labels]
