@@ -8,6 +8,8 @@ FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 USERS_OWN = (*DISK_FULL, *FORBIDDEN, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP)
 """Errors that users cause and can fix; all others are our bugs, or faults of the hardware."""
 
+CHECK_PERMISSIONS = "Check its permissions and those of its folders"
+
 
 def reason_of(error: Exception) -> str:
     """The reason of an error, in the system's own words if it has one."""
@@ -23,7 +25,7 @@ def writing_remedy(error: Exception, otherwise: str) -> str:
 def reading_remedy(error: Exception, otherwise: str) -> str:
     """What to do about a file that cannot be read: no copy helps against permissions."""
     is_forbidden = isinstance(error, OSError) and error.errno in FORBIDDEN
-    return "Check its permissions and those of its folders" if is_forbidden else otherwise
+    return CHECK_PERMISSIONS if is_forbidden else otherwise
 
 
 def explain(error: OSError) -> str:

@@ -29,7 +29,7 @@ LONG = ("bench", "demo")
 DEADLINE_S, STOP_S = 30, 1
 CAPABILITY_VERSION = 0x20080522
 PRELOADED = (
-    *("manyhands.training.start", "manyhands.plan.plan", "manyhands.report.run_page"),
+    *("manyhands.training.start", "manyhands.plan.plan", "manyhands.report.runs.run_page"),
     *("manyhands.parallel.accelerate_engine", "manyhands.policies.act.network"),
     *("manyhands.evaluation.open_loop_run", "manyhands.doctor.machine", "manyhands.doctor.run"),
     *("manyhands.data.cache.fill", "manyhands.data.checking.check", "manyhands.doctor.dataset"),

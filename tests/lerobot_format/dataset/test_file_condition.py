@@ -53,8 +53,8 @@ def test_a_good_file_is_good_and_videos_are_left_to_the_decoder(tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_unreadable(tmp_path):
+def test_a_file_without_permission_is_forbidden(tmp_path):
     path = tmp_path / "a.mp4"
     path.write_bytes(b"x")
     path.chmod(0)
-    assert file_condition(path).condition is Condition.UNREADABLE
+    assert file_condition(path).condition is Condition.FORBIDDEN

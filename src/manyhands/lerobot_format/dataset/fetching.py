@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 from manyhands.lerobot_format.dataset.file_condition import Condition
+from manyhands.os_errors import CHECK_PERMISSIONS
 
 AGAIN = "Copy or download the dataset again"
 _HUB_CACHE = "datasets--"
@@ -20,6 +21,8 @@ def fetch_remedy(path: Path, condition: Condition) -> str:
             return _lfs_remedy(root)
         case Condition.ANNEX_LINK:
             return f"Fetch its content: git -C {shlex.quote(str(root))} annex get ."
+        case Condition.FORBIDDEN:
+            return CHECK_PERMISSIONS
     download = download_command(root)
     return AGAIN if download is None else f"Complete the download: {download}"
 

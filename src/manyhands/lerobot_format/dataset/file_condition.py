@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from manyhands import units
+from manyhands.os_errors import FORBIDDEN
 
 
 class Condition(StrEnum):
@@ -23,6 +24,7 @@ class Condition(StrEnum):
     EMPTY = "empty"
     NOT_A_FILE = "not a file"
     UNREADABLE = "unreadable"
+    FORBIDDEN = "no permission to read"
     DAMAGED = "damaged"
 
 
@@ -61,7 +63,9 @@ def file_condition(path: Path) -> FileCondition:
             file.seek(max(size - 8, 0))
             tail = file.read(8)
     except OSError as error:
-        return FileCondition(Condition.UNREADABLE, f"cannot be read: {error.strerror or error}")
+        is_forbidden = error.errno in FORBIDDEN
+        condition = Condition.FORBIDDEN if is_forbidden else Condition.UNREADABLE
+        return FileCondition(condition, f"cannot be read: {error.strerror or error}")
     if not size:
         return FileCondition(Condition.EMPTY, "is empty (0 bytes)")
     return _replaced(head) or _damage(path, head, tail) or _GOOD
