@@ -73,7 +73,7 @@ def test_it_trains_on_two_processes_resumes_exactly_and_acts(
 
 
 def test_its_flags_are_checked_and_explained_like_all_others(installed, tiny_dataset):
-    assert "--policy.width" in installed.train("--help")
+    assert "--policy.width" in installed.train("--help=policy.mlp")
     data = f"--dataset.root={tiny_dataset}"
     told = installed.train(data, "--policy.type=mlp", "--policy.witdh=3", code=2)
     assert "unknown flag --policy.witdh" in told and "--policy.width?" in told
