@@ -108,7 +108,7 @@ def test_a_full_disk_costs_no_run_and_no_row(tmp_path: Path, small_files, capsys
 
 def test_a_disk_that_is_full_before_the_first_step_is_a_usage_error(tmp_path: Path, small_files):
     run_log = RunLog(tmp_path, 10, 0)
-    with small_files(10), pytest.raises(EnvironmentFault, match=r"--output_dir=.*Free disk space"):
+    with small_files(10), pytest.raises(EnvironmentFault, match=r"--output_dir=.*File too large"):
         run_log.log_start({}, [])
 
 

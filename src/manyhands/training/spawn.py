@@ -109,10 +109,10 @@ def train_in_processes(
     All ranks get the given config; the arguments from which it was resolved are for the record.
     `places_left` returns where processes can restart; by default on all GPUs that respond.
     """
-    refuse_bad_paths(config)
     refuse_unused_ids(config)
     refuse_missing_ids(config.launch)
     refuse_lost_accumulation(config, launcher)
+    refuse_bad_paths(config)
     first = process_placement(config, launcher)
     if config.launch.max_restarts > 0:
         config = replace(config, output_dir=choose_output_dir(config, datetime.now()))

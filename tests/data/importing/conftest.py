@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cv2
 import h5py
 import numcodecs
 import numpy as np
@@ -14,6 +13,11 @@ import pytest
 import zarr
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from tensorboard.summary.writer.record_writer import RecordWriter
+
+from manyhands.launch.environment import same_library_path
+
+with same_library_path():
+    import cv2
 
 LENGTHS = (4, 3, 5)
 HEIGHT, WIDTH = 16, 24
