@@ -96,9 +96,7 @@ def test_a_run_that_comes_to_nothing_leaves_no_folder(tmp_path):
 
 def test_a_directory_that_cannot_be_made_is_a_usage_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        UserError, match=r"--output_dir=.*: Not a directory. Set another"
-    ):
+    with pytest.raises(UserError, match=r"--output_dir=.*: Not a directory. Set another"):
         RunLock(tmp_path / "file" / "run").take()
 
 
