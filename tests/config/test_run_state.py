@@ -54,6 +54,7 @@ def test_a_folder_in_use_on_this_machine_is_refused_with_process_and_host(hold, 
 
 def test_the_lock_of_another_machine_is_left_to_whoever_takes_it(hold, tmp_path):
     hold("process 7 on elsewhere")
+    assert lock_holder(tmp_path) == "process 7 on elsewhere"
     refuse_folder_in_use(tmp_path)
 
 

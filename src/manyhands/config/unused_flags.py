@@ -1,4 +1,4 @@
-"""Flags whose values have no effect beside others: a run goes on, and says so at its start."""
+"""Flags that have no effect in a configuration; the start banner lists them."""
 
 import json
 from collections.abc import Callable, Iterator

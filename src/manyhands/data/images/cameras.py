@@ -26,7 +26,7 @@ class VideoFrames:
         self.paths = [source.root / path for path in files.paths]
         self._files = files.of_episode
         for file in np.unique(self._files[source.selection.episodes]):
-            # What a file that is there lacks is told when it is read.
+            # Faults of an existing file are reported when it is read.
             if not self.paths[file].is_file():
                 check_file(self.paths[file])
         first_numbers = np.rint(episodes.video_starts_s[key] * info.fps).astype(np.int64)

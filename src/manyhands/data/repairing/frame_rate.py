@@ -19,9 +19,10 @@ def found_fps(
     """Frames per second as an integer; raises a DatasetError if nothing tells."""
     measured = [*video_rates, *_timestamp_rate(rows)]
     declared = info.get("fps")
-    is_rate = isinstance(declared, int | float) and not isinstance(declared, bool) and declared > 0
-    if is_rate and (not measured or any(_is_close(declared, each) for each in measured)):
-        fps = float(declared)  # type: ignore[arg-type]
+    is_number = isinstance(declared, int | float) and not isinstance(declared, bool)
+    rate = float(declared or 0) if is_number else 0.0
+    if rate > 0 and (not measured or any(_is_close(rate, each) for each in measured)):
+        fps = rate
     elif measured:
         fps = measured[0]
         source = "videos" if video_rates else "timestamps"
