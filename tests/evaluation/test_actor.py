@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 import torch
 
+from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.draws.counter import CounterSource
-from manyhands.evaluation.actor import ROWS_ON_CPU, Actor, ChunkRequest
+from manyhands.evaluation.actor import (
+    PIXELS_ON_GPU,
+    ROWS_ON_CPU,
+    Actor,
+    ChunkRequest,
+    rows_per_batch,
+)
 
 MAX_STEPS = 50
 STATE, GOAL = "observation.state", "observation.environment_state"
@@ -91,3 +99,13 @@ def test_chunks_come_in_the_order_of_requests_and_one_for_each(actor, policy):
     assert torch.equal(chunks[0], one) and torch.equal(chunks[1], other)
     assert one.shape[0] == 1 and one.shape[2] == 3
     assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(96, 128), (320, 128), (480, 64), (1200, 16)])
+def test_large_images_share_a_gpu_with_fewer_others(size, rows):
+    shape = (3, size, size * 4 // 3)
+    image = PolicyFeature(FeatureType.VISUAL, shape)
+    config = ActConfig(input_features={f"observation.images.{name}": image for name in "ab"})
+    assert rows_per_batch(config, torch.device("cuda")) == rows
+    assert rows == 16 or rows * 2 * size * size * 4 // 3 <= PIXELS_ON_GPU
+    assert rows_per_batch(config, torch.device("cpu")) == ROWS_ON_CPU

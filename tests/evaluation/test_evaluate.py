@@ -11,6 +11,7 @@ from manyhands.evaluation import actor
 from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.evaluate import Evaluator, tf32_on_gpu
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
+from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.sim.build import build_environment
 from manyhands.sim.tray.environment import TrayEnvironment
 
@@ -175,7 +176,8 @@ def test_a_stop_leaves_out_the_episodes_that_have_not_ended(act_policy):
     everything = Evaluator(act_policy, TRAY, config, 1000)
     expected = everything.results(everything.tasks(0, 1))
     found: list[EpisodeResult] = []
-    evaluator = Evaluator(act_policy, TRAY, config, 1000, lambda: len(found) >= 3)
+    control = RolloutControl(must_stop=lambda: len(found) >= 3)
+    evaluator = Evaluator(act_policy, TRAY, config, 1000, control)
     results = evaluator.results(evaluator.tasks(0, 1), found.append)
     assert 3 <= len(results) < 11
     assert results == [each for each in expected if each in results]

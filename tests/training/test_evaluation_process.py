@@ -13,7 +13,8 @@ from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import TrainEvalConfig
-from manyhands.training.evaluation_process import main
+from manyhands.evaluation.rollout_control import LimitedUse, RolloutControl
+from manyhands.training.evaluation_process import UNLIMITED, gentle_control, main
 from manyhands.training.start import run_training
 
 
@@ -36,3 +37,16 @@ def test_it_evaluates_what_it_is_given_and_gives_way_to_others(
     assert priorities == [19]
     info = json.loads((tmp_path / "eval/eval_info.json").read_text())
     assert info["overall"]["n_episodes"] == 3
+
+
+def test_it_uses_a_gpu_a_small_share_of_the_time_until_training_has_ended(tmp_path):
+    def control(device: str) -> RolloutControl:
+        policy = EvaluatedPolicyConfig(path=str(tmp_path), device=device)
+        return gentle_control(EvalCommandConfig(policy=policy))
+
+    assert control("cpu") == RolloutControl()
+    limit = control("cuda").predicting
+    assert isinstance(limit, LimitedUse) and limit.share < 0.1
+    assert not limit.is_unlimited()
+    (tmp_path / UNLIMITED).touch()
+    assert limit.is_unlimited()

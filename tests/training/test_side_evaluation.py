@@ -108,6 +108,19 @@ def test_a_stop_request_ends_it(tray_argv, tmp_path, metrics, monkeypatch):
     assert SUCCESS not in metrics(run_dir)[4]
 
 
+@pytest.mark.process
+def test_its_limit_is_lifted_when_training_has_ended(tray_argv, tmp_path, monkeypatch):
+    lift, lifted = SideRollouts._lift_limit, []
+
+    def lift_and_look(rollouts: SideRollouts) -> None:
+        lift(rollouts)
+        lifted.extend(tmp_path.glob("run/eval/4/policy/unlimited"))
+
+    monkeypatch.setattr(SideRollouts, "_lift_limit", lift_and_look)
+    train(tray_argv(tmp_path / "run", *EVALUATION, *STEPS, "--eval_freq=4", ASIDE))
+    assert lifted
+
+
 @pytest.mark.soak
 @pytest.mark.process
 def test_sharded_weights_are_evaluated(tray_argv, tmp_path, metrics, in_ranks):

@@ -4,6 +4,7 @@ The batch has the same shape whatever the number of episodes, and an episode alw
 row: its actions depend on its own observations and noise alone, bit for bit.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
@@ -11,12 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from manyhands.config.policies.base import PolicyConfig, visual_features
 from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.policies.policy import Policy
 from manyhands.sim.environment import Observation
 from manyhands.types import Batch, Network
 
-ROWS_ON_CPU, ROWS_ON_GPU = 8, 64
+ROWS_ON_CPU, MIN_ROWS_ON_GPU, MAX_ROWS_ON_GPU = 8, 16, 128
+PIXELS_ON_GPU = 64 * 2 * 480 * 640
+"""Pixels of all rows, so that predictions fit into the memory of ordinary GPUs."""
 GROUPS_ON_CPU, GROUPS_ON_GPU = 1, 2
 """A GPU predicts for one group while environments act for the other; a CPU would do both slower."""
 STREAM = "evaluation"
@@ -36,7 +40,7 @@ class Actor:
     """A policy with a batch of fixed size."""
 
     def __init__(self, policy: Policy, seed: int, instruction: str) -> None:
-        self.num_rows = rows_per_batch(policy.device)
+        self.num_rows = rows_per_batch(policy.config, policy.device)
         self.num_groups = GROUPS_ON_GPU if policy.device.type == "cuda" else GROUPS_ON_CPU
         self._policy = policy
         self._key = derive_key(seed, STREAM).to(policy.device)
@@ -71,9 +75,16 @@ class Actor:
         return values[:, -1] if self._policy.config.observation_offsets is None else values
 
 
-def rows_per_batch(device: torch.device) -> int:
-    """The rows of every batch on a device."""
-    return ROWS_ON_GPU if device.type == "cuda" else ROWS_ON_CPU
+def rows_per_batch(config: PolicyConfig, device: torch.device) -> int:
+    """The rows of every batch, the same on all GPUs: fewer, the larger a policy's images are."""
+    if device.type != "cuda":
+        return ROWS_ON_CPU
+    num_observations = len(config.observation_offsets or (0,))
+    images = [config.input_features[name].shape for name in visual_features(config)]
+    num_pixels = num_observations * sum(math.prod(shape[1:]) for shape in images)
+    fitting = PIXELS_ON_GPU // max(1, num_pixels)
+    # A power of two, for which kernels are fastest.
+    return max(MIN_ROWS_ON_GPU, min(1 << fitting.bit_length() >> 1, MAX_ROWS_ON_GPU))
 
 
 def sampling_draws(policy: Policy, source: CounterSource) -> dict[str, Tensor]:

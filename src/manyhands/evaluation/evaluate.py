@@ -13,11 +13,10 @@ from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.rollout import (
     EpisodeResult,
     EpisodeTask,
-    MustStop,
     Rollout,
-    never,
     refuse_broken,
 )
+from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.policies.policy import Policy
 from manyhands.sim.environment import check_action_size
 from manyhands.sim.episode import Begin, EpisodeSetup, Open
@@ -35,13 +34,13 @@ class Evaluator:
         env: EnvConfig,
         config: EvalConfig,
         seed: int,
-        must_stop: MustStop = never,
+        control: RolloutControl | None = None,
     ) -> None:
         self.env = env
         self.num_episodes = config.n_episodes
         self._policy = policy
         self._config = config
-        self._must_stop = must_stop
+        self._control = control or RolloutControl()
         self._seed = seed
         inputs = {name: item.shape for name, item in policy.config.input_features.items()}
         offsets = policy.config.observation_offsets
@@ -67,7 +66,7 @@ class Evaluator:
             return found
         with self._slots(len(tasks)) as slots:
             max_steps = self.env.episode_length
-            rollout = Rollout(self._policy, self._actor, slots, max_steps, self._must_stop)
+            rollout = Rollout(self._policy, self._actor, slots, max_steps, self._control)
             with explaining_oom(self._actor.num_rows), tf32_on_gpu(self._policy.device):
                 for result in rollout.results(tasks):
                     found.append(result)

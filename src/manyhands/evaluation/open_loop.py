@@ -32,7 +32,7 @@ class OpenLoop:
         self._policy = policy
         self._dataset = dataset
         self._key = derive_key(seed, STREAM).to(policy.device)
-        self._num_rows = rows_per_batch(policy.device)
+        self._num_rows = rows_per_batch(policy.config, policy.device)
         # A policy with a rename map renames what arrives; the dataset has done so already.
         self._arriving = {name: key for key, name in policy.processors.rename_map.items()}
 

@@ -1,24 +1,17 @@
 """Runs episodes side by side: environments act while the policy predicts for others."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from manyhands.errors import UserError
 from manyhands.evaluation.actor import Actor, ChunkRequest
+from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.policies.acting import ActionPlan, action_plan
 from manyhands.policies.policy import Policy
 from manyhands.sim.episode import Act, Begin, Segment
 from manyhands.sim.slot import Failure, Slot, wait_for_any
-
-MustStop = Callable[[], bool]
-"""Asked many times a second: whether to end before all episodes have."""
-
-
-def never() -> bool:
-    """Never stop early."""
-    return False
 
 
 @dataclass(frozen=True)
@@ -87,10 +80,10 @@ class Rollout:
         actor: Actor,
         slots: Sequence[Slot],
         max_steps: int,
-        must_stop: MustStop = never,
+        control: RolloutControl,
     ) -> None:
         self._policy = policy
-        self._must_stop = must_stop
+        self._control = control
         self._actor = actor
         self._free = list(slots)
         self._max_steps = max_steps
@@ -99,7 +92,7 @@ class Rollout:
     def results(self, tasks: Sequence[EpisodeTask]) -> Iterator[EpisodeResult]:
         """Run every episode once; results come as episodes end. A stop leaves the others out."""
         waiting = list(tasks)
-        while (waiting or self._running) and not self._must_stop():
+        while (waiting or self._running) and not self._control.must_stop():
             self._begin(waiting)
             if ready := self._ready_group():
                 self._act(ready)
@@ -133,7 +126,8 @@ class Rollout:
         return []
 
     def _act(self, group: list[_Running]) -> None:
-        chunks = self._actor.chunks([each.request() for each in group], self._max_steps)
+        with self._control.predicting():
+            chunks = self._actor.chunks([each.request() for each in group], self._max_steps)
         for episode, chunk in zip(group, chunks, strict=True):
             episode.segment = None
             actions = episode.plan.actions_before_next(chunk)

@@ -26,6 +26,7 @@ from manyhands.evaluation.films import (
     write_video,
 )
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
+from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.observe.console import progress_bar
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.load import choose_device, find_policy, load_policy
@@ -44,14 +45,16 @@ class Evaluation:
     seconds: float
 
 
-def run_evaluation(config: EvalCommandConfig) -> Evaluation | None:
+def run_evaluation(
+    config: EvalCommandConfig, control: RolloutControl | None = None
+) -> Evaluation | None:
     """Evaluate as one of the ranks; the main one returns the results of all."""
     folder = evaluated_folder(config.policy)
     policy = load_policy(folder, chosen_device(config.policy.device))
     placed = TrainConfig(policy=replace(policy.config, device=policy.device.type))
     with joined_world(placed) as world:
         policy.to(world.device)
-        return evaluate_policy(config, folder, policy, world)
+        return evaluate_policy(config, folder, policy, world, control)
 
 
 def chosen_device(device: str | None) -> str | None:
@@ -76,13 +79,17 @@ def evaluated_folder(config: EvaluatedPolicyConfig) -> Path:
 
 
 def evaluate_policy(
-    config: EvalCommandConfig, folder: Path, policy: Policy, world: World
+    config: EvalCommandConfig,
+    folder: Path,
+    policy: Policy,
+    world: World,
+    control: RolloutControl | None = None,
 ) -> Evaluation | None:
     """Collective. Evaluate a policy in simulation and write its files."""
     assert config.env is not None
     start = time.monotonic()
     output_dir = world.broadcast(config.output_dir or default_folder(config, policy))
-    evaluator = Evaluator(policy, config.env, config.eval, config.seed)
+    evaluator = Evaluator(policy, config.env, config.eval, config.seed, control)
     with progress_bar("episodes") as on_progress:
         num_done = 0
 

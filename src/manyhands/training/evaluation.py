@@ -15,6 +15,7 @@ from manyhands.errors import ConfigError, UserError
 from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.rollout import EpisodeResult
+from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.evaluation.run import film, run_episodes, write_info
 from manyhands.observe.clock import Clock
 from manyhands.observe.progress_line import Metrics
@@ -165,7 +166,7 @@ def build_rollouts(
     made: list[Evaluator] = []
 
     def build() -> None:
-        made.append(evaluator(StopNotice(world)))
+        made.append(evaluator(RolloutControl(StopNotice(world))))
         made[0].try_out()
 
     world.on_every_rank(build)

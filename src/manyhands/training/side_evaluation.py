@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,6 +25,7 @@ from manyhands.lerobot_format.policy.folder import PolicyFiles, saved_tensors
 from manyhands.observe.progress_line import Metrics
 from manyhands.parallel.host_buffers import HostBuffers
 from manyhands.parallel.sharded_tensors import gathered
+from manyhands.training.evaluation_process import UNLIMITED
 from manyhands.training.evaluation_scores import FOLDER, MAX_VIDEOS, ScoreLog, emptied
 from manyhands.training.step.ema import Weights
 from manyhands.training.step.learner import Learner
@@ -97,11 +99,18 @@ class SideRollouts:
             if stopping or self._world.is_asked_to_stop:
                 self._stop()
                 return
+            self._lift_limit()
             if not self._is_running and self._waiting is not None:
                 self._start(self._waiting)
                 self._waiting = None
             assert self._thread is not None
             self._thread.join(POLL_S)
+
+    def _lift_limit(self) -> None:
+        """Let an evaluation that runs use the whole GPU: training has ended."""
+        snapshot = self._folder / str(self._running_step) / SNAPSHOT
+        with suppress(OSError):
+            (snapshot / UNLIMITED).touch()
 
     def _stop(self) -> None:
         self._is_stopped = True

@@ -11,6 +11,7 @@ from manyhands.policies.smolvla.attention import (
     FusedAttention,
     Heads,
     applied,
+    attention_of_few,
     join_heads,
     rms_norm,
     rotary_embedding,
@@ -46,6 +47,15 @@ def test_it_is_torchs_attention_with_shared_heads(heads, attention):
     )
     found = attention(queries, seen, visible)
     torch.testing.assert_close(found, join_heads(expected), rtol=0, atol=2e-6)
+
+
+def test_few_heads_have_the_same_attention_as_two_products(heads):
+    queries, seen = heads
+    fused = FusedAttention(num_shared=3)
+    visible = torch.rand(2, 5, 7, generator=torch.Generator().manual_seed(1)) < 0.7
+    inputs = (queries.reshape(2, 2, 15, 8), *seen, fused.mask(visible, queries.dtype))
+    expected = F.scaled_dot_product_attention(*inputs)
+    torch.testing.assert_close(attention_of_few(*inputs), expected, rtol=0, atol=2e-6)
 
 
 def test_a_query_that_sees_nothing_is_finite(heads, attention):

@@ -98,6 +98,25 @@ def test_reading_first_and_acting_then_is_a_joint_pass(tiny, changes, exact):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+def test_a_memory_prepared_for_many_steps_gives_the_same(tiny, changes, exact):
+    decoder = tiny.network(**changes, exact=exact).model.vlm_with_expert
+    with torch.no_grad():
+        memory = decoder.read(prefix_of())
+        found = [decoder.act(actions_of(), each) for each in (memory, decoder.prepared(memory))]
+    assert torch.equal(*found)
+
+
+def test_a_pass_without_gradients_reads_the_same(tiny):
+    decoder, prefix = tiny.network(exact=False).model.vlm_with_expert, prefix_of()
+    with torch.no_grad():
+        whole = decoder.read(prefix)
+    apart = decoder.read(prefix)
+    for one, other in zip(whole.seen, apart.seen, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
 def test_an_action_sees_those_before_it_and_none_after(tiny, changes):
     decoder, actions = tiny.network(**changes).model.vlm_with_expert, actions_of()

@@ -14,10 +14,10 @@ MAX_ROWS = 64
 """Output steps of all samples that one thread block holds."""
 CHANNEL_BLOCK: tl.constexpr = tl.constexpr(16)
 MIN_ROW_BLOCK, MIN_INPUT_BLOCK = 16, 16
-MAX_VALUES = 4096
-"""Hidden values that a thread block loads at once, so that two fit into the shared memory."""
-NUM_STAGES = 3
-NUM_THREAD_BLOCKS = 256
+MAX_VALUES = 2048
+"""Hidden values that a thread block loads at once, so that four fit into the shared memory."""
+NUM_STAGES, NUM_WARPS = 3, 2
+NUM_THREAD_BLOCKS = 512
 """As many as keep a large GPU busy; the same on all, which then round alike."""
 MIN_TERM_BLOCKS = 2
 """Blocks of inputs that are worth a thread block."""
@@ -60,6 +60,7 @@ def convolve_few(hidden: Tensor, conv: Convolution) -> Tensor:
         *(num_inputs, conv.out_channels, *conv.kernel_size),
         *(row_block, input_block),
         num_stages=NUM_STAGES,
+        num_warps=NUM_WARPS,
     )
     return terms
 

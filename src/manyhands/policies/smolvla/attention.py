@@ -13,6 +13,8 @@ from torch import Tensor, nn
 _MAX_PERIOD = 10_000.0
 _UNSEEN = -30_000.0
 """Added to masked logits: a weight of zero, and no infinity that could become NaN."""
+_FEW_HEADS = 32
+"""Heads of all samples up to which a fused kernel, a thread block for each, leaves a GPU idle."""
 _ALIGNMENT = 8  # Fused kernels read rows of masks that begin at multiples of so many entries.
 
 
@@ -23,20 +25,29 @@ class Heads(NamedTuple):
     values: Tensor
 
 
+class ExpertHeads(Heads):
+    """Keys and values that the expert's own projections have been applied to."""
+
+
 class Rotation(NamedTuple):
-    """Cosines and sines (samples, 1, tokens, half of the values) of tokens' positions."""
+    """Cosines and sines (samples, 1, tokens, values) of tokens' positions.
+
+    Values of the two halves of a head turn in pairs, so both halves of the cosines are equal, and
+    those of the sines have opposite signs.
+    """
 
     cosine: Tensor
     sine: Tensor
 
     def __call__(self, heads: Tensor) -> Tensor:
         """Apply rotary position embeddings to heads."""
+        half = heads.shape[-1] // 2
+        if is_float32_prediction(heads, self.cosine):
+            return torch.addcmul(heads * self.cosine, heads.roll(half, dims=-1), self.sine)
         precise = heads.to(torch.promote_types(heads.dtype, self.cosine.dtype))
         first, second = precise.chunk(2, dim=-1)
-        turned = (
-            first * self.cosine - second * self.sine,
-            second * self.cosine + first * self.sine,
-        )
+        cosine, sine = self.cosine[..., half:], self.sine[..., half:]
+        turned = first * cosine - second * sine, second * cosine + first * sine
         return torch.cat(turned, dim=-1).to(heads.dtype)
 
 
@@ -44,8 +55,9 @@ def rotary_embedding(positions: Tensor, head_dim: int) -> Rotation:
     """The rotation of tokens at positions (samples, tokens)."""
     half = head_dim // 2
     exponents = torch.arange(half, dtype=torch.float32, device=positions.device) * (2 / head_dim)
-    angles = positions[..., None].float() / _MAX_PERIOD**exponents
-    return Rotation(angles.cos()[:, None], angles.sin()[:, None])
+    angles = (positions[..., None].float() / _MAX_PERIOD**exponents)[:, None]
+    cosine, sine = angles.cos(), angles.sin()
+    return Rotation(torch.cat([cosine, cosine], dim=-1), torch.cat([-sine, sine], dim=-1))
 
 
 class Attention(Protocol):
@@ -101,8 +113,15 @@ class FusedAttention:
         keys, values = (each.to(queries.dtype) for each in seen)
         # Heads that share keys become one with more queries: nothing is repeated for them.
         in_a_row = queries.reshape(*keys.shape[:2], -1, queries.shape[-1])
-        mixed = F.scaled_dot_product_attention(in_a_row, keys, values, attn_mask=mask)
-        return join_heads(mixed.reshape(queries.shape))
+        few = len(keys) * keys.shape[1] <= _FEW_HEADS and is_float32_prediction(queries)
+        attend = attention_of_few if few else F.scaled_dot_product_attention
+        return join_heads(attend(in_a_row, keys, values, mask).reshape(queries.shape))
+
+
+def attention_of_few(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Attention as two products, which spread over a whole GPU."""
+    logits = torch.add(mask, queries @ keys.transpose(-1, -2), alpha=queries.shape[-1] ** -0.5)
+    return logits.softmax(dim=-1) @ values
 
 
 def split_heads(tokens: Tensor, head_dim: int) -> Tensor:
@@ -117,11 +136,19 @@ def join_heads(heads: Tensor) -> Tensor:
 
 def rms_norm(hidden: Tensor, norm: Any) -> Tensor:
     """Apply an RMS norm of transformers; its root mean square is in float32 or better."""
+    if is_float32_prediction(hidden, norm.weight):
+        return F.rms_norm(hidden, norm.weight.shape, norm.weight, norm.variance_epsilon)
     precise = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     mean_square = precise.square().mean(dim=-1, keepdim=True)
     scaled = precise * torch.rsqrt(mean_square + norm.variance_epsilon)
     output: Tensor = norm.weight * scaled.to(hidden.dtype)
     return output
+
+
+def is_float32_prediction(*values: Tensor) -> bool:
+    """Whether fewer kernels may compute the same, rounded otherwise: a prediction on a GPU."""
+    is_plain = all(each.is_cuda and each.dtype == torch.float32 for each in values)
+    return is_plain and not torch.is_grad_enabled()
 
 
 def weight_dtype(weight: Tensor) -> torch.dtype:

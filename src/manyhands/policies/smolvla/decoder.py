@@ -132,12 +132,14 @@ class VlmWithExpert(nn.Module):
 
     def read(self, prefix: Prefix) -> PrefixCache:
         """Compute keys and values of a prefix for the expert."""
-        read = self._read_at_once if self._config.exact else self._read_apart
+        # Only the state needs gradients; without any, one pass is faster.
+        is_whole = self._config.exact or not torch.is_grad_enabled()
+        read = self._read_at_once if is_whole else self._read_apart
         seen, is_valid = read(prefix)
         return PrefixCache([seen[reader] for reader in self._readers], is_valid)
 
     def _read_apart(self, prefix: Prefix) -> tuple[list[Heads], Tensor]:
-        """First the tokens without the state, then the state: only it needs gradients."""
+        """First the tokens without the state, then the state."""
         is_valid, visible = prefix.is_valid, prefix.is_valid[:, None]
         positions = is_valid.long().cumsum(dim=1) - 1
         first = self._through(prefix.tokens, positions[:, :-1], visible[..., :-1])
@@ -170,6 +172,12 @@ class VlmWithExpert(nn.Module):
             hidden, heads = self._run(layer, hidden, sight, before[index] if before else None)
             seen.append(heads)
         return seen
+
+    def prepared(self, memory: PrefixCache) -> PrefixCache:
+        """The memory for many steps: keys and values are projected for the expert only once."""
+        pairs = zip(self.lm_expert.layers, memory.seen, strict=True)
+        seen = [heads if layer.is_joint else layer.translated(heads) for layer, heads in pairs]
+        return memory._replace(seen=seen)
 
     def act(self, tokens: Tensor, memory: PrefixCache) -> Tensor:
         """Run the expert on action tokens (samples, steps, width) with causal attention."""

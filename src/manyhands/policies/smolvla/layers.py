@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from manyhands.policies.smolvla.attention import (
     Attention,
+    ExpertHeads,
     Heads,
     Rotation,
     applied,
@@ -90,10 +91,19 @@ class ExpertLayer(nn.Module):
         normed = _normed(self, tokens)
         if self.is_joint:
             seen = _joined(seen, _heads(self, normed, sight.rotation))
-        else:
-            seen = _translated(self, seen)
+        elif not isinstance(seen, ExpertHeads):
+            seen = self.translated(seen)
         mixed = self._attention(_queries(self, normed, sight.rotation), seen, sight.mask)
         return _finished(self, tokens, mixed)
+
+    def translated(self, seen: Heads) -> ExpertHeads:
+        """Keys and values of the vision-language model, projected for cross-attention."""
+        attn = self.self_attn
+        keys, values = (
+            split_heads(applied(projection, join_heads(each)), attn.head_dim)
+            for projection, each in zip((attn.k_proj, attn.v_proj), seen, strict=True)
+        )
+        return ExpertHeads(keys, values)
 
 
 def _adopt_submodules(layer: Any, given: Any) -> None:
@@ -116,16 +126,6 @@ def _heads(layer: Any, normed: Tensor, rotation: Rotation) -> Heads:
     attn = layer.self_attn
     keys = split_heads(applied(attn.k_proj, normed), attn.head_dim)
     return Heads(rotation(keys), split_heads(applied(attn.v_proj, normed), attn.head_dim))
-
-
-def _translated(layer: Any, heads: Heads) -> Heads:
-    """Keys and values of the vision-language model, projected for the expert."""
-    attn = layer.self_attn
-    keys, values = (
-        split_heads(applied(projection, join_heads(each)), attn.head_dim)
-        for projection, each in zip((attn.k_proj, attn.v_proj), heads, strict=True)
-    )
-    return Heads(keys, values)
 
 
 def _joined(first: Heads, second: Heads) -> Heads:

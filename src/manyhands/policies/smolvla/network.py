@@ -62,7 +62,8 @@ class SmolVLANetwork(nn.Module):
             state = observation[STATE]
             shape = (len(state), *self._noise_shape)
             actions = torch.randn(shape, device=state.device, dtype=state.dtype)
-        memory, num_steps = self.model.memory(observation), self._config.num_steps
+        memory = self.model.vlm_with_expert.prepared(self.model.memory(observation))
+        num_steps = self._config.num_steps
         for number in range(num_steps):
             time = actions.new_full((len(actions),), 1 - number / num_steps)
             actions = actions - self.model.velocity(actions, time, memory) / num_steps
