@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.config.kubernetes import KubernetesConfig, is_name, name_like
+from manyhands.config.launch.kubernetes import KubernetesConfig, is_name, name_like
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import ConfigError
 from manyhands.launch.job import Job

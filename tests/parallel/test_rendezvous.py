@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.workers import LOOPBACK, free_port, listen
 from manyhands.parallel.rendezvous import NoWatchdog, is_peer_lost, joined_rendezvous, open_store

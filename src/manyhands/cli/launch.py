@@ -8,11 +8,11 @@ from pathlib import Path
 
 from manyhands.atomic import atomic_file
 from manyhands.cli.flags import read_config
-from manyhands.config.kubernetes import KubernetesConfig
+from manyhands.config.launch.kubernetes import KubernetesConfig
+from manyhands.config.launch.skypilot import SkyPilotConfig
+from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.config.resolve import choose_job_name, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
-from manyhands.config.skypilot import SkyPilotConfig
-from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault, UserError
 from manyhands.launch.job import Job
