@@ -26,7 +26,7 @@ class CachedDatasetConfig(NamedDatasetConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CacheBuildConfig:
-    """Cache."""
+    """Flags of `manyhands cache build`."""
 
     dataset: CachedDatasetConfig = field(default_factory=CachedDatasetConfig)
     cache: DiskCacheConfig = field(default_factory=DiskCacheConfig)
@@ -65,7 +65,7 @@ class CacheDatasetConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheContentsConfig:
-    """Cache."""
+    """Flags of `manyhands cache show` and `manyhands cache clear`."""
 
     dataset: CacheDatasetConfig = field(default_factory=CacheDatasetConfig)
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)

@@ -62,7 +62,7 @@ class ImportConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertConfig(ImportConfig):
-    """Conversion."""
+    """Flags of a conversion."""
 
     dataset: CopiedDatasetConfig = field(default_factory=CopiedDatasetConfig)
     merge: list[str] | None = None

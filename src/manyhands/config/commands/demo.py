@@ -10,7 +10,7 @@ from manyhands.config.train import ProcessesConfig
 
 @dataclass(frozen=True, kw_only=True)
 class DemoConfig:
-    """Demo."""
+    """Flags of the demo."""
 
     output_dir: Path | None = None
     """Folder for dataset, run and report; null: outputs/demo/<time>_seed<seed>."""

@@ -31,7 +31,7 @@ class ExaminationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorConfig(ExaminationConfig):
-    """Doctor."""
+    """Flags of a check of a dataset."""
 
     dataset: CheckedDatasetConfig = field(default_factory=CheckedDatasetConfig)
     cache: CacheFolderConfig = field(default_factory=CacheFolderConfig)

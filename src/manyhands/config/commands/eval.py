@@ -30,7 +30,7 @@ class EvaluatedPolicyConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvalCommandConfig:
-    """Evaluation."""
+    """Flags of an evaluation."""
 
     policy: EvaluatedPolicyConfig = field(default_factory=EvaluatedPolicyConfig)
     env: EnvConfig | None = None

@@ -14,7 +14,7 @@ USUAL_GPUS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, kw_only=True)
 class PlanConfig(SyntheticDataConfig):
-    """Plan."""
+    """Flags of the estimates for a run."""
 
     gpus: list[int] | None = None
     """Numbers of GPUs to plan for; null: --launch.num_processes, else [1, 2, 4, 8]."""

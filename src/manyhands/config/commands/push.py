@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PushConfig:
-    """Push."""
+    """Flags of an upload to the Hub."""
 
     private: bool | None = None
     """Whether a new repository is private; null: the default of the account."""

@@ -9,7 +9,7 @@ from manyhands.config.schema.rules import at_least
 
 @dataclass(frozen=True, kw_only=True)
 class ReportConfig:
-    """Report."""
+    """Flags of the page of a run or a dataset."""
 
     output: Path | None = None
     """HTML file to write; null: report.html in the run, or here for several runs; <name>.html

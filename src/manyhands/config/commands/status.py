@@ -8,7 +8,7 @@ from manyhands.config.paths.output import json_faults
 
 @dataclass(frozen=True, kw_only=True)
 class StatusConfig:
-    """Status."""
+    """Flags of the table of runs."""
 
     json: Path | None = None
     """JSON file for the table."""

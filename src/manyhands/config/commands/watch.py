@@ -9,7 +9,7 @@ LAST_PORT = 2**16 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class WatchConfig:
-    """Watch."""
+    """Flags of the page that follows a run."""
 
     host: str = "127.0.0.1"
     """Address to listen on; the default serves this machine only."""

@@ -13,7 +13,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, kw_only=True)
 class JobConfig:
-    """Job."""
+    """Nodes, processes and environment of a job."""
 
     nodes: int = 1
     """Number of nodes."""

@@ -19,7 +19,7 @@ IMAGE = re.compile(r"[\w][\w./:@-]*", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesConfig(JobConfig):
-    """Job."""
+    """A Kubernetes job: a pod per node."""
 
     image: str | None = None
     """Container image with manyhands, as registry/team/manyhands:1."""

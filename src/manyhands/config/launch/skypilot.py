@@ -14,7 +14,7 @@ ACCELERATOR = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class SkyPilotConfig(JobConfig):
-    """Task."""
+    """A SkyPilot task."""
 
     accelerator: str | None = None
     """Kind of GPU, as H100; needed unless --gpus_per_node=0."""

@@ -16,7 +16,7 @@ BREAKS_A_LINE = "would break a line of the script; use printable characters only
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmConfig(JobConfig):
-    """Job."""
+    """A SLURM job."""
 
     partition: str | None = None
     """Partition; null: the cluster's default, as for account, qos, time and mem."""
