@@ -182,5 +182,7 @@ def test_names_and_paths_are_valid_or_refused(name, path):
     wishes = {"namespace": name, "job_name": name, "secrets": [name], "volumes": {name: path}}
     for field, value in wishes.items():
         config = KubernetesConfig(**{"image": "a", "nodes": 2, field: value})
-        if not config.faults():
-            documents(config)
+        if faults := config.faults():
+            assert all(fault.startswith(f"--{field}") for fault in faults)
+        else:
+            assert [each["kind"] for each in documents(config)] == ["Service", "Job"]
