@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -247,6 +248,15 @@ def test_flags_and_launching_answer_without_loading_torch(modules: list[Module])
     program = "import importlib, sys; [*map(importlib.import_module, sys.argv[1:])]; "
     program += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program, *names], check=False).returncode == 0
+
+
+def test_the_figure_shows_every_package_in_its_layer() -> None:
+    figure = ElementTree.parse(ROOT.parents[1] / "docs/images/architecture.svg")
+    for layer, names in enumerate(LAYERS[: LAYER["cli"] + 1]):
+        group = figure.find(f".//*[@id='layer-{layer}']")
+        assert group is not None
+        shown = {text.text for text in group if text.get("class") == "name"}
+        assert shown == {*names.split()} - {"version"}
 
 
 def plant(folder: Path, **files: str) -> list[Module]:

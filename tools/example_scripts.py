@@ -5,7 +5,7 @@ Run `make docs`, or `python tools/example_scripts.py`.
 
 from pathlib import Path
 
-from manyhands.config.slurm import SlurmConfig
+from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.launch.job import Job
 from manyhands.launch.slurm import sbatch_script
 

@@ -22,7 +22,7 @@ from manyhands import atomic
 from manyhands.checkpoint.snapshot import Snapshot
 from manyhands.checkpoint.writer import CheckpointWriter
 from manyhands.config.policies.act import ActConfig
-from manyhands.config.run_dir import (
+from manyhands.config.runs.run_dir import (
     checkpoint_damage,
     damaged_newer,
     find_checkpoint,

@@ -14,7 +14,7 @@ from manyhands.checkpoint.async_save import AsyncSave
 from manyhands.checkpoint.snapshot import Snapshot
 from manyhands.checkpoint.writer import CheckpointWriter
 from manyhands.config.policies.act import ActConfig
-from manyhands.config.run_dir import newest_intact
+from manyhands.config.runs.run_dir import newest_intact
 from manyhands.config.train import TrainConfig
 from manyhands.errors import RankLost
 from manyhands.lerobot_format.checkpoint import TrainingState

@@ -6,7 +6,7 @@ import torch
 from manyhands.checkpoint.convert import gather_checkpoint, merge_adapters
 from manyhands.checkpoint.shards import shard_file, write_shard
 from manyhands.config.resolve import read_train_config
-from manyhands.config.run_dir import checkpoint_damage
+from manyhands.config.runs.run_dir import checkpoint_damage
 from manyhands.errors import CheckpointError
 from manyhands.manifest import MANIFEST, describe_folder, manifest_text, read_manifest
 from manyhands.parallel.host_buffers import HostBuffers

@@ -14,7 +14,7 @@ from manyhands.checkpoint.retention import (
     remove,
     remove_leftovers,
 )
-from manyhands.config.run_dir import checkpoint_dir
+from manyhands.config.runs.run_dir import checkpoint_dir
 from manyhands.config.train import TrainConfig
 from manyhands.manifest import MANIFEST, describe_folder, manifest_text
 

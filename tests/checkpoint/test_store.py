@@ -16,7 +16,7 @@ from manyhands.checkpoint.snapshot import Position, Snapshot
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.resolve import read_train_config
-from manyhands.config.run_dir import newest_intact
+from manyhands.config.runs.run_dir import newest_intact
 from manyhands.config.train import TrainConfig
 from manyhands.errors import CheckpointError, RankLost
 from manyhands.lerobot_format.checkpoint import TrainingState

@@ -11,7 +11,7 @@ import torch
 
 from manyhands.checkpoint.snapshot import Snapshot
 from manyhands.checkpoint.writer import CheckpointWriter
-from manyhands.config.run_dir import damaged_newer, find_checkpoint
+from manyhands.config.runs.run_dir import damaged_newer, find_checkpoint
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.parallel.world import World, joined_world
 

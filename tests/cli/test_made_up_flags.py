@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from manyhands.cli.flags import read_with_synthetic
-from manyhands.config.commands import PlanConfig
+from manyhands.config.commands.plan import PlanConfig
 from manyhands.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manyhands.config.files import to_json, to_yaml
+from manyhands.config.files.config_files import to_json, to_yaml
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.resolve import (
     choose_job_name,

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from manyhands.config.files import OWN_CONFIG, to_json
+from manyhands.config.files.config_files import to_json
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.resume_changes import change_lines, changes_since, fixed_change_faults
+from manyhands.config.runs.run_dir import OWN_CONFIG
 from manyhands.config.sections.optim import AdamWConfig
 from manyhands.config.sections.peft import PeftConfig
 from manyhands.config.train import TrainConfig

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from manyhands.config.commands import DemoConfig
+from manyhands.config.commands.demo import DemoConfig
 from manyhands.demo.demo import NUM_SCORED, fresh_folder, recorded_seeds, run_demo
 from manyhands.demo.recipe import choose_recipe
 from manyhands.errors import UserError

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from manyhands.config.commands import DemoConfig
+from manyhands.config.commands.demo import DemoConfig
 from manyhands.demo.outcome import (
     Outcome,
     Scored,

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from manyhands.config.check import config_faults
-from manyhands.config.commands import DemoConfig
-from manyhands.config.files import to_yaml
+from manyhands.config.commands.demo import DemoConfig
+from manyhands.config.files.config_files import to_yaml
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import ProcessesConfig
 from manyhands.demo.recipe import choose_recipe, train_config_of

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from manyhands.config.commands import CheckedDatasetConfig, DoctorConfig
+from manyhands.config.commands.doctor import CheckedDatasetConfig, DoctorConfig
 from manyhands.config.train import CacheFolderConfig
 from manyhands.doctor.dataset import examine
 from manyhands.errors import DatasetError

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from rich.console import Console
 
-from manyhands.config.commands import CheckedDatasetConfig, DoctorConfig
+from manyhands.config.commands.doctor import CheckedDatasetConfig, DoctorConfig
 from manyhands.data.quality.dataset_quality import DatasetQuality
 from manyhands.data.quality.episode_quality import EpisodeQuality, Fault, QualityFinding
 from manyhands.doctor.dataset import examine

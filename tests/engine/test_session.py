@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from manyhands.config.engine import EngineConfig
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.engine.session import for_device
 from manyhands.training.spawn import needs_workers
 

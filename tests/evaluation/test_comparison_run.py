@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from manyhands.config.eval import EvalCommandConfig, EvalConfig, EvaluatedPolicyConfig
+from manyhands.config.commands.eval import EvalCommandConfig, EvalConfig, EvaluatedPolicyConfig
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.comparison_run import compare_files, run_comparison

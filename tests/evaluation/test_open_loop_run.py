@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.commands.eval import EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.sections.open_loop import EvaluatedDatasetConfig, OpenLoopConfig
 from manyhands.evaluation.open_loop_run import run_open_loop

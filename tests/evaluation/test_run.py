@@ -6,7 +6,7 @@ from pathlib import Path
 import av
 import pytest
 
-from manyhands.config.eval import EvalCommandConfig, EvalConfig, EvaluatedPolicyConfig
+from manyhands.config.commands.eval import EvalCommandConfig, EvalConfig, EvaluatedPolicyConfig
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import CheckpointError, UserError
 from manyhands.evaluation.run import chosen_device, evaluated_folder, run_evaluation

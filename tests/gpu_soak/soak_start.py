@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 from run_job import END_S, Job, is_alive, kill_all, log_of
 
-from manyhands.config.run_dir import CHECKPOINTS
+from manyhands.config.runs.run_dir import CHECKPOINTS
 from manyhands.launch.environment import KERNELS
 from manyhands.observe.jsonl import read_rows
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manyhands.config.launcher import read_launcher
+from manyhands.config.launch.launcher import read_launcher
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.accelerate import accelerate_command, read_command, variables_of
 

@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from manyhands.config.launcher import TAKEN
+from manyhands.config.launch.launcher import TAKEN
 from manyhands.launch.background import LOWEST_PRIORITY, start_in_background
 
 SHOW = """

@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.config.jobs import JobConfig
+from manyhands.config.launch.jobs import JobConfig
 from manyhands.launch.job import Job, Quoted, node_words, to_yaml
 
 

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyhands.config.kubernetes import KubernetesConfig, is_name, name_like
+from manyhands.config.launch.kubernetes import KubernetesConfig, is_name, name_like
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import ConfigError
 from manyhands.launch.job import Job
@@ -182,5 +182,7 @@ def test_names_and_paths_are_valid_or_refused(name, path):
     wishes = {"namespace": name, "job_name": name, "secrets": [name], "volumes": {name: path}}
     for field, value in wishes.items():
         config = KubernetesConfig(**{"image": "a", "nodes": 2, field: value})
-        if not config.faults():
-            documents(config)
+        if faults := config.faults():
+            assert all(fault.startswith(f"--{field}") for fault in faults)
+        else:
+            assert [each["kind"] for each in documents(config)] == ["Service", "Job"]

@@ -5,18 +5,18 @@ import runpy
 import pytest
 
 from manyhands.errors import UserError
-from manyhands.launch.main_guard import GUARD, refuse_unguarded_script
+from manyhands.launch.main_guard import GUARD
 
 CALL = "refuse_unguarded_script()"
 IMPORT = "from manyhands.launch.main_guard import refuse_unguarded_script"
 
 
-def run(tmp_path, *lines: str) -> str:
-    """Run a script; what it is told, or nothing."""
+def run(tmp_path, *lines: str, name: str = "__main__") -> str:
+    """Run a file by a name; what it is told, or nothing."""
     file = tmp_path / "train.py"
     file.write_text("\n".join([IMPORT, *lines]))
     try:
-        runpy.run_path(str(file), run_name="__main__")
+        runpy.run_path(str(file), run_name=name)
     except UserError as error:
         return str(error)
     return ""
@@ -37,5 +37,5 @@ def test_a_guard_is_found_around_any_call(tmp_path, guard):
     assert run(tmp_path, *main, guard, "    if True:", "        main()") == ""
 
 
-def test_other_programs_are_left_alone():
-    refuse_unguarded_script()  # This process runs pytest.
+def test_a_module_that_another_program_imports_is_left_alone(tmp_path):
+    assert run(tmp_path, CALL, name="train") == ""

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manyhands.config.launch.skypilot import NAME, SkyPilotConfig, name_like
 from manyhands.config.resolve import read_train_config
-from manyhands.config.skypilot import NAME, SkyPilotConfig, name_like
 from manyhands.errors import ConfigError
 from manyhands.launch.job import Job
 from manyhands.launch.skypilot import skypilot_task

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyhands.config.slurm import SlurmConfig
+from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.errors import ConfigError
 from manyhands.launch.job import Job
 from manyhands.launch.slurm import sbatch_script

@@ -7,18 +7,10 @@ import sys
 import time
 
 import pytest
+from logged_metrics import METRICS
 from rich.console import Console
 
 from manyhands.observe.console import REFRESH_S, Display
-
-METRICS = {
-    "loss": 1.5,
-    "lr": 1e-5,
-    "grad_norm": 3.25,
-    "samples_per_s": 120.0,
-    "data_wait_share": 0.25,
-    "step_s": 0.5,
-}
 
 
 def shown(is_terminal: bool) -> str:

@@ -5,18 +5,11 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from logged_metrics import METRICS
 from rich.console import Console
 
 from manyhands.observe.progress_line import ProgressLine, metrics_line
 
-METRICS = {
-    "loss": 1.5,
-    "lr": 1e-5,
-    "grad_norm": 3.25,
-    "samples_per_s": 120.0,
-    "data_wait_share": 0.25,
-    "step_s": 0.5,
-}
 WIDTHS = (60, 80, 100, 200)
 
 

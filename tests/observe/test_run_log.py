@@ -5,18 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from logged_metrics import METRICS
 
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.run_log import NullRunLog, RunLog
-
-METRICS = {
-    "loss": 1.5,
-    "lr": 1e-5,
-    "grad_norm": 3.25,
-    "samples_per_s": 120.0,
-    "data_wait_share": 0.25,
-    "step_s": 0.5,
-}
 
 
 def facts(run_dir: Path) -> dict:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.run_dir import LOCK
+from manyhands.config.runs.run_dir import LOCK
 from manyhands.observe.run_status import find_runs, lock_holder, read_status
 
 HOLD = """

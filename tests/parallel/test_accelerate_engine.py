@@ -8,7 +8,7 @@ from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
 from torch import nn
 
-from manyhands.config.launcher import take_over
+from manyhands.config.launch.launcher import take_over
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.sections.execution import DdpConfig
 from manyhands.config.train import TrainConfig

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import EnvironmentFault

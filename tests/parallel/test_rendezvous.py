@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.workers import LOOPBACK, free_port, listen
 from manyhands.parallel.rendezvous import NoWatchdog, is_peer_lost, joined_rendezvous, open_store
@@ -130,6 +130,7 @@ from manyhands.parallel.rendezvous import _leave_group
 torch.set_num_threads(1)
 sys.setswitchinterval(0.05)  # Threads wait long for the GIL, as on a busy machine.
 end = time.monotonic() + 10
+num_left = 0
 while time.monotonic() < end:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     module = DistributedDataParallel(torch.nn.Linear(2000, 500))
@@ -137,10 +138,15 @@ while time.monotonic() < end:
     dist.all_reduce(torch.ones(100_000))
     _leave_group()
     del module
+    num_left += 1
+print(num_left)
 """
 
 
 @pytest.mark.soak
 @pytest.mark.process
 def test_a_group_that_is_freed_at_once_does_not_wait_for_its_threads_forever():
-    subprocess.run([sys.executable, "-c", LEAVING], check=True, timeout=90)
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING], check=True, timeout=90, stdout=subprocess.PIPE
+    )
+    assert int(done.stdout) > 1

@@ -9,7 +9,7 @@ import torch
 import yaml
 from torch import nn
 
-from manyhands.config.launcher_fsdp import read_sharding
+from manyhands.config.launch.launcher_fsdp import read_sharding
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.sections.execution import DdpConfig, FsdpConfig, ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, TrainConfig
 from manyhands.errors import ConfigError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import AcceleratorConfig, GradientAccumulationConfig, TrainConfig

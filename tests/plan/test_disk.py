@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import manyhands
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.parallel.strategy import resolve_strategy
 from manyhands.plan.memory import checkpoint_disk, model_sizes, num_kept

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from manyhands.cli.plan import read_plan_flags
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.parallel.strategy import resolve_strategy
 from manyhands.plan.fake_step import FakeSteps
 from manyhands.plan.memory import memory_footprint, model_sizes

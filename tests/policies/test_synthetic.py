@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from manyhands.config.commands import SyntheticDataConfig
+from manyhands.config.commands.synthetic_data import SyntheticDataConfig
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.config.policies.smolvla import SmolVLAConfig

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.commands.eval import EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import EvalConfig

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.commands.eval import EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import TrainEvalConfig

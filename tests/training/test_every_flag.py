@@ -312,7 +312,7 @@ ELSEWHERE = {
     "policy.path": "training/setup/test_assemble.py",
     "policy.pretrained_backbone_weights": "training/setup/test_assemble.py",
     "policy.pretrained_path": "config/test_resolve.py",
-    "policy.pretrained_revision": "config/test_files.py",
+    "policy.pretrained_revision": "config/files/test_config_files.py",
     "policy.push_to_hub": "policies/test_publish.py",
     "policy.resize_shape": "policies/diffusion/test_encoder.py",
     "policy.spatial_softmax_num_keypoints": "policies/diffusion/test_encoder.py",

@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from manyhands.config.eval import EvalCommandConfig, EvaluatedDatasetConfig, EvaluatedPolicyConfig
+from manyhands.config.commands.eval import (
+    EvalCommandConfig,
+    EvaluatedDatasetConfig,
+    EvaluatedPolicyConfig,
+)
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import ConfigError, UserError
 from manyhands.evaluation.action_errors import ABSOLUTE, SQUARED

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault, Stopped
@@ -189,7 +189,7 @@ def test_a_killed_rank_changes_nothing(start_job, whole, tmp_path, weights):
 
 LOSING = """
 import sys
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.stop import StopSignal
 from manyhands.training.spawn import train_in_processes

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from manyhands.config.resolve import read_train_config
-from manyhands.config.run_dir import LOCK
+from manyhands.config.runs.run_dir import LOCK
 from manyhands.errors import UserError
 from manyhands.launch.outcome import Ending
 from manyhands.training import run_lock as claim

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import manyhands
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import DatasetConfig, LaunchConfig
@@ -127,7 +127,7 @@ def test_a_run_on_one_gpu_need_not_wait_for_torch_to_count_it():
     program = (
         "import sys\n"
         "from manyhands.config.resolve import read_train_config\n"
-        "from manyhands.config.launcher import Launcher\n"
+        "from manyhands.config.launch.launcher import Launcher\n"
         "from manyhands.training.spawn import needs_workers\n"
         f"print(needs_workers(read_train_config({BASE!r}), Launcher()))\n"
         "print('torch' in sys.modules)\n"

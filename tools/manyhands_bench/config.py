@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.config.commands import SyntheticDataConfig
-from manyhands.config.output_paths import json_faults
+from manyhands.config.commands.synthetic_data import SyntheticDataConfig
+from manyhands.config.paths.output import json_faults
 from manyhands.config.sections.execution import STEP_MODES
 
 KINDS = ("auto", "measured", "modelled")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from manyhands.atomic import atomic_directory, atomic_file
 from manyhands.checkpoint.shards import Shards
-from manyhands.config.run_dir import (
+from manyhands.config.runs.run_dir import (
     PRETRAINED,
     PRETRAINED_EMA,
     SHARDS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyhands.atomic import replace_symlink
-from manyhands.config.run_dir import BEST, CHECKPOINTS, list_checkpoints
+from manyhands.config.runs.run_dir import BEST, CHECKPOINTS, list_checkpoints
 from manyhands.config.train import TrainConfig
 from manyhands.manifest import ManifestFault, read_manifest
 

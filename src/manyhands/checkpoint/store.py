@@ -13,14 +13,15 @@ from manyhands.checkpoint.retention import remove_leftovers
 from manyhands.checkpoint.shards import Shards
 from manyhands.checkpoint.snapshot import Position, Saveable
 from manyhands.checkpoint.writer import CheckpointWriter
-from manyhands.config.files import TRAIN_CONFIG, read_config_file
+from manyhands.config.files.config_files import read_config_file
 from manyhands.config.resume_changes import Changes, change_lines
-from manyhands.config.run_dir import (
+from manyhands.config.runs.run_dir import (
     CHECKPOINTS,
     LAST,
     PRETRAINED,
     PRETRAINED_EMA,
     SHARDS,
+    TRAIN_CONFIG,
     TRAINING_STATE,
     damaged_newer,
     missing_run_dir,

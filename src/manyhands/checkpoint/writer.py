@@ -17,10 +17,17 @@ from manyhands.atomic import atomic_directory, replace_symlink
 from manyhands.checkpoint.retention import apply_retention
 from manyhands.checkpoint.shards import shard_file, shard_num_bytes, write_shard
 from manyhands.checkpoint.snapshot import Snapshot
-from manyhands.config.files import OWN_CONFIG, TRAIN_CONFIG, to_json
-from manyhands.config.lerobot_train_config import to_lerobot
-from manyhands.config.run_dir import LAST, SHARDS, TRAINING_STATE, checkpoint_dir
-from manyhands.config.stored_paths import with_absolute_paths
+from manyhands.config.files.config_files import to_json
+from manyhands.config.files.lerobot_train_config import to_lerobot
+from manyhands.config.paths.stored import with_absolute_paths
+from manyhands.config.runs.run_dir import (
+    LAST,
+    OWN_CONFIG,
+    SHARDS,
+    TRAIN_CONFIG,
+    TRAINING_STATE,
+    checkpoint_dir,
+)
 from manyhands.config.train import TrainConfig
 from manyhands.lerobot_format.checkpoint import TrainingState, flat_state, write_training_state
 from manyhands.lerobot_format.files import tensors_num_bytes, write_json

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from manyhands import units
 from manyhands.cli.flags import read_config, write_results
-from manyhands.config.commands import CacheBuildConfig, CacheContentsConfig
-from manyhands.config.output_paths import folder_fault
+from manyhands.config.commands.cache import CacheBuildConfig, CacheContentsConfig
+from manyhands.config.paths.output import folder_fault
 from manyhands.errors import ConfigError, DatasetError, EnvironmentFault
 from manyhands.observe.console import progress_bar
 

@@ -4,22 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
-from manyhands.config.commands import (
-    CacheBuildConfig,
-    CacheContentsConfig,
-    CompletionConfig,
-    DemoConfig,
-    DoctorConfig,
-    PlanConfig,
-)
-from manyhands.config.convert import ConvertConfig
-from manyhands.config.eval import EvalCommandConfig
-from manyhands.config.kubernetes import KubernetesConfig
-from manyhands.config.report import ReportConfig, WatchConfig
-from manyhands.config.runs import PushConfig, StatusConfig
+from manyhands.config.commands.cache import CacheBuildConfig, CacheContentsConfig
+from manyhands.config.commands.completion import CompletionConfig
+from manyhands.config.commands.convert import ConvertConfig
+from manyhands.config.commands.demo import DemoConfig
+from manyhands.config.commands.doctor import DoctorConfig
+from manyhands.config.commands.eval import EvalCommandConfig
+from manyhands.config.commands.plan import PlanConfig
+from manyhands.config.commands.push import PushConfig
+from manyhands.config.commands.report import ReportConfig
+from manyhands.config.commands.status import StatusConfig
+from manyhands.config.commands.watch import WatchConfig
+from manyhands.config.launch.kubernetes import KubernetesConfig
+from manyhands.config.launch.skypilot import SkyPilotConfig
+from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.config.schema.decoding import Flag, flags_of
-from manyhands.config.skypilot import SkyPilotConfig
-from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from manyhands.cli.catalog import Command, all_commands
 from manyhands.cli.flags import read_config, split_names
-from manyhands.config.commands import CompletionConfig
+from manyhands.config.commands.completion import CompletionConfig
 from manyhands.config.schema.decoding import CHOICES, Flag
 from manyhands.errors import UserError
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from manyhands import units
 from manyhands.cli.flags import read_config, write_results
-from manyhands.config.convert import ConvertConfig
+from manyhands.config.commands.convert import ConvertConfig
 from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import yaml
 from manyhands import units
 from manyhands.atomic import atomic_file
 from manyhands.cli.flags import write_results
-from manyhands.config.convert import ConvertConfig
+from manyhands.config.commands.convert import ConvertConfig
 from manyhands.errors import ConfigError
 from manyhands.observe.console import progress_bar
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from manyhands import units
 from manyhands.cli.flags import write_results
-from manyhands.config.convert import ConvertConfig
+from manyhands.config.commands.convert import ConvertConfig
 from manyhands.observe.console import progress_bar
 
 if TYPE_CHECKING:

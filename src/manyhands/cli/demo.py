@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from manyhands.cli.flags import read_config
-from manyhands.config.commands import DemoConfig
+from manyhands.config.commands.demo import DemoConfig
 
 USAGE = """manyhands demo [--seed=N] [--fast]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from manyhands.cli.flags import read_config, split_names, write_results
-from manyhands.config.commands import DoctorConfig, ExaminationConfig
+from manyhands.config.commands.doctor import DoctorConfig, ExaminationConfig
 from manyhands.config.schema.command_line import read_flags
 from manyhands.errors import ConfigError, DatasetError, UserError
 from manyhands.lerobot_format.names import INFO_FILE

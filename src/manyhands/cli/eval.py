@@ -10,7 +10,7 @@ from rich.table import Table
 from manyhands.cli.eval_compare import compare_finished, compare_policies
 from manyhands.cli.eval_open_loop import evaluate_open_loop
 from manyhands.cli.flags import read_config, write_results
-from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.commands.eval import EvalCommandConfig
 from manyhands.config.schema.decoding import encode
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from manyhands.cli.flags import write_results
-from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.commands.eval import EvalCommandConfig
 
 if TYPE_CHECKING:
     from manyhands.evaluation.comparison_run import ComparedPolicies

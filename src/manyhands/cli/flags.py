@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from manyhands.atomic import atomic_file
-from manyhands.config.commands import SyntheticDataConfig
+from manyhands.config.commands.synthetic_data import SyntheticDataConfig
 from manyhands.config.resolve import resolve_train_config
 from manyhands.config.schema.command_line import CommandLine, merge_trees, read_flags
 from manyhands.config.schema.decoding import Decoder, Tree

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from manyhands.atomic import atomic_file
-from manyhands.cli.flags import read_config
-from manyhands.config.kubernetes import KubernetesConfig
+from manyhands.cli.flags import Config, read_config
+from manyhands.config.launch.kubernetes import KubernetesConfig
+from manyhands.config.launch.skypilot import SkyPilotConfig
+from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.config.resolve import choose_job_name, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
-from manyhands.config.skypilot import SkyPilotConfig
-from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault, UserError
 from manyhands.launch.job import Job
@@ -58,9 +58,7 @@ def launch_command(arguments: Sequence[str]) -> int:
 
 def launch_slurm_command(arguments: Sequence[str]) -> int:
     """Write the script of a job; submit it on request."""
-    own, flags = split("slurm", arguments)
-    config = read_config(SlurmConfig, USAGE, own)
-    job = build_job("slurm", flags, arguments)
+    config, job = read_job("slurm", SlurmConfig, USAGE, arguments)
     write_script(config.script, sbatch_script(config, job), config.overwrite)
     # SLURM opens the log files before the script can create their folder.
     (job.folder / LOGS).mkdir(exist_ok=True)
@@ -73,9 +71,7 @@ def launch_slurm_command(arguments: Sequence[str]) -> int:
 
 def launch_kubernetes_command(arguments: Sequence[str]) -> int:
     """Write the manifest of a job."""
-    own, flags = split("kubernetes", arguments)
-    config = read_config(KubernetesConfig, KUBERNETES_USAGE, own)
-    job = build_job("kubernetes", flags, arguments)
+    config, job = read_job("kubernetes", KubernetesConfig, KUBERNETES_USAGE, arguments)
     write_script(config.script, kubernetes_manifest(config, job), config.overwrite)
     print_next(config.script, "kubectl", "apply", "-f")
     return 0
@@ -83,12 +79,19 @@ def launch_kubernetes_command(arguments: Sequence[str]) -> int:
 
 def launch_skypilot_command(arguments: Sequence[str]) -> int:
     """Write a task."""
-    own, flags = split("skypilot", arguments)
-    config = read_config(SkyPilotConfig, SKYPILOT_USAGE, own)
-    job = build_job("skypilot", flags, arguments)
+    config, job = read_job("skypilot", SkyPilotConfig, SKYPILOT_USAGE, arguments)
     write_script(config.script, skypilot_task(config, job), config.overwrite)
     print_next(config.script, "sky", "jobs", "launch")
     return 0
+
+
+def read_job(
+    cluster: str, kind: type[Config], usage: str, arguments: Sequence[str]
+) -> tuple[Config, Job]:
+    """Read the config of a cluster's job, and the job; raises ConfigError if one is invalid."""
+    own, flags = split(cluster, arguments)
+    config = read_config(kind, usage, own)
+    return config, build_job(cluster, flags, arguments)
 
 
 def print_next(script: Path, *command: str) -> None:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from manyhands import units
 from manyhands.cli.flags import read_with_synthetic, write_results
-from manyhands.config.commands import PlanConfig
+from manyhands.config.commands.plan import PlanConfig
 from manyhands.config.train import TrainConfig
 from manyhands.cores import num_cores
 from manyhands.errors import ConfigError, UserError

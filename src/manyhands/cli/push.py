@@ -8,9 +8,9 @@ from typing import Any
 
 from manyhands.cli.flags import read_config, split_names
 from manyhands.config.check import is_hub_name
+from manyhands.config.commands.push import PushConfig
 from manyhands.config.resolve import resolve_train_config
-from manyhands.config.run_dir import PRETRAINED, SHARDS, TRAINING_STATE, find_checkpoint
-from manyhands.config.runs import PushConfig
+from manyhands.config.runs.run_dir import PRETRAINED, SHARDS, TRAINING_STATE, find_checkpoint
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 

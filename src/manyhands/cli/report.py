@@ -5,7 +5,7 @@ from pathlib import Path
 
 from manyhands import units
 from manyhands.cli.flags import read_config, split_names
-from manyhands.config.report import ReportConfig
+from manyhands.config.commands.report import ReportConfig
 from manyhands.errors import DatasetError, UserError
 from manyhands.lerobot_format.names import INFO_FILE
 from manyhands.observe.run_status import RUN_FILE

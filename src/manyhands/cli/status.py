@@ -12,8 +12,8 @@ from rich.table import Table
 
 from manyhands import units
 from manyhands.cli.flags import read_config, split_names, write_results
-from manyhands.config.runs import StatusConfig
-from manyhands.config.similar_paths import similar_path
+from manyhands.config.commands.status import StatusConfig
+from manyhands.config.paths.similar import similar_path
 from manyhands.errors import UserError
 from manyhands.observe.run_status import RunStatus, find_runs, read_status
 

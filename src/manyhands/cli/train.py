@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from manyhands.config.essentials import ESSENTIALS
-from manyhands.config.files import config_file_notes, to_yaml
+from manyhands.config.files.config_files import config_file_notes, to_yaml
 from manyhands.config.resolve import read_resolved, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
 from manyhands.config.schema.decoding import Tree

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from manyhands.cli.flags import read_config, split_names
-from manyhands.config.report import WatchConfig
+from manyhands.config.commands.watch import WatchConfig
 from manyhands.errors import UserError
 
 USAGE = """manyhands watch RUN_DIR [--port=0] [--host=127.0.0.1]

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 
 from manyhands.config.policies.base import BackbonePolicyConfig, PolicyConfig
 from manyhands.config.policies.size_limits import size_faults
-from manyhands.config.profile import profile_faults
 from manyhands.config.schema.rules import at_least, one_of
 from manyhands.config.sections.cache import vision_token_faults
 from manyhands.config.sections.dataset import ON_BAD
@@ -19,6 +18,7 @@ from manyhands.config.sections.optim import (
     CosineDecayWithWarmupConfig,
     DiffuserSchedulerConfig,
 )
+from manyhands.config.sections.profile import profile_faults
 from manyhands.config.train import BUDGETS, CacheConfig, DatasetConfig, TrainConfig
 from manyhands.units import parse_bytes
 

@@ -17,7 +17,7 @@ USAGE = "Flags of the engine, as in manyhands train:"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """Run."""
+    """Settings of an engine: the flags of `manyhands train` that apply to any model."""
 
     output_dir: Path | None = None
     """Folder of checkpoints, from which the same command continues; null: none are saved."""

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.config.check import config_faults
-from manyhands.config.file_aliases import with_warmup
-from manyhands.config.files import (
+from manyhands.config.files.aliases import with_warmup
+from manyhands.config.files.config_files import (
     find_config_file,
     is_stored_config,
     read_config_file,
     read_policy_file,
 )
-from manyhands.config.lerobot_train_config import in_current_names
-from manyhands.config.lerobot_unsupported import drop_unsupported
+from manyhands.config.files.lerobot_train_config import in_current_names
+from manyhands.config.files.lerobot_unsupported import drop_unsupported
+from manyhands.config.paths.stored import relocated
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.resume_changes import changes_since, fixed_change_faults
-from manyhands.config.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
+from manyhands.config.runs.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
 from manyhands.config.schema.command_line import merge_trees, read_flags
 from manyhands.config.schema.decoding import (
     Decoder,
@@ -28,7 +29,6 @@ from manyhands.config.schema.decoding import (
     encode,
     typed_flag,
 )
-from manyhands.config.stored_paths import relocated
 from manyhands.config.train import (
     AUTO,
     BUDGETS,

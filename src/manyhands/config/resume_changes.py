@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.files import OWN_CONFIG, to_json
-from manyhands.config.run_dir import TRAINING_STATE
-from manyhands.config.stored_paths import with_absolute_paths
+from manyhands.config.files.config_files import to_json
+from manyhands.config.paths.stored import with_absolute_paths
+from manyhands.config.runs.run_dir import OWN_CONFIG, TRAINING_STATE
 from manyhands.config.train import TrainConfig
 
 START_ONLY = ("resume", "output_dir", "launch", "policy.pretrained_path")

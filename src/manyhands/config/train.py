@@ -183,7 +183,12 @@ class CacheConfig(DiskCacheConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Run."""
+    """The settings of a training run: a field for every flag of `manyhands train`, frozen.
+
+    `read_train_config(["--dataset.root=DIR", "--policy.type=act"])` returns one with the policy's
+    preset and all values checked. `train` completes and checks one that was built in Python.
+    `dataclasses.replace` changes a copy. `manyhands train --help=all` describes every field.
+    """
 
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     policy: PolicyConfig | None = None

@@ -14,8 +14,8 @@ from pathlib import Path
 from huggingface_hub import constants
 from huggingface_hub.errors import RevisionNotFoundError
 
-from manyhands.config.hub import HUB_ERRORS, hub_error, snapshot
-from manyhands.config.similar_paths import similar_path
+from manyhands.config.files.hub import HUB_ERRORS, hub_error, snapshot
+from manyhands.config.paths.similar import similar_path
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.unusable_file import check_file
 from manyhands.lerobot_format.names import CODEBASE_VERSION, INFO_FILE

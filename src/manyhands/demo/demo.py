@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from manyhands.config.commands import DemoConfig
+from manyhands.config.commands.demo import DemoConfig
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.config.sections.eval import EvalConfig
 from manyhands.config.train import TrainConfig

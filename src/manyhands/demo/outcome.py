@@ -10,7 +10,7 @@ from rich.table import Table
 
 from manyhands import units
 from manyhands.atomic import atomic_file
-from manyhands.config.eval import EVAL_INFO
+from manyhands.config.commands.eval import EVAL_INFO
 from manyhands.demo.recipe import Recipe
 from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.films import write_video

@@ -7,7 +7,7 @@ the policy reads the object's pose instead; the camera is recorded anyway.
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from manyhands.config.commands import DemoConfig
+from manyhands.config.commands.demo import DemoConfig
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.sections.optim import AdamWConfig, DiffuserSchedulerConfig
 from manyhands.config.train import AcceleratorConfig, DatasetConfig, LaunchConfig, TrainConfig

@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from manyhands.config.commands import CheckedDatasetConfig, DoctorConfig
+from manyhands.config.commands.doctor import CheckedDatasetConfig, DoctorConfig
 from manyhands.config.train import DatasetConfig
 from manyhands.data.checking.check import CheckOptions, Progress
 from manyhands.data.checking.faults import Fault, faults_of

@@ -5,7 +5,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from manyhands import units
-from manyhands.config.commands import DoctorConfig
+from manyhands.config.commands.doctor import DoctorConfig
 from manyhands.data.checking.finding import CheckResult, counted
 from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.location import shared_home

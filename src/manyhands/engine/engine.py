@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from manyhands.checkpoint.snapshot import Position
 from manyhands.checkpoint.store import CheckpointStore, ResumePoint, read_position
 from manyhands.config.engine import read_engine_config
-from manyhands.config.run_dir import newest_intact
+from manyhands.config.runs.run_dir import newest_intact
 from manyhands.engine.evaluation import evaluate
 from manyhands.engine.learner import OwnLearner, Schedule, StepResult
 from manyhands.engine.own_model import Function

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from manyhands.checkpoint.shards import Shards
 from manyhands.checkpoint.snapshot import Position, Snapshot
-from manyhands.config.run_dir import TRAINING_STATE
+from manyhands.config.runs.run_dir import TRAINING_STATE
 from manyhands.engine.own_model import (
     Function,
     OwnModel,

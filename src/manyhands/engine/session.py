@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from manyhands.config.engine import EngineConfig
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.train import TrainConfig
 from manyhands.errors import Diverged, RankLost, Stopped, UserError
 from manyhands.launch.environment import current_launcher

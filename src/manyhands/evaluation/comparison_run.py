@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import atomic_file
-from manyhands.config.eval import EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.commands.eval import EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.comparison import Comparison, compare

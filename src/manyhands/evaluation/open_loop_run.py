@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from manyhands.atomic import atomic_file
-from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.commands.eval import EvalCommandConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.dataset import Dataset
 from manyhands.evaluation.action_errors import ActionErrors, errors_document, joint_names

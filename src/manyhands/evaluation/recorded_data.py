@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from manyhands.config.files import TRAIN_CONFIG, read_config_file
+from manyhands.config.files.config_files import read_config_file
 from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.runs.run_dir import TRAIN_CONFIG
 from manyhands.config.schema.decoding import Decoder
 from manyhands.config.sections.open_loop import EvaluatedDatasetConfig
 from manyhands.config.train import DatasetConfig, TrainConfig

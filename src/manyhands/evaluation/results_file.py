@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.eval import EVAL_INFO
+from manyhands.config.commands.eval import EVAL_INFO
 from manyhands.errors import UserError
 from manyhands.evaluation.rollout import EpisodeResult
 

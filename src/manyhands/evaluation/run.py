@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from manyhands.atomic import atomic_file
-from manyhands.config.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
-from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA
+from manyhands.config.commands.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.runs.run_dir import PRETRAINED, PRETRAINED_EMA
 from manyhands.config.schema.decoding import encode
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError

@@ -12,8 +12,8 @@ from typing import Any
 
 import psutil
 
-from manyhands.config.files import read_document
-from manyhands.config.launcher import FULL_PRECISION
+from manyhands.config.files.documents import read_document
+from manyhands.config.launch.launcher import FULL_PRECISION
 from manyhands.errors import EnvironmentFault
 
 DEFAULT_CONFIG = Path("accelerate", "default_config.yaml")

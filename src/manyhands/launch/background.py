@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from manyhands.config.launcher import DETAILS, LISTENING, TAKEN
+from manyhands.config.launch.launcher import DETAILS, LISTENING, TAKEN
 from manyhands.launch.environment import RESTARTS, visible_gpus
 from manyhands.launch.tether import with_parent_death_signal
 

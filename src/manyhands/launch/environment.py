@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from manyhands.config.launcher import Launcher, read_launcher, take_over
+from manyhands.config.launch.launcher import Launcher, read_launcher, take_over
 from manyhands.launch.accelerate import accelerate_command, variables_of
 from manyhands.launch.srun import task_variables
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from manyhands.config.jobs import JobConfig, text_faults
+from manyhands.config.launch.jobs import JobConfig, text_faults
 
 PORT = 29500  # Of the rendezvous: a pod or a node of its own has no other program on it.
 

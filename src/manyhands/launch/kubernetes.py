@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from manyhands.config.kubernetes import KubernetesConfig, name_like
+from manyhands.config.launch.kubernetes import KubernetesConfig, name_like
 from manyhands.errors import ConfigError, Diverged, Stopped
 from manyhands.launch.job import Job, Quoted, node_words, to_yaml
 

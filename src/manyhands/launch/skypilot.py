@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from manyhands.config.skypilot import SkyPilotConfig, name_like
+from manyhands.config.launch.skypilot import SkyPilotConfig, name_like
 from manyhands.errors import ConfigError
 from manyhands.launch.job import Job, Quoted, node_words, to_yaml
 

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from manyhands.config.slurm import BREAKS_A_LINE, SlurmConfig
+from manyhands.config.launch.slurm import BREAKS_A_LINE, SlurmConfig
 from manyhands.errors import ConfigError
 from manyhands.launch.job import Job
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from manyhands.config.launcher import LISTENING
+from manyhands.config.launch.launcher import LISTENING
 from manyhands.cores import num_cores
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.outcome import (

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyhands.config.run_dir import OWN_FILE
+from manyhands.config.runs.run_dir import OWN_FILE
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.files import read_json, read_tensors, write_json, write_tensors
 

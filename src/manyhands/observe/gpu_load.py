@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,11 +70,8 @@ def open_gpus(devices: list[torch.device]) -> list[GpuLoad]:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return []
+    uuids = [str(torch.cuda.get_device_properties(device).uuid) for device in devices]
     return [
-        GpuLoad(
-            pynvml,
-            str(torch.cuda.get_device_properties(device).uuid),
-            lambda device=device: torch_cache_bytes(device),  # type: ignore[misc]
-        )
-        for device in devices
+        GpuLoad(pynvml, uuid, partial(torch_cache_bytes, device))
+        for uuid, device in zip(uuids, devices, strict=True)
     ]

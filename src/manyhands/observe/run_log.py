@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import atomic_file
-from manyhands.config.run_dir import missing_run_dir, unwritable_run_dir
+from manyhands.config.runs.run_dir import missing_run_dir, unwritable_run_dir
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.console import Display
 from manyhands.observe.diagnosis.run_verdict import VerdictWatch

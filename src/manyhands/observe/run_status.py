@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from manyhands.config.run_dir import CHECKPOINTS, LOCK
+from manyhands.config.runs.run_dir import CHECKPOINTS, LOCK
 from manyhands.observe.diagnosis.run_verdict import read_facts
 from manyhands.observe.jsonl import read_rows
 

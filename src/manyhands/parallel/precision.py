@@ -2,7 +2,7 @@
 
 import torch
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault
 

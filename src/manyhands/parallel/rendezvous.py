@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed.rendezvous import rendezvous
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.errors import Diverged, EnvironmentFault, RankLost, Stopped, UserError
 from manyhands.parallel.collectives import owning_collectives
 from manyhands.parallel.messages import LocalMessages

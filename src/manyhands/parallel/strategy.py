@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.sections.execution import (
     BOTH,
     SHARDS,

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from manyhands.config.launcher import Launcher, read_launcher
+from manyhands.config.launch.launcher import Launcher, read_launcher
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault, Stopped, UserError
 from manyhands.parallel.collectives import all_reduce_sum, check_thread, num_ranks

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from manyhands.config.commands import PlanConfig
+from manyhands.config.commands.plan import PlanConfig
 from manyhands.config.train import LR_SCALINGS, TrainConfig
 from manyhands.errors import UserError
 from manyhands.observe.console import OnProgress

@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from manyhands.checkpoint.snapshot import Position
-from manyhands.config.commands import USUAL_GPUS, PlanConfig
-from manyhands.config.launcher import Launcher
+from manyhands.config.commands.plan import USUAL_GPUS, PlanConfig
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit

@@ -10,7 +10,7 @@ from types import ModuleType
 import torch
 from torch import nn
 
-from manyhands.config.files import find_policy_folder
+from manyhands.config.files.config_files import find_policy_folder
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.sections.peft import PeftConfig
 from manyhands.errors import ConfigError, UserError

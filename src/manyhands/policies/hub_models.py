@@ -9,7 +9,7 @@ from types import ModuleType
 from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
 
-from manyhands.config.hub import HUB_ERRORS, fetch, hub_error, snapshot
+from manyhands.config.files.hub import HUB_ERRORS, fetch, hub_error, snapshot
 from manyhands.errors import UserError, WeightsUnavailable
 
 SETTINGS = ("*.json", "*.txt")  # Configuration and tokenizer files of a model.

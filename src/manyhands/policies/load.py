@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from huggingface_hub.errors import HFValidationError
 
-from manyhands.config.files import POLICY_PLACES, find_policy_folder
-from manyhands.config.hub import HUB_ERRORS, fetch, hub_error, snapshot
+from manyhands.config.files.config_files import POLICY_PLACES, find_policy_folder
+from manyhands.config.files.hub import HUB_ERRORS, fetch, hub_error, snapshot
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.errors import CheckpointError, ConfigError, UserError
 from manyhands.lerobot_format.policy.folder import (

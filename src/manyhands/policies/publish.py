@@ -13,9 +13,9 @@ from huggingface_hub import CommitOperationAdd, HfApi, RepoCard, constants
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
 from manyhands.atomic import atomic_file
-from manyhands.config.hub import HUB_ERRORS, hub_error
+from manyhands.config.files.hub import HUB_ERRORS, hub_error
 from manyhands.config.policies.base import PolicyConfig
-from manyhands.config.run_dir import PRETRAINED, PRETRAINED_EMA
+from manyhands.config.runs.run_dir import PRETRAINED, PRETRAINED_EMA
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.lerobot_format.policy.card import CARD_FILE, model_card

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyhands.config.commands import SyntheticDataConfig
+from manyhands.config.commands.synthetic_data import SyntheticDataConfig
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.lerobot_format import names

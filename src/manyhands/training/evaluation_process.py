@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from manyhands.launch.background import lower_priority
 
 if TYPE_CHECKING:
-    from manyhands.config.eval import EvalCommandConfig
+    from manyhands.config.commands.eval import EvalCommandConfig
     from manyhands.evaluation.rollout_control import RolloutControl
 
 GPU_SHARE = 1 / 15

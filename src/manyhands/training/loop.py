@@ -5,7 +5,7 @@ checkpoint of step N continues exactly as if it had never stopped.
 """
 
 from manyhands.checkpoint.snapshot import Position
-from manyhands.config.run_dir import CHECKPOINTS, LAST, find_checkpoint
+from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, find_checkpoint
 from manyhands.launch.outcome import Ending
 from manyhands.training.evaluation_scores import SUCCESS
 from manyhands.training.health.out_of_memory import explaining_oom

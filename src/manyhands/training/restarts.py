@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from manyhands.config.resolve import choose_output_dir
-from manyhands.config.run_dir import newest_intact, saved_at
+from manyhands.config.runs.run_dir import newest_intact, saved_at
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import Diverged, EnvironmentFault, Stopped, UserError
 from manyhands.launch.outcome import INTERRUPTED, Outcome

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from manyhands.config.run_dir import LOCK, unwritable_run_dir
-from manyhands.config.run_state import folder_in_use, here
+from manyhands.config.runs.run_dir import LOCK, unwritable_run_dir
+from manyhands.config.runs.run_state import folder_in_use, here
 from manyhands.data.locks import warn_of_no_locks
 from manyhands.parallel.world import World
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-from manyhands.config.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
+from manyhands.config.commands.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.train import ProcessesConfig, TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.rollout import EpisodeResult

@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 
 from manyhands import garbage
-from manyhands.config.launcher import Launcher
-from manyhands.config.output_paths import folder_fault
+from manyhands.config.launch.launcher import Launcher
+from manyhands.config.paths.output import folder_fault
 from manyhands.config.resolve import choose_output_dir, resolve_config, write_resolved
-from manyhands.config.run_state import finished_message, refuse_folder_in_use
+from manyhands.config.runs.run_state import finished_message, refuse_folder_in_use
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
 from manyhands.data.location import locate_dataset

@@ -10,16 +10,16 @@ from pathlib import Path
 import torch
 
 from manyhands import garbage
-from manyhands.config.output_paths import folder_fault
+from manyhands.config.paths.output import folder_fault
 from manyhands.config.resolve import choose_output_dir
-from manyhands.config.run_dir import (
+from manyhands.config.runs.run_dir import (
     LOCK,
     PRETRAINED,
     PRETRAINED_EMA,
     find_checkpoint,
     list_checkpoints,
 )
-from manyhands.config.run_state import refuse_folder_in_use
+from manyhands.config.runs.run_state import refuse_folder_in_use
 from manyhands.config.train import AUTO, TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.environment import restarts_so_far

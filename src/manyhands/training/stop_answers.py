@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from manyhands import units
-from manyhands.config.run_dir import CHECKPOINTS, LAST
+from manyhands.config.runs.run_dir import CHECKPOINTS, LAST
 from manyhands.launch.program import resume_command
 from manyhands.training.run import Run
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from manyhands_bench.config import BenchScalingConfig
 from manyhands_bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.cores import num_cores
 from manyhands.errors import ConfigError, EnvironmentFault

@@ -16,7 +16,7 @@ from manyhands_bench.scaling.speedup import (
     update_of,
 )
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.plan.communication import Link, Traffic

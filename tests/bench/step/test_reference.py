@@ -19,7 +19,7 @@ from manyhands_bench.step.reference import (
     write_reference_policy,
 )
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.smolvla import SmolVLAConfig
 from manyhands.errors import ConfigError, UserError

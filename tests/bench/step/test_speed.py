@@ -6,7 +6,7 @@ import pytest
 from manyhands_bench.step.command import read_step_flags
 from manyhands_bench.step.speed import bench_step, refuse_other_starts
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.errors import ConfigError, EnvironmentFault
 
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2", "--batch_size=4")

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import manyhands.config
+import manyhands.config.commands
+import manyhands.config.launch
+from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.registry import POLICY_TYPES
 from manyhands.config.resolve import resolve_train_config
@@ -23,7 +26,6 @@ from manyhands.config.schema.suggestions import (
     longer_warmup,
     suggest_flag,
 )
-from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 
@@ -52,8 +54,12 @@ def job_flags() -> set[str]:
 @cache
 def all_flags() -> set[str]:
     """The flags and sections of all commands."""
-    modules = [each.name for each in pkgutil.iter_modules(manyhands.config.__path__)]
-    members = [vars(importlib.import_module(f"manyhands.config.{name}")) for name in modules]
+    modules = [
+        f"{package.__name__}.{each.name}"
+        for package in (manyhands.config, manyhands.config.commands, manyhands.config.launch)
+        for each in pkgutil.iter_modules(package.__path__)
+    ]
+    members = [vars(importlib.import_module(name)) for name in modules]
     kinds = {kind for each in members for kind in each.values() if inspect.isclass(kind)}
     names = {flag.name for kind in kinds if is_dataclass(kind) for flag in flags_of(kind)}
     parts = [name.split(".") for name in names]

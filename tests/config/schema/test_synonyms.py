@@ -4,10 +4,10 @@ from itertools import chain
 
 import pytest
 
+from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.config.schema.decoding import Flag, RawText, decode_value, flags_of
 from manyhands.config.schema.suggestions import OUTSIDE_SECTIONS, flags_in
 from manyhands.config.schema.synonyms import SYNONYMS
-from manyhands.config.slurm import SlurmConfig
 from manyhands.config.train import TrainConfig
 
 FLAGS: dict[str, Flag] = {f"--{flag.name}": flag for flag in flags_of(TrainConfig)}

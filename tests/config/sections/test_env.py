@@ -3,7 +3,7 @@
 import pytest
 
 from manyhands.cli.flags import read_config
-from manyhands.config.eval import EvalCommandConfig
+from manyhands.config.commands.eval import EvalCommandConfig
 from manyhands.config.sections.env import (
     ENV_TYPES,
     AlohaEnvConfig,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from manyhands.config.files import read_config_file, to_json
-from manyhands.config.lerobot_train_config import to_lerobot
+from manyhands.config.files.config_files import read_config_file, to_json
+from manyhands.config.files.lerobot_train_config import to_lerobot
 from manyhands.config.resolve import read_train_config
 from manyhands.config.sections.trackers import WandbConfig, enabled_trackers
 from manyhands.errors import ConfigError

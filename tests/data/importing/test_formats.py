@@ -3,7 +3,7 @@
 import h5py
 import pytest
 
-from manyhands.config.convert import IMPORT_FORMATS
+from manyhands.config.commands.convert import IMPORT_FORMATS
 from manyhands.data.importing.formats import FORMATS, detect_format, open_import_source
 from manyhands.errors import DatasetError
 

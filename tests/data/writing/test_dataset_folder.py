@@ -83,13 +83,6 @@ def test_a_leftover_of_a_run_that_was_killed_does_no_harm(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
 
-def test_a_place_that_is_taken_is_refused_even_by_a_dangling_link(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "gone")
-    for name in ("", "link"):
-        with pytest.raises(DatasetError, match="already exists"):
-            DatasetFolder(tmp_path / name, 10, FEATURES)
-
-
 def test_a_dataset_without_episodes_is_refused(tmp_path):
     folder = DatasetFolder(tmp_path / "dataset", 10, FEATURES)
     with pytest.raises(DatasetError, match="at least one episode"):

@@ -60,8 +60,3 @@ def test_two_processes_do_not_write_the_same_dataset(features, frame, tmp_path):
         write(tmp_path / "new", features, frame, 1)
     writer.discard()
     assert write(tmp_path / "new", features, frame, 1)[0] == 1
-
-
-def test_an_existing_folder_is_rejected(features, tmp_path):
-    with pytest.raises(DatasetError, match="already exists"):
-        StagedFolder(tmp_path, 10, checked_features(features, 10))

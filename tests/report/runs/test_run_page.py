@@ -157,12 +157,14 @@ def test_whatever_the_files_contain_there_is_a_page(
         write_rows(tmp_path / name, [{"step": 2, "rank": 0} | row for row in rows])
     for name in ("eval_info.json", "open_loop.json", "open_loop_traces.json"):
         (tmp_path / name).write_text(json.dumps(run))
-    read(write_report([tmp_path]))
+    assert len(read(write_report([tmp_path])).tags("h1")) == 1
 
 
 WRONG = [None, True, -1, 10**400, 1e308, float("nan"), float("-inf"), "", HOSTILE, [], {}, [[]]]
 FILES = ("run.json", "eval/400/eval_info.json", "open_loop/open_loop.json")
 FILES += ("open_loop/open_loop_traces.json",)
+CHARTED = {"learning", "success", "speed", "machine"}
+"""Sections of the metrics: their charts need no other file, and leave out one wrong row."""
 
 
 def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -176,6 +178,11 @@ def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
             *(leaves(part, (*place, key)) if isinstance(part, dict | list) else []),
         ]
     ]
+
+
+def sections_in(run: Path) -> set[str | None]:
+    """The sections of a run's page."""
+    return {attrs.get("id") for attrs in read(write_report([run])).tags("section")}
 
 
 @pytest.fixture(scope="module")
@@ -198,9 +205,9 @@ def test_one_wrong_value_anywhere_still_gives_a_page(
     holder[last] = wrong
     try:
         (complete / file).write_text(json.dumps(document))
-        read(write_report([complete]))
+        assert sections_in(complete) >= CHARTED
         (complete / file).write_text(content[: int(where * len(content))])
-        read(write_report([complete]))
+        assert sections_in(complete) >= CHARTED
     finally:
         (complete / file).write_text(content)
 
@@ -221,7 +228,7 @@ def test_one_wrong_value_in_a_row_still_gives_a_page(
     rows[row] = rows[row] | {field: wrong} if isinstance(field, str) else wrong
     try:
         (complete / name).write_text("\n".join(json.dumps(each) for each in rows))
-        read(write_report([complete]))
+        assert sections_in(complete) >= CHARTED
     finally:
         (complete / name).write_text(content)
 
@@ -250,7 +257,9 @@ def test_a_flood_of_everything_stays_below_the_limit(tmp_path: Path) -> None:
     write_ranks(run, num_ranks=500)
     for number in range(60):
         write_evaluation(run / "eval" / str(number), [False])
-    read(write_report([run]))
+    page = write_report([run])
+    assert page.stat().st_size < MAX_BYTES
+    assert len(read(page).tags("h1")) == 1
 
 
 def test_videos_that_do_not_fit_are_dropped_and_that_is_said(tmp_path: Path) -> None:

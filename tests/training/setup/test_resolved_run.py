@@ -6,7 +6,7 @@ import pytest
 
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.resolve import read_train_config
-from manyhands.config.run_dir import find_checkpoint
+from manyhands.config.runs.run_dir import find_checkpoint
 from manyhands.errors import CheckpointError
 from manyhands.training.setup.resolved_run import resolve_run
 from manyhands.training.start import run_training

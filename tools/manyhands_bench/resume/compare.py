@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from manyhands.config.run_dir import CHECKPOINTS, LAST, list_checkpoints, newest_intact
+from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, list_checkpoints, newest_intact
 from manyhands.errors import CheckpointError
 from manyhands.lerobot_format.checkpoint import RNG_FILE
 from manyhands.lerobot_format.files import read_tensors

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.launcher import LISTENING
+from manyhands.config.launch.launcher import LISTENING
 from manyhands.launch.outcome import LOST, outcome_of
 from manyhands.launch.tether import end_with
 from manyhands.launch.workers import LOOPBACK, listen, report_deaths

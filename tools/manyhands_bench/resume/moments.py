@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from manyhands.config.run_dir import CHECKPOINTS
+from manyhands.config.runs.run_dir import CHECKPOINTS
 from manyhands.observe.audit import audit_file
 from manyhands.observe.jsonl import read_rows
 from manyhands_bench.resume.cases import SAVE_EVERY

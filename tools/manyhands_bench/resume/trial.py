@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.config.run_dir import newest_intact
+from manyhands.config.runs.run_dir import newest_intact
 from manyhands.errors import CheckpointError
 from manyhands_bench.resume.cases import NUM_STEPS, Case
 from manyhands_bench.resume.compare import interim_differences, last_step, run_differences

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.train import TrainConfig
 from manyhands.cores import num_cores
 from manyhands.errors import ConfigError, EnvironmentFault

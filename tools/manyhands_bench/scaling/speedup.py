@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit
 from manyhands.launch.workers import threads_per_worker

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from manyhands.config.files import to_yaml
+from manyhands.config.files.config_files import to_yaml
 from manyhands.config.resolve import read_train_config
 from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import visible_gpus

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from manyhands.config.commands import PlanConfig
+from manyhands.config.commands.plan import PlanConfig
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.observe.console import OnProgress

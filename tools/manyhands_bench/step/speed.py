@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from manyhands.config.launcher import Launcher
+from manyhands.config.launch.launcher import Launcher
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault
 from manyhands.observe.console import OnProgress

@@ -25,6 +25,7 @@ from manyhands.data.statistics import image_stats, number_stats, sampled_frames,
 from manyhands.data.writing.copy_clips import column_numbers
 from manyhands.data.writing.copy_rows import laid_out
 from manyhands.data.writing.dataset_folder import DatasetFolder
+from manyhands.data.writing.episode_folder import check_new
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.data_files import described_table
@@ -55,8 +56,7 @@ def repair_dataset(
 
 
 def _check_target(root: Path, target: Path) -> None:
-    if target.exists() or target.is_symlink():
-        raise DatasetError(f"{target} already exists. Choose a new folder")
+    check_new(target)
     if target.resolve().is_relative_to(root.resolve()):
         raise DatasetError(f"{target} is inside the dataset {root}. Set another --output")
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from manyhands.atomic import fsync_path
 from manyhands.data.images.packets import Clip
+from manyhands.data.writing.episode_folder import EpisodeFolder
 from manyhands.data.writing.output_files import MEGABYTE, ClipFiles, FrameFiles, SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
@@ -23,7 +24,7 @@ from manyhands.lerobot_format.dataset.tasks import write_tasks
 from manyhands.types import Stats
 
 
-class DatasetFolder:
+class DatasetFolder(EpisodeFolder):
     """Episodes are added one by one; nothing is there under `root` before `finish`."""
 
     def __init__(
@@ -34,17 +35,12 @@ class DatasetFolder:
         robot_type: str | None = None,
         limits: SizeLimits | None = None,
     ) -> None:
-        if root.exists() or root.is_symlink():
-            raise DatasetError(f"{root} already exists. Choose a new folder")
         limits = limits or SizeLimits()
-        self.root = root
-        self.info = empty_info(fps, features, robot_type, limits)  # Except its totals
-        self.is_open = True
+        super().__init__(root, empty_info(fps, features, robot_type, limits))
         self._scratch = root.with_name(f".{root.name}.partial")
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
         self._records: list[EpisodeRecord] = []
-        self._tasks: dict[str, int] = {}
         self._frame_files = FrameFiles(self._scratch, limits)
         self._clip_files = {
             key: ClipFiles(self._scratch, key, fps, limits) for key in self.info.video_keys
@@ -59,15 +55,6 @@ class DatasetFolder:
     def num_frames(self) -> int:
         """Frames of the episodes added so far."""
         return self._records[-1].to_index if self._records else 0
-
-    @property
-    def num_tasks(self) -> int:
-        """Tasks that have a number."""
-        return len(self._tasks)
-
-    def task_number(self, task: str) -> int:
-        """The number of a task's text, a new one if it has none yet."""
-        return self._tasks.setdefault(task, len(self._tasks))
 
     def add(
         self, rows: pa.Table, clips: Mapping[str, Clip], tasks: Sequence[str], stats: Stats

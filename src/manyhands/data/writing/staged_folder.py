@@ -21,6 +21,7 @@ from manyhands.data.images.encoder import ClipFile
 from manyhands.data.images.packets import Clip, EncodedVideo
 from manyhands.data.locks import lock
 from manyhands.data.writing.dataset_folder import DatasetFolder, empty_info
+from manyhands.data.writing.episode_folder import EpisodeFolder
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.features import Feature
@@ -30,7 +31,7 @@ _IDENTITY_FILE, _LOCK_FILE = "identity.json", "lock"
 _ROWS_FILE, _RECORD_FILE = "rows.arrow", "record.json"
 
 
-class StagedFolder:
+class StagedFolder(EpisodeFolder):
     """Episodes are added one by one; those of an interrupted writing are there already."""
 
     def __init__(
@@ -41,14 +42,9 @@ class StagedFolder:
         robot_type: str | None = None,
         identity: str = "",
     ) -> None:
-        if root.exists() or root.is_symlink():
-            raise DatasetError(f"{root} already exists. Choose a new folder")
-        self.root = root
-        self.info = empty_info(fps, features, robot_type, SizeLimits())
-        self.is_open = True
+        super().__init__(root, empty_info(fps, features, robot_type, SizeLimits()))
         self._fps = fps
         self._stage = staging_folder(root)
-        self._tasks: dict[str, int] = {}
         self._lengths: list[int] = []
         self._stage.mkdir(parents=True, exist_ok=True)
         self._lock = self._locked()
@@ -63,10 +59,6 @@ class StagedFolder:
     def num_frames(self) -> int:
         """Frames of the episodes added so far."""
         return sum(self._lengths)
-
-    def task_number(self, task: str) -> int:
-        """The number of a task's text, a new one if it has none yet."""
-        return self._tasks.setdefault(task, len(self._tasks))
 
     def add(
         self, rows: pa.Table, clips: Mapping[str, Clip], tasks: Sequence[str], stats: Stats

@@ -1,48 +1,22 @@
 """Writes datasets that LeRobot reads: frames in, a folder out that appears atomically."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from manyhands.data.images.encoder import stream_info
-from manyhands.data.images.packets import Clip
 from manyhands.data.writing.dataset_folder import DatasetFolder
+from manyhands.data.writing.episode_folder import EpisodeFolder
 from manyhands.data.writing.episode_recording import EpisodeRecording
 from manyhands.data.writing.output_files import SizeLimits
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.data_files import frame_table
 from manyhands.lerobot_format.dataset.features import MAX_DIMS
-from manyhands.lerobot_format.dataset.info import DatasetInfo, Feature, parse_features
-from manyhands.types import Stats
-
-
-class EpisodeFolder(Protocol):
-    """What a writer fills: a folder of episodes."""
-
-    root: Path
-    info: DatasetInfo
-    is_open: bool
-
-    @property
-    def num_episodes(self) -> int: ...
-
-    @property
-    def num_frames(self) -> int: ...
-
-    def task_number(self, task: str) -> int: ...
-
-    def add(
-        self, rows: pa.Table, clips: Mapping[str, Clip], tasks: Sequence[str], stats: Stats
-    ) -> None: ...
-
-    def finish(self) -> None: ...
-
-    def discard(self) -> None: ...
+from manyhands.lerobot_format.dataset.info import Feature, parse_features
 
 
 class DatasetWriter:

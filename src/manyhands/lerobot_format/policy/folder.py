@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from manyhands.config.lerobot_train_config import without_publishing
+from manyhands.config.files.lerobot_train_config import without_publishing
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.policies.size_limits import size_faults
-from manyhands.config.run_dir import SHARDS, TRAINING_STATE
+from manyhands.config.runs.run_dir import SHARDS, TRAINING_STATE
 from manyhands.config.schema.decoding import encode
 from manyhands.config.schema.json_values import decode
 from manyhands.errors import CheckpointError

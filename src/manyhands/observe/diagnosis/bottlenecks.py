@@ -54,19 +54,30 @@ def severity_of(share: float) -> str:
     return WARNING if share >= LARGE_SHARE else NOTE
 
 
+def slow_phase(kind: str, share: float, text: str, flags: str, waits: str) -> Diagnosis:
+    """A phase that costs a share of the time, which the flags would save."""
+    return Diagnosis(
+        kind=kind,
+        severity=severity_of(share),
+        text=text,
+        remedy=f"Set {flags}",
+        gain=f"{speed_up(share)}: {share:.0%} {waits}",
+    )
+
+
 def slow_data(history: History) -> Iterator[Diagnosis]:
     """Steps wait for the loader."""
     share = history.usual_share("data_s")
     if share < MIN_SHARE:
         return
     step_s = history.typical("step_s") or 0.0
-    yield Diagnosis(
-        kind="decode_bound",
-        severity=severity_of(share),
-        text=f"Data loading limits the speed: a step takes {milliseconds(step_s)} and waits "
+    yield slow_phase(
+        "decode_bound",
+        share,
+        f"Data loading limits the speed: a step takes {milliseconds(step_s)} and waits "
         f"{milliseconds(share * step_s)} of them for its batch",
-        remedy=f"Set {loader_flags(history)}",
-        gain=f"{speed_up(share)}: {share:.0%} of each step waits for data",
+        loader_flags(history),
+        "of each step waits for data",
     )
 
 
@@ -99,13 +110,13 @@ def frequent_saves(history: History) -> Iterator[Diagnosis]:
         return
     period = history.setting("save_freq", 0)
     longer = round_up(max(1, period) * share / TARGET_SAVING_SHARE)
-    yield Diagnosis(
-        kind="checkpoint_bound",
-        severity=severity_of(share),
-        text=f"Saving limits the speed: {share:.0%} of the time waits for checkpoints, "
-        f"one every {period} steps",
-        remedy=f"Set --save_freq={longer}",
-        gain=f"{speed_up(share)}: {share:.0%} of the time waits for checkpoints",
+    waits = "of the time waits for checkpoints"
+    yield slow_phase(
+        "checkpoint_bound",
+        share,
+        f"Saving limits the speed: {share:.0%} {waits}, one every {period} steps",
+        f"--save_freq={longer}",
+        waits,
     )
 
 
@@ -124,13 +135,13 @@ def slow_communication(history: History) -> Iterator[Diagnosis]:
     flags = "--batch_size, with --global_batch_size to change the effective batch too"
     if history.setting("accelerator.ddp.gradient_compression") == "none":
         flags = "--accelerator.ddp.gradient_compression=bf16, or a larger --batch_size"
-    yield Diagnosis(
-        kind="communication_bound",
-        severity=severity_of(share),
-        text=f"Communication limits the speed: {share:.0%} of each step waits for the all-reduce "
+    yield slow_phase(
+        "communication_bound",
+        share,
+        f"Communication limits the speed: {share:.0%} of each step waits for the all-reduce "
         "of gradients on every rank",
-        remedy=f"Set {flags}",
-        gain=f"{speed_up(share)}: {share:.0%} of each step waits for gradients",
+        flags,
+        "of each step waits for gradients",
     )
 
 

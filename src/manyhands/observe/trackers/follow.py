@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from manyhands.config.run_dir import CHECKPOINTS, LAST, list_checkpoints
+from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, list_checkpoints
 from manyhands.observe.trackers.keys import VIDEO, eval_counts, eval_values, train_values
 from manyhands.observe.trackers.rows import RowFile
 from manyhands.observe.trackers.tracked_run import TrackedRun

@@ -9,7 +9,7 @@ from typing import Any
 
 import wandb
 
-from manyhands.config.run_dir import PRETRAINED
+from manyhands.config.runs.run_dir import PRETRAINED
 from manyhands.config.schema.decoding import encode
 from manyhands.config.train import TrainConfig
 from manyhands.observe.trackers.keys import EVAL_STEPS, VIDEO, Values

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.eval import EVAL_INFO
-from manyhands.config.run_dir import CHECKPOINTS
+from manyhands.config.commands.eval import EVAL_INFO
+from manyhands.config.runs.run_dir import CHECKPOINTS
 from manyhands.errors import UserError
 from manyhands.evaluation.films import video_path
 from manyhands.evaluation.results_file import read_results

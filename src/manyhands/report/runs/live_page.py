@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.eval import EVAL_INFO
+from manyhands.config.commands.eval import EVAL_INFO
 from manyhands.evaluation.open_loop_run import ERRORS_FILE
 from manyhands.report.page import Page, require_report
 from manyhands.report.runs.evaluations import files_named

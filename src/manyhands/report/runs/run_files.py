@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from manyhands.config.run_dir import CHECKPOINTS, LAST, PRETRAINED
+from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, PRETRAINED
 from manyhands.errors import UserError
 from manyhands.lerobot_format.names import INFO_FILE
 from manyhands.observe.run_status import METRICS_FILE, RUN_FILE

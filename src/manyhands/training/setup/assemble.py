@@ -9,8 +9,8 @@ import torch
 
 from manyhands.checkpoint.store import CheckpointStore
 from manyhands.config.policies.base import DEFAULT_BACKBONE_WEIGHTS, PolicyConfig
-from manyhands.config.profile import profiled_steps
 from manyhands.config.resolve import choose_job_name
+from manyhands.config.sections.profile import profiled_steps
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit, SampleStream
 from manyhands.data.policy_reading import windows_of

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from manyhands.config.policies.base import ChunkPolicyConfig, PolicyConfig, visual_features
-from manyhands.config.profile import profiled_steps
 from manyhands.config.sections.optim import CosineDecayWithWarmupConfig
+from manyhands.config.sections.profile import profiled_steps
 from manyhands.config.train import TrainConfig
 from manyhands.config.unused_flags import unused_flag_notes, unused_notes
 from manyhands.data.loading.stream import BatchSplit

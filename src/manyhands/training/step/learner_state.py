@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from manyhands.checkpoint.shards import Shards
-from manyhands.config.run_dir import PRETRAINED
+from manyhands.config.runs.run_dir import PRETRAINED
 from manyhands.lerobot_format.checkpoint import flat_state, nested_state, parameter_index
 from manyhands.lerobot_format.policy.folder import read_matching_weights, saved_tensors
 from manyhands.parallel.host_buffers import HostBuffers

@@ -1,0 +1,160 @@
+"""Flags of evaluation, in simulation and on recorded episodes."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manyhands.config.files.config_files import find_policy_folder
+from manyhands.config.paths.output import folder_fault, json_faults
+from manyhands.config.sections.env import EnvConfig
+from manyhands.config.sections.eval import EvalConfig
+from manyhands.config.sections.open_loop import EvaluatedDatasetConfig, OpenLoopConfig
+from manyhands.config.train import ProcessesConfig
+
+EVAL_INFO = "eval_info.json"
+"""File of results, as LeRobot calls it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedPolicyConfig:
+    """Policy to evaluate."""
+
+    path: str | None = None
+    """Run, checkpoint, policy folder or Hub name."""
+    revision: str | None = None
+    """Revision on the Hub."""
+    device: str | None = None
+    """cuda, cpu or mps (Apple GPUs, untested); null: a CUDA GPU if there is one."""
+    use_ema: bool | None = None
+    """Evaluate the averaged weights of a run; null: where it has some."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalCommandConfig:
+    """Flags of an evaluation."""
+
+    policy: EvaluatedPolicyConfig = field(default_factory=EvaluatedPolicyConfig)
+    env: EnvConfig | None = None
+    dataset: EvaluatedDatasetConfig = field(default_factory=EvaluatedDatasetConfig)
+    compare: list[str] | None = None
+    """Two policies to evaluate on the same seeds, or two results to compare: [A,B]."""
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    open_loop: OpenLoopConfig = field(default_factory=OpenLoopConfig)
+    seed: int = 1000
+    """Seed of the first episode, the others follow; seed of the noise without a simulation."""
+    output_dir: Path | None = None
+    """Folder for results and videos; null: outputs/eval/<date>/<time>_<env>_<policy>."""
+    max_videos: int = 10
+    """Episodes to film, failures first; 0: none."""
+    json: Path | None = None
+    """JSON file for the results."""
+    launch: ProcessesConfig = field(default_factory=ProcessesConfig)
+
+    @property
+    def compares_results(self) -> bool:
+        """Whether --compare names files or folders with results, so that nothing is run."""
+        return bool(self.compare) and all(has_results(Path(each)) for each in self.compare or ())
+
+    def faults(self) -> list[str]:
+        """Return every invalid value."""
+        processes = self.launch.num_processes
+        rules = [
+            (self.seed < 0, f"--seed={self.seed} must be at least 0"),
+            (self.max_videos < 0, f"--max_videos={self.max_videos} must be at least 0"),
+            (
+                processes is not None and processes < 1,
+                f"--launch.num_processes={processes} must be at least 1",
+            ),
+        ]
+        own = [sentence for is_wrong, sentence in rules if is_wrong]
+        sections = (self.env, self.eval, self.open_loop)
+        return [
+            *(self._comparison_faults() if self.compare is not None else self._policy_faults()),
+            *self._scene_faults(),
+            *own,
+            *(fault for section in sections if section for fault in section.faults()),
+            *self._unwritable(),
+        ]
+
+    def _policy_faults(self) -> list[str]:
+        is_set = self.policy.path is not None
+        return [] if is_set else ["no policy. Set --policy.path=RUN, FOLDER or HUB_NAME"]
+
+    def _comparison_faults(self) -> list[str]:
+        named = self.compare or []
+        results = [each for each in named if has_results(Path(each))]
+        rules = [
+            (len(named) != 2, f"--compare={','.join(named)} must name two, as --compare A B"),
+            (
+                self.policy.path is not None,
+                f"--policy.path={self.policy.path} has no effect with --compare. Remove it",
+            ),
+            (
+                len(results) == 1,
+                f"--compare: {''.join(results[:1])} has results, the other one has not. Name two "
+                "policies or two results",
+            ),
+            (
+                self.dataset.is_named,
+                "--compare is for episodes in simulation. Remove --dataset",
+            ),
+            (
+                self.eval.expected_success is not None,
+                "--eval.expected_success is for one policy and has no effect with --compare. "
+                "Remove it",
+            ),
+            (
+                len(results) == 2 and self.env is not None,
+                "--env has no effect: --compare names results, and nothing is run. Remove it",
+            ),
+        ]
+        return [sentence for is_wrong, sentence in rules if is_wrong]
+
+    def _scene_faults(self) -> list[str]:
+        """What is wrong with where the policy acts: in simulation or on recorded episodes."""
+        has_data = self.dataset.is_named
+        nowhere = self.env is None and not has_data and not self.compares_results
+        rules = [
+            (
+                nowhere,
+                "no environment. Set --env.type=pusht, aloha, tray or gym; or, to compare with "
+                "recorded actions, --dataset.root=FOLDER",
+            ),
+            (
+                self.env is not None and has_data and self.compare is None,
+                "--env and --dataset exclude each other: simulation or recorded episodes",
+            ),
+            (
+                not has_data and self.dataset.episodes is not None,
+                "--dataset.episodes needs --dataset.root=FOLDER or --dataset.repo_id=NAME",
+            ),
+            (
+                not has_data and self.open_loop != OpenLoopConfig(),
+                "--open_loop needs --dataset.root=FOLDER: recorded episodes",
+            ),
+            (
+                has_data and self.eval != EvalConfig(),
+                "--eval is for episodes in simulation and has no effect with --dataset",
+            ),
+        ]
+        found = [sentence for is_wrong, sentence in rules if is_wrong]
+        return [*found, *(self.dataset.naming_faults() if has_data else ())]
+
+    def _unwritable(self) -> list[str]:
+        """Faults of files to write, found before episodes are run for nothing."""
+        fault = self._output_dir_fault()
+        return [*json_faults(self.json), *([] if fault is None else [fault])]
+
+    def _output_dir_fault(self) -> str | None:
+        if self.output_dir is None:
+            return None
+        fault = folder_fault("--output_dir", self.output_dir)
+        if fault is None and (self.output_dir / EVAL_INFO).exists():
+            return f"--output_dir={self.output_dir} already contains an evaluation. Choose another"
+        return fault
+
+
+def has_results(path: Path) -> bool:
+    """Whether a path is a file of results, or a folder with one and without a policy."""
+    if path.is_dir():
+        return (path / EVAL_INFO).is_file() and find_policy_folder(path) is None
+    return path.is_file()

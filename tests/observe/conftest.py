@@ -1,0 +1,6 @@
+"""Metrics that other tests of this folder read."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
