@@ -98,7 +98,7 @@ class ExpertLayer(nn.Module):
 
     def translated(self, seen: Heads) -> ExpertHeads:
         """Keys and values of the vision-language model, projected for cross-attention."""
-        attn = self.self_attn
+        attn: Any = self.self_attn
         keys, values = (
             split_heads(applied(projection, join_heads(each)), attn.head_dim)
             for projection, each in zip((attn.k_proj, attn.v_proj), seen, strict=True)
