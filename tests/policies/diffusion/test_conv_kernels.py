@@ -56,7 +56,7 @@ def test_many_inputs_are_shared_by_thread_blocks(kernel_device):
     conv = nn.Conv1d(1024, 16, 3, padding=1).to(kernel_device)
     hidden = torch.randn(1, 4, 1024, device=kernel_device)
     terms = convolve_few(hidden, conv)
-    assert terms.shape == (6, 1, 4, 16)
+    assert terms.shape == (12, 1, 4, 16)
     expected = conv(hidden.mT).mT
     torch.testing.assert_close(terms.sum(0), expected, rtol=TOLERANCE, atol=TOLERANCE)
 
