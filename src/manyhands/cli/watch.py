@@ -21,7 +21,10 @@ def watch_command(arguments: Sequence[str]) -> int:
     from manyhands.report.runs.server import PageServer
 
     if len(names) != 1:
-        raise UserError(f"manyhands watch needs one run directory, not {len(names)}")
+        raise UserError(
+            f"manyhands watch needs one run directory, not {len(names)}. Name one: manyhands watch "
+            f"{names[0] if names else 'outputs/pick'}"
+        )
     page = LivePage(Path(names[0]), config.frames)
     with PageServer(page, config.host, config.port) as server:
         print(f"{server.address}  (Ctrl-C stops)", flush=True)
