@@ -18,6 +18,7 @@ from manyhands.training.spawn import (
     has_nothing_to_do,
     needs_workers,
     num_processes_of,
+    refuse_bad_paths,
     train_here,
     train_in_processes,
 )
@@ -43,6 +44,7 @@ def train_until(stop: StopSignal, arguments: Sequence[str], phases: StartPhases)
         print_notes(command_line.tree)
     if has_nothing_to_do(config, launcher):
         return Ending.FINISHED.exit_code
+    refuse_bad_paths(config, launcher)
     if needs_workers(config, launcher):
         phases.begin("starting", f"{num_processes_of(config, launcher)} processes")
         return train_in_processes(config, launcher, arguments, stop)

@@ -16,7 +16,7 @@ from manyhands.config.run_state import finished_message, refuse_folder_in_use
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
 from manyhands.data.location import locate_dataset
-from manyhands.errors import EnvironmentFault, Stopped, UserError
+from manyhands.errors import ConfigError, EnvironmentFault, Stopped
 from manyhands.launch.accelerate import accelerate_command
 from manyhands.launch.environment import (
     RESOLVED,
@@ -50,6 +50,7 @@ def _train(config: TrainConfig, stop: StopSignal) -> Ending:
     phases = StartPhases(launcher.is_main)
     if has_nothing_to_do(config, launcher):
         return Ending.FINISHED
+    refuse_bad_paths(config, launcher)
     if not needs_workers(config, launcher):
         return train_here(config, launcher, (), stop, phases)
     return ending_from_exit_code(train_in_processes(config, launcher, (), stop))
@@ -112,7 +113,6 @@ def train_in_processes(
     refuse_unused_ids(config)
     refuse_missing_ids(config.launch)
     refuse_lost_accumulation(config, launcher)
-    refuse_bad_paths(config)
     first = process_placement(config, launcher)
     if config.launch.max_restarts > 0:
         config = replace(config, output_dir=choose_output_dir(config, datetime.now()))
@@ -215,12 +215,15 @@ def refuse_lost_accumulation(config: TrainConfig, launcher: Launcher) -> None:
         )
 
 
-def refuse_bad_paths(config: TrainConfig) -> None:
-    """Reject paths that no rank could use, before any of them starts."""
-    if config.output_dir is not None:
-        fault = folder_fault("--output_dir", config.output_dir)
-        if fault is not None:
-            raise UserError(fault)
+def refuse_bad_paths(config: TrainConfig, launcher: Launcher) -> None:
+    """Reject paths that no rank could use, before any of them loads anything."""
+    if launcher.is_ours:
+        return  # The process that started this one has looked.
+    folders = {"--output_dir": config.output_dir, "--cache.folder": config.cache.folder}
+    written = [(flag, folder) for flag, folder in folders.items() if folder is not None]
+    faults = [fault for each in written if (fault := folder_fault(*each)) is not None]
+    if faults:
+        raise ConfigError(faults)
     if config.dataset.root is not None:
         locate_dataset(None, config.dataset.root)
 
