@@ -11,6 +11,7 @@ from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
 from manyhands.observe.start_phases import StartPhases
+from manyhands.observe.wrapping import print_wrapped
 from manyhands.os_errors import USERS_OWN, explain
 from manyhands.stop import StopSignal
 from manyhands.version import VERSION
@@ -118,7 +119,7 @@ def unknown_command(name: str) -> int:
     hint = f"; did you mean {alike[0]}?" if alike else f"; choose from {', '.join(COMMANDS)}"
     if name.startswith("-") or "=" in name:
         hint = f"; name one before its flags, as manyhands train {name}"
-    print(f"manyhands: unknown command {name}{hint}", file=sys.stderr)
+    print_wrapped(f"manyhands: unknown command {name}{hint}", sys.stderr)
     return UserError.exit_code
 
 
@@ -133,7 +134,7 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
         return error.exit_code
     except Stopped as stopped:
         if os.environ.get("RANK", "0") == "0":
-            print(f"manyhands: {stopped}", file=sys.stderr)
+            print_wrapped(f"manyhands: {stopped}", sys.stderr)
         return stopped.exit_code
     except BrokenPipeError:
         # The reader closed the pipe; nothing more may be written at exit.
@@ -159,7 +160,7 @@ def print_error(error: UserError | Diverged | RankLost) -> None:
     is_of_all = rank == "0" if speaker is None else getattr(error, "is_common", False)
     name = "manyhands" if is_of_all else f"manyhands rank {rank}"
     for line in str(error).splitlines():
-        print(f"{name}: {line}", file=sys.stderr)
+        print_wrapped(f"{name}: {line}", sys.stderr)
 
 
 if __name__ == "__main__":

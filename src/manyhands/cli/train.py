@@ -13,6 +13,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher, resolved_config_file
 from manyhands.launch.outcome import Ending
 from manyhands.observe.start_phases import StartPhases
+from manyhands.observe.wrapping import print_wrapped
 from manyhands.stop import StopSignal
 from manyhands.training.spawn import (
     has_nothing_to_do,
@@ -56,7 +57,7 @@ def print_notes(flags: Tree) -> None:
     """Print which flags the aliases of a configuration file set."""
     if "config_path" in flags:
         for note in config_file_notes(str(flags["config_path"])):
-            print(note, file=sys.stderr)
+            print_wrapped(note, sys.stderr)
 
 
 if __name__ == "__main__":

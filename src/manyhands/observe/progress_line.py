@@ -14,6 +14,8 @@ Metrics = dict[str, float]
 
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 GAP = 2
+MARGIN = 3
+"""Columns for the `^C` of a terminal, and for those that wrap at the last column."""
 ORDER = ("loss", "held_out", "open_loop", "lr", "grad", "rate", "data_wait", "eta")
 REQUIRED = ("loss", "rate", "eta")
 OPTIONAL = ("held_out", "data_wait", "lr", "grad", "open_loop")
@@ -30,7 +32,7 @@ class ProgressLine:
     metrics: Metrics = field(default_factory=dict)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width - 1  # Some terminals wrap at the last column.
+        width = options.max_width - MARGIN
         texts = self.texts(width)
         cells: list[RenderableType] = [Text(text) for text in texts]
         bar_width = min(width - _width(texts) - GAP, MAX_BAR_WIDTH)

@@ -28,7 +28,9 @@ class StopAnswers:
     def ending(self) -> str:
         """The record of a run that the user quit."""
         saved = self._last_saved()
-        resume = "there is no checkpoint" if saved is None else f"resume continues from step {saved}"
+        resume = (
+            "there is no checkpoint" if saved is None else f"resume continues from step {saved}"
+        )
         return f"quit without saving: {resume}"
 
     def _stopping(self) -> str:

@@ -1,0 +1,38 @@
+"""Lines that fit a terminal: broken between words, never within one."""
+
+import os
+import re
+import textwrap
+from typing import IO
+
+COMMAND = re.compile(r"(?<=: )(?:\S*/)?(?:manyhands|mkdir|pip|python) \S.*$")
+"""A command at the end of a line: people paste it, so it stays in one piece."""
+_KEPT_SPACE = "\0"
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text in lines of at most `width` columns; those that continue a line are indented."""
+    kept = COMMAND.sub(lambda command: command[0].replace(" ", _KEPT_SPACE), text)
+    indent = " " * (len(kept) - len(kept.lstrip(" ")))
+    lines = textwrap.wrap(
+        kept,
+        width,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines).replace(_KEPT_SPACE, " ")
+
+
+def print_wrapped(text: str, file: IO[str]) -> None:
+    """Print a line; on a terminal it is wrapped."""
+    width = terminal_width(file)
+    print(text if width is None else wrapped(text, width), file=file, flush=True)
+
+
+def terminal_width(file: IO[str]) -> int | None:
+    """The columns of the terminal that a file is; None if it is none."""
+    try:
+        return os.get_terminal_size(file.fileno()).columns or None
+    except (OSError, ValueError, AttributeError):
+        return None
