@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
-from manyhands.observe.start_phases import StartPhases
+from manyhands.observe.start_phases import STARTED, StartPhases
 from manyhands.observe.wrapping import print_wrapped
 from manyhands.os_errors import USERS_OWN, explain
 from manyhands.stop import StopSignal
@@ -98,13 +98,21 @@ def train_command(arguments: Sequence[str]) -> int:
     # Torch reads this on import. It suppresses C++ stack traces of a rank that exited, printed by
     # every other rank; the cause is reported as a message, and errors are still shown.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    phases = StartPhases(os.environ.get("RANK", "0") == "0")
+    started = os.environ.pop(STARTED, None)
+    phases = StartPhases(os.environ.get("RANK", "0") == "0", started)
     if "RANK" not in os.environ and not asks_only(arguments):
+        os.environ[STARTED] = str(time.monotonic())
         phases.begin("reading the", "configuration")
-    with StopSignal(insists=True) as stop:
+    with StopSignal(insists=True, on_delay=answer_early) as stop:
         from manyhands.cli.train import train_until
 
         return train_until(stop, arguments, phases)
+
+
+def answer_early() -> None:
+    """Tell the user that a run stops before its first step, from one process."""
+    if os.environ.get("RANK", "0") == "0":
+        print_over_echo("Stopping before the first step; there is nothing to save.")
 
 
 def asks_only(arguments: Sequence[str]) -> bool:
@@ -134,7 +142,7 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
         return error.exit_code
     except Stopped as stopped:
         if os.environ.get("RANK", "0") == "0":
-            print_wrapped(f"manyhands: {stopped}", sys.stderr)
+            print_over_echo(f"manyhands: {stopped}")
         return stopped.exit_code
     except BrokenPipeError:
         # The reader closed the pipe; nothing more may be written at exit.
@@ -146,7 +154,16 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
         print_error(UserError(explain(error)))
         return UserError.exit_code
     except KeyboardInterrupt:
+        if os.environ.get("RANK", "0") == "0" and sys.stderr.isatty():
+            print_over_echo("manyhands: interrupted")
         return 130
+
+
+def print_over_echo(text: str) -> None:
+    """Print an answer to Ctrl-C over the ^C that a terminal shows."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r")
+    print_wrapped(text, sys.stderr)
 
 
 def print_error(error: UserError | Diverged | RankLost) -> None:

@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -31,7 +32,7 @@ from manyhands.launch.environment import (
 )
 from manyhands.launch.outcome import Ending, Outcome, ending_from_exit_code
 from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
-from manyhands.observe.start_phases import StartPhases
+from manyhands.observe.start_phases import STARTED, StartPhases
 from manyhands.stop import StopSignal
 from manyhands.training.restarts import Placement, Start, run_with_restarts
 
@@ -126,6 +127,8 @@ def train_in_processes(
             file = Path(folder, "config.json")
             write_resolved(resolved, file)
             changes = {RESTARTS: json.dumps(start.restarts), RESOLVED: str(file)}
+            if start.restarts:
+                changes[STARTED] = str(time.monotonic())
             if start.places.gpus is not None:
                 changes["CUDA_VISIBLE_DEVICES"] = ",".join(start.places.gpus)
             return run_workers(start.places.num_processes, command, machines, changes)
