@@ -32,6 +32,13 @@ def test_a_line_that_continues_another_is_indented(width):
     assert len(others) == (width < len(NOTE))
 
 
+def test_lines_can_continue_below_a_column():
+    lines = wrapped("  manyhands demo     record, train, score and report on a task", 40, 21)
+    first, second, *_ = lines.split("\n")
+    assert first.startswith("  manyhands demo     record,")
+    assert second[:21].isspace() and second[21] != " "
+
+
 def test_a_command_stays_in_one_piece():
     command = "/opt/bin/manyhands train --resume='my runs/pick'"
     text = f"stopped on request; continue with: {command}"

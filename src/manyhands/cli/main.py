@@ -66,13 +66,19 @@ def main() -> None:
     if len(arguments) > 1 and arguments[0] == "help":
         arguments = [arguments[1], "=".join(["--help", *arguments[2:3]])]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(USAGE)
+        print_usage()
         sys.exit(0 if arguments else 2)
     if arguments == ["--version"]:
         print(f"manyhands {VERSION}")
         sys.exit(0)
     command = find_command(arguments[0])
     sys.exit(run_guarded(command, arguments[1:]) if command else unknown_command(arguments[0]))
+
+
+def print_usage() -> None:
+    """Print all commands."""
+    for line in USAGE.splitlines():
+        print_wrapped(line, sys.stdout, indent=21 if line.startswith(" ") else 0)
 
 
 def train_main() -> None:

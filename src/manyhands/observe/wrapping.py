@@ -10,24 +10,24 @@ COMMAND = re.compile(r"(?<=: )(?:\S*/)?(?:manyhands|mkdir|pip|python) \S.*$")
 _KEPT_SPACE = "\0"
 
 
-def wrapped(text: str, width: int) -> str:
+def wrapped(text: str, width: int, indent: int | None = None) -> str:
     """Text in lines of at most `width` columns; those that continue a line are indented."""
     kept = COMMAND.sub(lambda command: command[0].replace(" ", _KEPT_SPACE), text)
-    indent = " " * (len(kept) - len(kept.lstrip(" ")))
+    own_indent = len(kept) - len(kept.lstrip(" "))
     lines = textwrap.wrap(
         kept,
         width,
-        subsequent_indent=f"{indent}  ",
+        subsequent_indent=" " * (own_indent + 2 if indent is None else indent),
         break_long_words=False,
         break_on_hyphens=False,
     )
     return "\n".join(lines).replace(_KEPT_SPACE, " ")
 
 
-def print_wrapped(text: str, file: IO[str]) -> None:
+def print_wrapped(text: str, file: IO[str], indent: int | None = None) -> None:
     """Print a line; on a terminal it is wrapped."""
     width = terminal_width(file)
-    print(text if width is None else wrapped(text, width), file=file, flush=True)
+    print(text if width is None else wrapped(text, width, indent), file=file, flush=True)
 
 
 def terminal_width(file: IO[str]) -> int | None:

@@ -33,6 +33,7 @@ from manyhands.launch.environment import (
 from manyhands.launch.outcome import Ending, Outcome, ending_from_exit_code
 from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
 from manyhands.observe.start_phases import STARTED, StartPhases
+from manyhands.observe.wrapping import print_wrapped
 from manyhands.stop import StopSignal
 from manyhands.training.restarts import Placement, Start, run_with_restarts
 
@@ -65,7 +66,7 @@ def has_nothing_to_do(config: TrainConfig, launcher: Launcher) -> bool:
         refuse_folder_in_use(config.output_dir)
     message = finished_message(config)
     if message is not None and launcher.is_main:
-        print(message)
+        print_wrapped(message, sys.stdout)
     return message is not None
 
 

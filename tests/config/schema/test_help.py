@@ -22,6 +22,12 @@ def test_help_is_one_screen_of_essentials():
     assert max(map(len, lines)) < 80
 
 
+def test_help_fits_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = help_text(TrainConfig, "usage", essentials=ESSENTIALS).splitlines()
+    assert max(map(len, lines)) < 60
+
+
 def test_all_names_every_flag_once_in_its_section():
     lines = help_text(TrainConfig, "usage", ALL).splitlines()
     names = [line.split()[0] for line in lines if line.startswith("  --")]

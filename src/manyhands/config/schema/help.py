@@ -86,8 +86,11 @@ def _topics(groups: Mapping[str, list[Flag]]) -> str:
 
 
 def _task(name: str, examples: Mapping[str, str]) -> str:
+    indent = " " * (EXAMPLE + 4)
     lines = [f"  {example:{EXAMPLE}}  {text}" for example, text in examples.items()]
-    return "\n".join([f"{name}:", *lines])
+    return "\n".join(
+        [f"{name}:", *(textwrap.fill(line, _width(), subsequent_indent=indent) for line in lines)]
+    )
 
 
 def _group(name: str, flags: Sequence[Flag]) -> str:
