@@ -149,6 +149,11 @@ def indent_line(words: list[str], found: re.Match[str], folder: Path) -> list[st
     return words
 
 
+def ask_for_help(words: list[str], found: re.Match[str], _folder: Path) -> list[str]:
+    """Ask the command for help about a topic."""
+    return [*words[:2], found[1]]
+
+
 RULES: tuple[tuple[str, Rule], ...] = (
     (r"^(\S+), line (\d+): unknown key (\S+); (?:use|did you mean) ([\w.]+)", edit_key),
     (r", line (\d+): .* Put it below (.*)$", indent_line),
@@ -169,5 +174,6 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"(?:must be at least|between) (\d+)", replace_value),
     (r"(?:choose from|is not) (\w+),", replace_value),
     (r"on the CPU use (\w+)", replace_value),
+    (r"; see (--help\S*)$", ask_for_help),
 )
 """What a reader does about a message; the first that fits."""
