@@ -40,6 +40,11 @@ from manyhands.training.restarts import Placement, Start, run_with_restarts
 
 def train(config: TrainConfig) -> Ending:
     """Train with a config, in one process per GPU unless a launcher already started them."""
+    if not isinstance(config, TrainConfig):
+        raise ConfigError(
+            f"train takes a TrainConfig, not {type(config).__name__}. Write "
+            'manyhands.train(manyhands.read_train_config(["--dataset.root=DIR", ...]))'
+        )
     try:
         with StopSignal() as stop:
             return _train(config, stop)
