@@ -9,6 +9,7 @@ from manyhands import units
 from manyhands.cli.flags import read_config, write_results
 from manyhands.config.commands import CacheBuildConfig, CacheContentsConfig
 from manyhands.config.output_paths import folder_fault
+from manyhands.config.schema.help import usage_text
 from manyhands.errors import ConfigError, DatasetError, EnvironmentFault
 from manyhands.observe.console import progress_bar
 from manyhands.observe.fitted_tables import print_table
@@ -29,7 +30,7 @@ cores and resumes where it stopped; show lists the cache; clear deletes it."""
 def cache_command(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE)
+        print(usage_text(USAGE))
         return 0 if arguments else 2
     subcommand, *rest = arguments
     match subcommand:

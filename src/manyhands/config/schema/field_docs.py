@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 from functools import cache
+from itertools import pairwise
 
 
 @cache
@@ -14,7 +15,7 @@ def _field_docs(config: type) -> dict[str, str]:
     lines = [] if tree is None else tree.body
     return {
         field.target.id: doc.value.value
-        for field, doc in zip(lines, lines[1:], strict=False)
+        for field, doc in pairwise(lines)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
         if isinstance(doc.value.value, str)
