@@ -1,5 +1,6 @@
 """`manyhands cache`: build, list and clear the cache of decoded frames."""
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from manyhands.config.schema.help import usage_text
 from manyhands.errors import ConfigError, DatasetError, EnvironmentFault
 from manyhands.observe.console import progress_bar
 from manyhands.observe.fitted_tables import print_table
+from manyhands.observe.wrapping import print_wrapped
 
 if TYPE_CHECKING:
     from manyhands.data.cache.contents import StoreSummary
@@ -61,9 +63,10 @@ def build(config: CacheBuildConfig) -> int:
             source, reading, options, num_workers or num_cores(), on_progress
         )
     wall_s = time.monotonic() - started
-    print(
+    print_wrapped(
         f"{done.num_frames:,} frames checked, {done.num_decoded:,} of them decoded in "
-        f"{units.duration(wall_s)}; {reason}"
+        f"{units.duration(wall_s)}; {reason}",
+        sys.stdout,
     )
     write_results(config.json, vars(done) | {"reason": reason, "wall_s": wall_s})
     if done.faults:

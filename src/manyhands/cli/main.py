@@ -11,7 +11,7 @@ from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
 from manyhands.observe.start_phases import STARTED, StartPhases
-from manyhands.observe.wrapping import print_wrapped
+from manyhands.observe.wrapping import print_over_echo, print_wrapped
 from manyhands.os_errors import USERS_OWN, explain
 from manyhands.stop import StopSignal
 from manyhands.version import VERSION
@@ -159,17 +159,10 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
             raise
         print_error(UserError(explain(error)))
         return UserError.exit_code
-    except KeyboardInterrupt:
-        if os.environ.get("RANK", "0") == "0" and sys.stderr.isatty():
-            print_over_echo("manyhands: interrupted")
+    except KeyboardInterrupt as interrupt:
+        if command is not train_command:  # Training has answered.
+            print_over_echo(f"manyhands: {str(interrupt) or 'interrupted'}")
         return 130
-
-
-def print_over_echo(text: str) -> None:
-    """Print an answer to Ctrl-C over the ^C that a terminal shows."""
-    if sys.stderr.isatty():
-        sys.stderr.write("\r")
-    print_wrapped(text, sys.stderr)
 
 
 def print_error(error: UserError | Diverged | RankLost) -> None:

@@ -1,11 +1,13 @@
 """`manyhands watch`: the page of a run, served while the run continues."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from manyhands.cli.flags import read_config, split_names
 from manyhands.config.report import WatchConfig
 from manyhands.errors import UserError
+from manyhands.observe.wrapping import print_over_echo
 
 USAGE = """manyhands watch RUN_DIR [--port=0] [--host=127.0.0.1]
 
@@ -29,4 +31,6 @@ def watch_command(arguments: Sequence[str]) -> int:
     with PageServer(page, config.host, config.port) as server:
         print(f"{server.address}  (Ctrl-C stops)", flush=True)
         server.serve_until_interrupted()
+    if sys.stderr.isatty():
+        print_over_echo("stopped watching")
     return 0

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from manyhands.observe.progress_line import Metrics, ProgressLine, eta, metrics_line
 from manyhands.observe.progress_lines import ProgressLines
-from manyhands.observe.wrapping import wrapped
+from manyhands.observe.wrapping import print_on
 
 REFRESH_S = 1.0
 SMOOTHING = 0.8
@@ -71,8 +71,7 @@ class Display:
 
     def print_line(self, text: str) -> None:
         """Print a line above the progress."""
-        shown = wrapped(text, self._console.width) if self._console.is_terminal else text
-        self._console.print(shown, markup=False)
+        print_on(self._console, text)
 
     @property
     def wants_metrics(self) -> bool:

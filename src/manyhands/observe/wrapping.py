@@ -2,8 +2,12 @@
 
 import os
 import re
+import sys
 import textwrap
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 COMMAND = re.compile(r"(?<=: )(?:\S*/)?(?:manyhands|mkdir|pip|python) \S.*$")
 """A command at the end of a line: people paste it, so it stays in one piece."""
@@ -28,6 +32,19 @@ def print_wrapped(text: str, file: IO[str], indent: int | None = None) -> None:
     """Print a line; on a terminal it is wrapped."""
     width = terminal_width(file)
     print(text if width is None else wrapped(text, width, indent), file=file, flush=True)
+
+
+def print_on(console: "Console", text: str) -> None:
+    """Print a line on a console; on a terminal it is wrapped."""
+    shown = wrapped(text, console.width) if console.is_terminal else text
+    console.print(shown, markup=False, soft_wrap=True)
+
+
+def print_over_echo(text: str) -> None:
+    """Print an answer to Ctrl-C over the ^C that a terminal shows."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r")
+    print_wrapped(text, sys.stderr)
 
 
 def terminal_width(file: IO[str]) -> int | None:
