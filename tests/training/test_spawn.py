@@ -83,6 +83,13 @@ def test_paths_are_looked_at_before_any_process_starts(tmp_path, tiny_dataset):
     ]
     with pytest.raises(UserError, match="is not a LeRobot dataset"):
         refuse_bad_paths(read_train_config([*BASE]), Launcher())
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "run.json").touch()
+    old = read_train_config([*flags, f"--output_dir={tmp_path / 'old'}"])
+    with pytest.raises(ConfigError, match="already contains a run"):
+        refuse_bad_paths(old, Launcher())
+    # Ranks of a launcher look later, together.
+    refuse_bad_paths(old, Launcher(started_ranks=True))
     # The process that starts workers has looked.
     refuse_bad_paths(bad, Launcher(is_ours=True))
 
@@ -168,7 +175,7 @@ def test_a_config_trains_in_worker_processes(command, tmp_path):
     config = read_train_config(command.argv(tmp_path / "run", *flags))
     assert manyhands.train(config) is Ending.FINISHED
     assert (tmp_path / "run" / "checkpoints" / "last").exists()
-    with pytest.raises(UserError, match="exit code 2"):
+    with pytest.raises(UserError, match="already contains a run"):
         manyhands.train(config)
     longer = replace(config, resume=str(tmp_path / "run"), steps=3)
     assert manyhands.train(longer) is Ending.FINISHED

@@ -35,6 +35,7 @@ from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
 from manyhands.observe.start_phases import STARTED, StartPhases
 from manyhands.observe.wrapping import print_wrapped
 from manyhands.stop import StopSignal
+from manyhands.training.output_dir import run_dir_fault
 from manyhands.training.restarts import Placement, Start, run_with_restarts
 
 
@@ -228,11 +229,15 @@ def refuse_bad_paths(config: TrainConfig, launcher: Launcher) -> None:
     """Reject paths that no rank could use, before any of them loads anything."""
     if launcher.is_ours:
         return  # The process that started this one has looked.
-    folders = {"--output_dir": config.output_dir, "--cache.folder": config.cache.folder}
-    written = [(flag, folder) for flag, folder in folders.items() if folder is not None]
-    faults = [fault for each in written if (fault := folder_fault(*each)) is not None]
-    if faults:
-        raise ConfigError(faults)
+    faults = []
+    # Ranks of a launcher agree on the run directory later: one that left now would be missed.
+    is_first = not launcher.started_ranks and config.launch.machine_rank == 0
+    if config.output_dir is not None and is_first:
+        faults.append(run_dir_fault(config.output_dir, config))
+    if config.cache.folder is not None:
+        faults.append(folder_fault("--cache.folder", config.cache.folder))
+    if any(faults):
+        raise ConfigError([*filter(None, faults)])
     if config.dataset.root is not None:
         locate_dataset(None, config.dataset.root)
 
