@@ -39,8 +39,15 @@ def test_step_loss_speed_and_time_left_are_there_at_any_width(width, step, loss,
     assert f"{step}/9999999" in text
     assert f"loss {loss:.4g}" in text
     assert "/s  " in text and "ETA " in text
-    # A terminal prints ^C at its end, which must not begin another line.
-    assert len(f"{text}^C") < width and "…" not in text
+    assert len(text) < width and "…" not in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@given(step=st.integers(0, 200_000), loss=st.floats(1e-3, 99), rate=st.floats(0.1, 9_999))
+def test_a_ctrl_c_that_a_terminal_prints_at_its_end_begins_no_other_line(width, step, loss, rate):
+    metrics = METRICS | {"loss": loss, "samples_per_s": rate}
+    (text,) = shown(ProgressLine(200_000, step, metrics), width)
+    assert len(f"{text}^C" if width == 60 else f"{text}^C^C") < width
 
 
 def test_a_wider_terminal_shows_more():

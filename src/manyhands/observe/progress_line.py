@@ -14,8 +14,8 @@ Metrics = dict[str, float]
 
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 GAP = 2
-MARGIN = 3
-"""Columns for the `^C` of a terminal, and for those that wrap at the last column."""
+ECHO = len("^C")  # What a terminal prints at the end of the line: it must not begin another one.
+MARGIN = ECHO + 1  # Some terminals wrap at the last column.
 ORDER = ("loss", "held_out", "open_loop", "lr", "grad", "rate", "data_wait", "eta")
 REQUIRED = ("loss", "rate", "eta")
 OPTIONAL = ("held_out", "data_wait", "lr", "grad", "open_loop")
@@ -35,7 +35,7 @@ class ProgressLine:
         width = options.max_width - MARGIN
         texts = self.texts(width)
         cells: list[RenderableType] = [Text(text) for text in texts]
-        bar_width = min(width - _width(texts) - GAP, MAX_BAR_WIDTH)
+        bar_width = min(width - _width(texts) - GAP - ECHO, MAX_BAR_WIDTH)
         if bar_width >= MIN_BAR_WIDTH:
             cells.insert(1, ProgressBar(self.num_steps, self.step, width=bar_width))
         grid = Table.grid(*(Column(no_wrap=True) for _ in cells), padding=(0, GAP, 0, 0))
@@ -52,7 +52,7 @@ class ProgressLine:
 
         if _width(line()) > width:
             return [_shorter(text) for text in line()]
-        room_for_bar = MIN_BAR_WIDTH + GAP
+        room_for_bar = MIN_BAR_WIDTH + GAP + ECHO
         for name in OPTIONAL:
             shown.add(name)
             if _width(line()) + room_for_bar > width:
