@@ -21,6 +21,17 @@ def test_tab_completion_and_help_show_the_names():
     assert names >= {"Ending", "UserError", "Diverged", "Dataset", "Policy", "open_dataset"}
 
 
+@pytest.mark.parametrize("config", [3, None, ["--steps=3"]])
+def test_what_is_no_config_is_not_trained(config):
+    with pytest.raises(manyhands.UserError, match=r"train takes a TrainConfig, not \w+. Write "):
+        manyhands.train(config)
+
+
+def test_flags_are_a_list():
+    with pytest.raises(manyhands.UserError, match=r"not one text. Write \['--steps=3'\]"):
+        manyhands.read_train_config("--steps=3")
+
+
 def test_train_stays_a_function_whatever_is_imported():
     import manyhands.training.loop
 

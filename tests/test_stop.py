@@ -130,6 +130,47 @@ def test_requests_are_answered_at_once_and_a_second_ctrl_c_ends_a_stuck_process(
     assert process.wait(DEADLINE_S) == 130
 
 
+IMPORTING = """
+import sys
+from manyhands.errors import Stopped
+from manyhands.stop import StopSignal
+
+sys.path.insert(0, {folder!r})
+try:
+    with StopSignal(insists=True, on_delay=lambda: print("heard", flush=True)):
+        import slow
+        for _ in range({num_s}):
+            slow.time.sleep(1)
+except Stopped:
+    print("stopped")
+"""
+
+
+def test_a_request_within_an_import_is_answered_at_once_and_obeyed_after_it(tmp_path):
+    (tmp_path / "slow.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(1.5)")
+    script = IMPORTING.format(folder=str(tmp_path), num_s=DEADLINE_S)
+    program = [sys.executable, "-c", script]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        assert process.stdout.readline() == "heard\n"
+        assert time.monotonic() - start < 1
+        assert process.stdout.read() == "stopped\n"
+        assert time.monotonic() - start < LEAVE_S
+
+
+def test_a_request_before_requests_are_deferred_is_not_answered_as_if_there_were_steps():
+    answers: list[bool] = []
+    with StopSignal() as stop:
+        with pytest.raises(Stopped):
+            os.kill(os.getpid(), signal.SIGTERM)
+        stop.defer(answers.append)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+    assert answers == []
+
+
 def test_each_answer_is_given_once():
     answers: list[bool] = []
     with StopSignal() as stop:

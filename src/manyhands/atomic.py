@@ -8,7 +8,7 @@ import ctypes
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 AT_FDCWD = -100
@@ -49,8 +49,13 @@ def atomic_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_directory(target: Path) -> Iterator[Path]:
-    """Yield a scratch directory that replaces `target` if the block succeeds."""
+def atomic_directory(
+    target: Path, publishing: AbstractContextManager[None] | None = None
+) -> Iterator[Path]:
+    """Yield a scratch directory that replaces `target` if the block succeeds.
+
+    `publishing` is entered for the replacement, and prevents it if it raises.
+    """
     scratch = scratch_path(target)
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -58,10 +63,11 @@ def atomic_directory(target: Path) -> Iterator[Path]:
         yield scratch
         for path in (*scratch.rglob("*"), scratch):
             fsync_path(path)
-        if target.exists():
-            swap_paths(scratch, target)
-        else:
-            scratch.rename(target)
+        with publishing or nullcontext():
+            if target.exists():
+                swap_paths(scratch, target)
+            else:
+                scratch.rename(target)
         fsync_path(target.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

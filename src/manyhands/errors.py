@@ -71,6 +71,8 @@ class Diverged(Exception):
     exit_code = 3
     rank: int | None = None
     """The rank that reports for all."""
+    is_common = False
+    """Whether every rank has it: then it names no rank."""
     is_reported = False
     """Whether the user has seen it."""
 

@@ -7,6 +7,7 @@ requests, and checks for them between steps.
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -18,6 +19,8 @@ _IMPORTING = "<frozen importlib._bootstrap>"
 """The file name of Python's import system."""
 LEAVE_S = 5.0
 """How long the main thread may take to exit after a request."""
+RETRY_S = 0.2
+"""How often a request is repeated to a main thread that imports."""
 INTERRUPTED = 128 + signal.SIGINT
 """The exit code after a second Ctrl-C."""
 
@@ -28,10 +31,11 @@ Answer = Callable[[bool], None]
 class StopSignal:
     """Turns signals into stop requests; a second Ctrl-C stops at once."""
 
-    def __init__(self, insists: bool = False) -> None:
+    def __init__(self, insists: bool = False, on_delay: Callable[[], None] | None = None) -> None:
         """With `insists` the process ends even if its main thread hangs in a call.
 
-        Only for our own programs: it also ends all else that the process does.
+        Only for our own programs: it also ends all else that the process does. `on_delay` tells
+        the user that a request is heard, if it takes a moment to obey.
         """
         self.requested = False
         self._is_deferred = False
@@ -42,7 +46,8 @@ class StopSignal:
         self._left = threading.Event()
         self._answer: Answer | None = None
         self._num_answered = 0
-        self._is_quitting = self._has_quit = False
+        self._on_delay = on_delay
+        self._is_quitting = self._has_quit = self._has_raised = False
 
     def __enter__(self) -> "StopSignal":
         # Python allows handlers in the main thread only; elsewhere the handlers of the caller stay.
@@ -79,11 +84,14 @@ class StopSignal:
         """Only record requests from now on, and answer them."""
         self._is_deferred = True
         self._answer = answer
+        # A request before the first step has nothing to save.
+        self._num_answered = int(self.requested)
 
     def raise_if_requested(self) -> None:
         """Obey requests at once from now on; raises if one was deferred."""
         self._is_deferred = False
         if self.requested:
+            self._has_raised = True
             raise Stopped
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -94,9 +102,10 @@ class StopSignal:
         if self._num_interrupts > 1 or self._is_quitting:
             self._has_quit = True
             raise KeyboardInterrupt
-        is_first, self.requested = not self.requested, True
+        self.requested = True
         # An interrupted import could abort in a library: obey after the import.
-        if is_first and not self._is_deferred and not _is_importing(frame):
+        if not self._is_deferred and not self._has_raised and not _is_importing(frame):
+            self._has_raised = True
             raise Stopped
 
     def _listen(self) -> None:
@@ -120,9 +129,20 @@ class StopSignal:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             if self._is_deferred and not self._is_quitting:
                 continue  # The training loop handles it.
-            if not self._left.wait(LEAVE_S) and (self._is_quitting or not self._is_deferred):
+            if not self._leaves_in_time() and (self._is_quitting or not self._is_deferred):
                 os._exit(INTERRUPTED if self._is_quitting else Stopped.exit_code)
         os.close(reader)
+
+    def _leaves_in_time(self) -> bool:
+        """Wait until the main thread has left; repeat the request if it came within an import."""
+        deadline = time.monotonic() + LEAVE_S
+        while not self._left.wait(RETRY_S) and time.monotonic() < deadline:
+            if self._on_delay is not None and not self._is_deferred:
+                self._on_delay()
+                self._on_delay = None
+            if not self._has_raised and not self._is_deferred:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        return self._left.is_set()
 
     def _reply(self, is_second: bool) -> None:
         """Answer the first request, and the second Ctrl-C."""

@@ -57,6 +57,22 @@ def saving_of(run_dir: Path, policy: Any, world: World) -> AsyncSave:
     return AsyncSave("1", writer, world, world.watch.channel("saves"))
 
 
+def test_a_canceled_save_leaves_no_checkpoint_and_a_complete_one_stays(tmp_path, world):
+    (tmp_path / "kept").mkdir()
+    for run_dir in (tmp_path, tmp_path / "kept"):
+        policy, lines = SlowFiles(), []
+        saving = saving_of(run_dir, policy, world)
+        saving.start(lines.append)
+        if run_dir == tmp_path:
+            saving.cancel()
+        policy.may_save.set()
+        saving.wait(20)
+        saving.cancel()
+    assert newest_intact(tmp_path) is None
+    assert [*(tmp_path / "checkpoints").iterdir()] == []
+    assert newest_intact(tmp_path / "kept") == tmp_path / "kept" / "checkpoints" / "000001"
+
+
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, world):
     policy, said = SlowFiles(), []
     saving = saving_of(tmp_path, policy, world)

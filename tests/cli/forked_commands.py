@@ -24,7 +24,7 @@ from manyhands.config.schema.decoding import flags_of
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 
-LONG = ("bench", "demo")
+LONG = ("bench", "demo", "watch")
 """Commands that take long once nothing is wrong; they are stopped."""
 DEADLINE_S, STOP_S = 30, 1
 CAPABILITY_VERSION = 0x20080522
@@ -32,6 +32,7 @@ PRELOADED = (
     *("manyhands.training.start", "manyhands.plan.plan", "manyhands.report.runs.run_page"),
     *("manyhands.parallel.accelerate_engine", "manyhands.policies.act.network"),
     *("manyhands.evaluation.open_loop_run", "manyhands.doctor.machine", "manyhands.doctor.run"),
+    *("manyhands.report.runs.live_page", "manyhands.report.runs.server"),
     *("manyhands.data.cache.fill", "manyhands.data.checking.check", "manyhands.doctor.dataset"),
 )
 

@@ -149,15 +149,21 @@ def indent_line(words: list[str], found: re.Match[str], folder: Path) -> list[st
     return words
 
 
+def ask_for_help(words: list[str], found: re.Match[str], _folder: Path) -> list[str]:
+    """Ask the command for help about a topic."""
+    return [*words[:2], found[1]]
+
+
 RULES: tuple[tuple[str, Rule], ...] = (
     (r"^(\S+), line (\d+): unknown key (\S+); (?:use|did you mean) ([\w.]+)", edit_key),
     (r", line (\d+): .* Put it below (.*)$", indent_line),
     (r"unknown command \S+; did you mean (\w+)\?", replace_command),
-    (r"(?:, as|Name a run directory:|a name:) (manyhands .*)$", take_command),
+    (r"(?:, as|Name a run directory:|a name:|Use:) (manyhands .*)$", take_command),
     (r"(?:Create it): (.*)$", run_shell),
     (rf"unknown flag .*(?:use|did you mean) ({FLAG}.*)$", replace_flag),
     (r"^cache \w+ is unknown; choose from \w+, (\w+)", replace_subcommand),
     (r"did you mean ([^\s?]+)\?", replace_value),
+    (r"Choose a run below it: ([^\s,]+)", replace_value),
     (r"[Rr]emove it", remove_flag),
     (rf"(?:Use|use|Write) ({FLAG})", replace_flag),
     (rf", as ({FLAG})", add_flag),
@@ -168,5 +174,6 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"(?:must be at least|between) (\d+)", replace_value),
     (r"(?:choose from|is not) (\w+),", replace_value),
     (r"on the CPU use (\w+)", replace_value),
+    (r"; see (--help\S*)$", ask_for_help),
 )
 """What a reader does about a message; the first that fits."""

@@ -82,6 +82,14 @@ def test_a_run_directory_is_diagnosed_whatever_its_name(tmp_path, capsys):
     assert [each["kind"] for each in document["diagnoses"]] == ["decode_bound"]
 
 
+def test_a_run_that_is_too_short_has_no_times(tmp_path, capsys):
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0, "step_s": 0.5}\n')
+    assert doctor_command([str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "in too few rows" in printed and "time per step" not in printed
+
+
 def test_a_folder_that_is_no_run_is_a_usage_error(tmp_path):
     done = run(str(tmp_path))
     assert done.returncode == 2

@@ -112,7 +112,7 @@ def test_a_path_without_a_policy_is_refused(refuse, tmp_path):
 
 def test_a_gpu_that_is_missing_is_named(refuse):
     told = refuse(*TRAY, "--policy.device=cuda:77")
-    assert "--policy.device=cuda:77: device cuda:77 is not available on this machine" in told
+    assert "--policy.device=cuda:77: device cuda:77 is not available on this machine. Use" in told
 
 
 def test_a_missing_extra_names_the_command_that_installs_it(refuse, tmp_path):

@@ -178,3 +178,12 @@ def test_stacks_of_torch_about_a_rank_that_ended_are_not_shown(monkeypatch, set_
         monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", set_by_hand)
     assert train_command(["--help"]) == 0
     assert os.environ["TORCH_CPP_LOG_LEVEL"] == level
+
+
+@pytest.mark.parametrize("told", ["", "continue with the same command"])
+def test_an_interrupted_command_says_so(told, capsys):
+    def command(_arguments):
+        raise KeyboardInterrupt(*([told] if told else []))
+
+    assert run_guarded(command, []) == 130
+    assert capsys.readouterr().err == f"manyhands: {told or 'interrupted'}\n"

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from terminal import Terminal
 
 from manyhands.cli.main import run_guarded
 from manyhands.cli.plan import plan_command
@@ -82,6 +83,24 @@ def test_too_many_loader_processes_are_noted(tiny_act, capsys):
 def test_reasons_stand_below_the_table(tiny_act, capsys):
     assert plan_command([*SHAPES, *tiny_act, "--global_batch_size=2", "--gpus=[1,4]"]) == 0
     assert "4 GPUs: --global_batch_size=2 leaves some" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_tables_and_notes_fit_a_terminal_and_break_between_words(
+    tiny_act, capsys, monkeypatch, width
+):
+    flags = [*SHAPES, *tiny_act, "--num_samples=29500", "--gpus=[1]", "--global_batch_size=10"]
+    assert plan_command(flags) == 0
+    words = capsys.readouterr().out.split()
+    with Terminal(width) as terminal, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal.file)
+        patch.setenv("COLUMNS", str(width))
+        assert plan_command(flags) == 0
+        lines = terminal.lines()
+    assert all(len(line) <= width for line in lines), lines
+    notes = words[words.index("parameters,") :]
+    assert " ".join(" ".join(lines).split()).endswith(" ".join(notes))
+    assert "…" not in "".join(lines)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def test_the_page_is_served_until_it_is_interrupted(tmp_path):
 
 
 def test_a_busy_port_is_a_usage_error(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         with pytest.raises(UserError, match=f"--port={port}: Address already in use"):

@@ -206,6 +206,7 @@ def test_a_slice_is_a_batch(shared):
     found, expected = dataset[1:4], dataset.batch([1, 2, 3])
     assert found.keys() == expected.keys()
     np.testing.assert_array_equal(found["index"], expected["index"])
+    np.testing.assert_array_equal(dataset[[1, -1]]["index"], [1, len(dataset) - 1])
     np.testing.assert_array_equal(dataset[-2:]["index"], [len(dataset) - 2, len(dataset) - 1])
     with pytest.raises(IndexError):
         dataset[3:3]

@@ -3,6 +3,7 @@
 import io
 import json
 
+import pytest
 from rich.console import Console
 
 from manyhands.doctor.check import Check, checks_json, checks_table, is_usable, summary_line
@@ -14,11 +15,12 @@ CHECKS = [
 BAD = Check("driver", "fail", "none", "Install it")
 
 
-def test_every_check_has_a_row_with_its_remedy():
-    console = Console(file=io.StringIO(), width=120)
-    console.print(checks_table("this machine", [*CHECKS, BAD]))
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_every_check_has_a_row_with_its_remedy(width):
+    console = Console(file=io.StringIO(), width=width)
+    console.print(checks_table("this machine", [*CHECKS, BAD], width))
     text = console.file.getvalue()
-    assert "shared [memory]" in text and "--shm-size=8g" in text
+    assert "shared [memory]" in text and "Start it with --shm-size=8g" in text
     assert " ok " in text and " warn " in text and " fail " in text
 
 

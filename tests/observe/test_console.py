@@ -37,6 +37,18 @@ def test_a_terminal_sees_a_bar_with_the_measures():
     assert "ETA" in text
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_a_long_line_on_a_terminal_breaks_between_words(width):
+    file = io.StringIO()
+    plain = {"highlight": False, "color_system": None, "soft_wrap": True}
+    console = Console(file=file, force_terminal=True, width=width, **plain)
+    text = "Stopping after this step, then saving (about 1 s). Press Ctrl-C again to quit. " * 2
+    Display(100, 0, console).print_line(text)
+    lines = file.getvalue().splitlines()
+    assert " ".join(lines).split() == text.split()
+    assert all(len(line) <= width for line in lines)
+
+
 def test_a_terminal_wants_metrics_once_a_second():
     display = Display(100, 0, Console(file=io.StringIO(), force_terminal=True))
     assert display.wants_metrics

@@ -35,6 +35,14 @@ def test_step_loss_speed_and_time_left_are_there_at_any_width(width, step, loss,
     assert len(text) < width and "…" not in text
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@given(step=st.integers(0, 200_000), loss=st.floats(1e-3, 99), rate=st.floats(0.1, 9_999))
+def test_a_ctrl_c_that_a_terminal_prints_at_its_end_begins_no_other_line(width, step, loss, rate):
+    metrics = METRICS | {"loss": loss, "samples_per_s": rate}
+    (text,) = shown(ProgressLine(200_000, step, metrics), width)
+    assert len(f"{text}^C" if width == 60 else f"{text}^C^C") < width
+
+
 def test_a_wider_terminal_shows_more():
     texts = [len(ProgressLine(100, 40, METRICS).texts(width)) for width in WIDTHS]
     assert texts == sorted(texts)

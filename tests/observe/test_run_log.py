@@ -57,6 +57,16 @@ def test_a_run_that_is_stopped_has_not_failed(tmp_path: Path):
     assert facts(tmp_path)["ending"] == "stopped"
 
 
+def test_a_run_that_the_user_quits_says_so_once_in_all_records(tmp_path: Path):
+    run_log = RunLog(tmp_path, 10, 0)
+    ending = "quit without saving: resume continues from step 5"
+    with pytest.raises(KeyboardInterrupt), run_log.following(lambda: ending):
+        run_log.log_quit(ending)
+        raise KeyboardInterrupt
+    assert facts(tmp_path)["ending"] == ending
+    assert (tmp_path / "log.txt").read_text().count(ending) == 1
+
+
 def test_a_measure_that_the_last_record_lacks_can_be_added(tmp_path: Path):
     run_log = RunLog(tmp_path, 10, 0)
     assert not run_log.lacks(1, "held_out_loss")

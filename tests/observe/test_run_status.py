@@ -63,6 +63,20 @@ def test_a_run_continues_as_long_as_its_process_lives(holder):
     assert read_status(run_dir).remaining_s is None
 
 
+@pytest.mark.new_interpreter
+def test_a_run_that_has_just_begun_is_found_by_its_lock(holder):
+    run_dir, process = holder
+    for name in ("run.json", "metrics.jsonl"):
+        (run_dir / name).unlink()
+    assert [*find_runs(run_dir.parent)] == [run_dir]
+    status = read_status(run_dir)
+    assert (status.state, status.step) == ("running", 0)
+    assert status.changed_at == (run_dir / LOCK).stat().st_mtime
+    process.kill()
+    process.wait(10)
+    assert [*find_runs(run_dir.parent)] == []
+
+
 @pytest.mark.parametrize("ending", ["finished", "stopped", "diverged", "failed: OSError"])
 def test_a_run_that_ended_says_how(tmp_path, ending):
     status = read_status(make_run(tmp_path / "run", ending))

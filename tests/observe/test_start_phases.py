@@ -29,6 +29,14 @@ def test_the_end_gives_the_time_of_every_phase_once():
     assert phases.end() == []
 
 
+def test_a_process_that_another_started_continues_its_clock(capsys):
+    phases = StartPhases(started=str(time.monotonic() - 3.0))
+    phases.begin("loading", "PyTorch")
+    assert capsys.readouterr().err == "   3.0 s  loading PyTorch\n"
+    (line,) = phases.end()
+    assert line == "first step after 3.0 s: processes 3.0 s, PyTorch 0.0 s"
+
+
 def test_other_ranks_print_nothing(capsys):
     StartPhases(is_shown=False).begin("loading", "PyTorch")
     assert capsys.readouterr().err == ""

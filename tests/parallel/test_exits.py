@@ -13,6 +13,9 @@ from manyhands.parallel.hang_report import report
 def test_a_users_error_is_reported_once_with_its_rank(error, capsys):
     report(error, 3)
     assert capsys.readouterr().err == "manyhands: rank 3: too large\nmanyhands: help\n"
+    error.is_common = True
+    report(error, 3)
+    assert capsys.readouterr().err == "manyhands: too large\nmanyhands: help\n"
     error.is_reported = True
     report(error, 3)
     assert capsys.readouterr().err == ""

@@ -36,6 +36,16 @@ def test_the_first_rank_to_end_a_run_speaks_for_all(watches):
     assert not watches[0].claim(ValueError("in rank 0"))
 
 
+@pytest.mark.parametrize(
+    ("others", "alike"), [(ValueError("bad"), True), (ValueError("worse"), False), (None, False)]
+)
+def test_ranks_fail_alike_if_all_have_the_same_error(watches, others, alike):
+    watches[0].claim(ValueError("bad"))
+    if others is not None:
+        watches[1].claim(others)
+    assert watches[0].all_failed_alike() == alike
+
+
 def test_a_loss_is_told_once_whichever_thread_finds_out(watches):
     claims = []
     lost = ValueError("lost")

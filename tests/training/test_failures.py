@@ -166,6 +166,15 @@ def test_a_rank_out_of_memory_ends_all_that_hang_though_it_cannot_tear_down(
     assert time.time() - (tmp_path / "run" / "metrics.jsonl").stat().st_mtime < END_S
 
 
+@pytest.mark.process
+def test_an_error_of_all_ranks_is_printed_once_and_names_none(faulty, tiny_dataset, tmp_path):
+    path = faulty("DatasetError", "raise DatasetError('planted in all ranks')")
+    code, printed = faulty_run(OWN, path, tiny_dataset, tmp_path / "run")
+    assert code == 2, printed
+    lines = [line for line in printed.splitlines() if "planted" in line]
+    assert lines == ["manyhands: planted in all ranks"], printed
+
+
 @pytest.mark.launchers
 @pytest.mark.process
 def test_under_torchrun_a_rank_out_of_memory_reports_before_the_others_leave(

@@ -69,13 +69,29 @@ def test_a_choice_of_gpus_for_a_run_on_the_cpu_is_refused():
 
 
 def test_paths_are_looked_at_before_any_process_starts(tmp_path, tiny_dataset):
-    (tmp_path / "file").touch()
+    file = tmp_path / "file"
+    file.touch()
     flags = ["--policy=act", f"--dataset.root={tiny_dataset}"]
-    refuse_bad_paths(read_train_config([*flags, f"--output_dir={tmp_path / 'new'}"]))
-    with pytest.raises(UserError, match="is a file, not a folder"):
-        refuse_bad_paths(read_train_config([*flags, f"--output_dir={tmp_path / 'file'}"]))
+    good = [f"--output_dir={tmp_path / 'new'}", f"--cache.folder={tmp_path / 'cache'}"]
+    refuse_bad_paths(read_train_config([*flags, *good]), Launcher())
+    bad = read_train_config([*flags, f"--output_dir={file}", f"--cache.folder={file}"])
+    with pytest.raises(ConfigError) as error:
+        refuse_bad_paths(bad, Launcher())
+    assert [fault.partition("=")[0] for fault in error.value.faults] == [
+        "--output_dir",
+        "--cache.folder",
+    ]
     with pytest.raises(UserError, match="is not a LeRobot dataset"):
-        refuse_bad_paths(read_train_config([*BASE]))
+        refuse_bad_paths(read_train_config([*BASE]), Launcher())
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "run.json").touch()
+    old = read_train_config([*flags, f"--output_dir={tmp_path / 'old'}"])
+    with pytest.raises(ConfigError, match="already contains a run"):
+        refuse_bad_paths(old, Launcher())
+    # Ranks of a launcher look later, together.
+    refuse_bad_paths(old, Launcher(started_ranks=True))
+    # The process that starts workers has looked.
+    refuse_bad_paths(bad, Launcher(is_ours=True))
 
 
 def test_a_single_chosen_gpu_has_a_process_of_its_own():
@@ -159,7 +175,7 @@ def test_a_config_trains_in_worker_processes(command, tmp_path):
     config = read_train_config(command.argv(tmp_path / "run", *flags))
     assert manyhands.train(config) is Ending.FINISHED
     assert (tmp_path / "run" / "checkpoints" / "last").exists()
-    with pytest.raises(UserError, match="exit code 2"):
+    with pytest.raises(UserError, match="already contains a run"):
         manyhands.train(config)
     longer = replace(config, resume=str(tmp_path / "run"), steps=3)
     assert manyhands.train(longer) is Ending.FINISHED

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from manyhands.config.schema.help import usage_text
 from manyhands.errors import ConfigError
 
 USAGE = """manyhands bench WHAT --dataset.root=DIR --policy.type=act [--flag=value ...]
@@ -22,7 +23,7 @@ Bench = Callable[[Sequence[str]], int]
 def bench_command(arguments: Sequence[str]) -> int:
     """Measure what the first word names; return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE)
+        print(usage_text(USAGE))
         return 0 if arguments else 2
     bench = find_bench(arguments[0])
     if bench is None:

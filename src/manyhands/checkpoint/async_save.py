@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 from manyhands.checkpoint.writer import CheckpointWriter, write_error
-from manyhands.errors import RankLost
+from manyhands.errors import RankLost, Stopped
 from manyhands.manifest import Entry
 from manyhands.parallel.messages import LocalMessages, StoreMessages
 from manyhands.parallel.world import World
@@ -58,6 +58,10 @@ class AsyncSave:
         """Skip delays between attempts: training waits for the next save."""
         self._is_hurried.set()
 
+    def cancel(self) -> None:
+        """Leave no checkpoint, unless it is complete."""
+        self._files.cancel()
+
     def wait(self, seconds: float) -> None:
         """Wait for the end with a timeout; raises nothing."""
         self._thread.join(seconds)
@@ -65,7 +69,7 @@ class AsyncSave:
     def _run(self) -> None:
         try:
             self._try_often()
-        except (RankLost, dist.DistError) as error:
+        except (RankLost, Stopped, dist.DistError) as error:
             # The main thread notices too; the traceback of this thread would hide its message.
             self._error = error
         except BaseException as error:

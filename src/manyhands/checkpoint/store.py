@@ -131,6 +131,11 @@ class CheckpointStore:
         with self._world.watch.without_timeout("writing a checkpoint"):
             self._saving.finish()
 
+    def cancel(self) -> None:
+        """Leave no checkpoint of a save in progress: the user quits without saving."""
+        if self._saving is not None:
+            self._saving.cancel()
+
     @contextmanager
     def waiting_for_saves(self) -> Iterator[None]:
         """Wait for the last save at the end of a run, also after a failure."""

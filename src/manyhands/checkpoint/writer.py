@@ -4,8 +4,10 @@ import os
 import platform
 import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from manyhands.config.runs.run_dir import (
     checkpoint_dir,
 )
 from manyhands.config.train import TrainConfig
+from manyhands.errors import Stopped
 from manyhands.lerobot_format.checkpoint import TrainingState, flat_state, write_training_state
 from manyhands.lerobot_format.files import tensors_num_bytes, write_json
 from manyhands.manifest import MANIFEST, Entry, describe_file, describe_folder, manifest_text
@@ -86,6 +89,8 @@ class CheckpointWriter:
         self._config = replace(with_absolute_paths(config), output_dir=run_dir.absolute())
         self._world = world
         self._snapshot = snapshot
+        self._lock = threading.Lock()
+        self._is_canceled = False
 
     @property
     def _incoming(self) -> Path:
@@ -132,7 +137,7 @@ class CheckpointWriter:
 
     def write(self, shards: Mapping[str, Entry]) -> None:
         """Write all other files and publish the checkpoint atomically, with all shards."""
-        with atomic_directory(self.target) as scratch:
+        with atomic_directory(self.target, self._publishing()) as scratch:
             self._write_policies(scratch)
             self._write_state(scratch / TRAINING_STATE, self._state)
             (scratch / MANIFEST).write_text(self._manifest(scratch, shards), "utf-8")
@@ -140,6 +145,18 @@ class CheckpointWriter:
                 self._incoming.rename(scratch / TRAINING_STATE / SHARDS)
         replace_symlink(self.target.parent / LAST, self.target.name)
         apply_retention(self._run_dir, self._config)
+
+    def cancel(self) -> None:
+        """Never publish the checkpoint, unless that has happened."""
+        with self._lock:
+            self._is_canceled = True
+
+    @contextmanager
+    def _publishing(self) -> Iterator[None]:
+        with self._lock:
+            if self._is_canceled:
+                raise Stopped
+            yield
 
     def _write_policies(self, scratch: Path, with_weights: bool = True) -> None:
         for name, files in self._snapshot.policies.items():

@@ -1,19 +1,20 @@
 """`manyhands cache`: build, list and clear the cache of decoded frames."""
 
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.table import Table
 
 from manyhands import units
 from manyhands.cli.flags import read_config, write_results
 from manyhands.config.commands.cache import CacheBuildConfig, CacheContentsConfig
 from manyhands.config.paths.output import folder_fault
+from manyhands.config.schema.help import usage_text
 from manyhands.errors import ConfigError, DatasetError, EnvironmentFault
 from manyhands.observe.console import progress_bar
+from manyhands.observe.fitted_tables import print_table
+from manyhands.observe.wrapping import print_wrapped
 
 if TYPE_CHECKING:
     from manyhands.data.cache.contents import StoreSummary
@@ -31,7 +32,7 @@ cores and resumes where it stopped; show lists the cache; clear deletes it."""
 def cache_command(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE)
+        print(usage_text(USAGE))
         return 0 if arguments else 2
     subcommand, *rest = arguments
     match subcommand:
@@ -62,9 +63,10 @@ def build(config: CacheBuildConfig) -> int:
             source, reading, options, num_workers or num_cores(), on_progress
         )
     wall_s = time.monotonic() - started
-    print(
+    print_wrapped(
         f"{done.num_frames:,} frames checked, {done.num_decoded:,} of them decoded in "
-        f"{units.duration(wall_s)}; {reason}"
+        f"{units.duration(wall_s)}; {reason}",
+        sys.stdout,
     )
     write_results(config.json, vars(done) | {"reason": reason, "wall_s": wall_s})
     if done.faults:
@@ -118,23 +120,24 @@ def show(config: CacheContentsConfig) -> int:
     stores = [
         store for home in cache_roots(config) for store in find_stores(home, config.dataset.root)
     ]
-    table = Table("dataset", "camera", "size", "as", "frames", "bytes", "last used")
-    for store in stores:
-        description = store.description
-        table.add_row(
-            *(description.get(name, "?") for name in ("dataset", "camera", "size")),
-            store.encoding,
-            f"{store.num_present:,} of {store.num_frames:,}",
-            units.num_bytes(store.disk_bytes),
-            f"{units.duration(time.time() - store.last_used)} ago",
-        )
     if stores:
-        Console().print(table)
+        names = ("dataset", "camera", "size", "as", "frames", "bytes", "last used")
+        print_table(names, [[*store_cells(store)] for store in stores], num_keys=2)
     total = sum(store.disk_bytes for store in stores)
     print(f"{units.num_bytes(total)} in {', '.join(map(str, cache_roots(config)))}")
     rows = [vars(store) | {"folder": str(store.folder)} for store in stores]
     write_results(config.json, {"stores": rows, "disk_bytes": total})
     return 0
+
+
+def store_cells(store: "StoreSummary") -> Iterator[str]:
+    """Yield the cells of a cached camera."""
+    for name in ("dataset", "camera", "size"):
+        yield str(store.description.get(name, "?"))
+    yield store.encoding
+    yield f"{store.num_present:,} of {store.num_frames:,}"
+    yield units.num_bytes(store.disk_bytes)
+    yield f"{units.duration(time.time() - store.last_used)} ago"
 
 
 def clear_stores(config: CacheContentsConfig) -> int:

@@ -1,6 +1,5 @@
 """`manyhands convert --from`: import a dataset of another format."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -50,9 +49,9 @@ def _continuable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        told = "interrupted. The same command continues after the last complete episode"
-        print(f"manyhands: {told}", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt(
+            "interrupted. The same command continues after the last complete episode"
+        ) from None
 
 
 def mapping_entries(config: ConvertConfig) -> dict[str, Any]:

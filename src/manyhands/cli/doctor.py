@@ -13,6 +13,7 @@ from manyhands.config.schema.command_line import read_flags
 from manyhands.errors import ConfigError, DatasetError, UserError
 from manyhands.lerobot_format.names import INFO_FILE
 from manyhands.observe.console import progress_bar
+from manyhands.observe.wrapping import print_wrapped
 
 if TYPE_CHECKING:
     from manyhands.data.checking.finding import CheckResult
@@ -77,12 +78,12 @@ def check_dataset(config: DoctorConfig) -> int:
     console = open_console()
     look = None if config.quick else look_first(config)
     if look is not None:
-        console.print(look, markup=False, soft_wrap=True)
+        print_wrapped(look, sys.stdout)
     with progress_bar("checking frames") as on_progress:
         result = examine(config, on_progress)
     console.print(findings_table(result, config.all))
     for line in (verdict_line(result), *way_out(result, config.all)):
-        console.print(line, markup=False, soft_wrap=True)
+        print_wrapped(line, sys.stdout)
     document = as_json(result)
     if config.quality:
         document["quality"] = _judge(config, result, console)
@@ -97,12 +98,12 @@ def _judge(config: DoctorConfig, result: "CheckResult", console: Console) -> dic
     with progress_bar("sampling frames") as on_progress:
         quality = examine_quality(config, result, on_progress)
     if isinstance(quality, DatasetError):
-        console.print(f"quality: not judged: {quality}", markup=False, soft_wrap=True)
+        print_wrapped(f"quality: not judged: {quality}", sys.stdout)
         return {"error": str(quality)}
     if any(each.findings for each in quality.episodes):
         console.print(quality_table(quality))
     for line in quality_lines(quality):
-        console.print(line, markup=False, soft_wrap=True)
+        print_wrapped(line, sys.stdout)
     return quality.document()
 
 
@@ -113,10 +114,11 @@ def check_run(run_dir: Path, config: ExaminationConfig) -> int:
 
     found = examine_run(run_dir)
     console = open_console()
-    console.print(checks_table(str(run_dir), found.checks))
-    console.print(phases_table(found))
+    console.print(checks_table(str(run_dir), found.checks, console.width))
+    if found.step_s is not None:
+        console.print(phases_table(found))
     for line in found.verdict.lines:
-        console.print(line, markup=False, soft_wrap=True)
+        print_wrapped(line, sys.stdout)
     write_results(config.json, found.as_json())
     return 0
 
@@ -128,7 +130,7 @@ def check_machine(config: ExaminationConfig) -> int:
 
     checks = check_machine(Path.cwd())
     console = open_console()
-    console.print(checks_table("this machine", checks))
-    console.print(summary_line(checks), markup=False, soft_wrap=True)
+    console.print(checks_table("this machine", checks, console.width))
+    print_wrapped(summary_line(checks), sys.stdout)
     write_results(config.json, checks_json(checks))
     return 0 if is_usable(checks) else UserError.exit_code

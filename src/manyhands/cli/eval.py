@@ -12,6 +12,7 @@ from manyhands.cli.eval_open_loop import evaluate_open_loop
 from manyhands.cli.flags import read_config, write_results
 from manyhands.config.commands.eval import EvalCommandConfig
 from manyhands.config.schema.decoding import encode
+from manyhands.observe.wrapping import print_on
 
 if TYPE_CHECKING:
     from manyhands.evaluation.run import Evaluation
@@ -86,11 +87,12 @@ def show(evaluation: "Evaluation", expected: "Band | None", console: Console) ->
     console.print(table)
     crashed = [result for result in evaluation.results if result.error]
     if crashed:
-        console.print(
+        print_on(
+            console,
             f"WARNING: {len(crashed)} episodes crashed and count as failures; seed "
-            f"{crashed[0].seed}: {crashed[0].error}"
+            f"{crashed[0].seed}: {crashed[0].error}",
         )
-    console.print(f"policy:  {evaluation.policy_folder}")
-    console.print(f"results: {evaluation.output_dir}")
+    print_on(console, f"policy:  {evaluation.policy_folder}")
+    print_on(console, f"results: {evaluation.output_dir}")
     if expected is not None:
-        console.print(verdict_line(total, expected))
+        print_on(console, verdict_line(total, expected))

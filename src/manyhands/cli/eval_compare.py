@@ -7,6 +7,7 @@ from rich.table import Table
 
 from manyhands.cli.flags import write_results
 from manyhands.config.commands.eval import EvalCommandConfig
+from manyhands.observe.wrapping import print_on
 
 if TYPE_CHECKING:
     from manyhands.evaluation.comparison_run import ComparedPolicies
@@ -49,10 +50,10 @@ def show_comparison(compared: "ComparedPolicies", console: Console) -> None:
     table.add_row("mean maximum reward", *(f"{each:.3f}" for each in found.mean_rewards), change)
     table.add_row("episodes", *[f"{pairs.num_episodes}"] * 2, "")
     console.print(table)
-    console.print(found.verdict)
+    print_on(console, found.verdict)
     if compared.num_crashed:
-        console.print(f"WARNING: {compared.num_crashed} episodes crashed and count as failures")
+        print_on(console, f"WARNING: {compared.num_crashed} episodes crashed and count as failures")
     for letter, name in zip("AB", compared.names, strict=True):
-        console.print(f"{letter}: {name}")
+        print_on(console, f"{letter}: {name}")
     if compared.output_dir is not None:
-        console.print(f"results: {compared.output_dir}")
+        print_on(console, f"results: {compared.output_dir}")

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from manyhands.cli.flags import write_results
 from manyhands.config.commands.eval import EvalCommandConfig
+from manyhands.observe.wrapping import print_on
 
 if TYPE_CHECKING:
     from manyhands.evaluation.open_loop_run import OpenLoopEvaluation
@@ -27,7 +28,7 @@ def evaluate_open_loop(config: EvalCommandConfig) -> int:
     show_errors(evaluation, console)
     missing = write_open_loop_plot(evaluation.output_dir / PLOT, evaluation)
     if missing:
-        console.print(missing, markup=False)
+        print_on(console, missing)
     write_results(config.json, evaluation.document())
     return 0
 
@@ -47,12 +48,12 @@ def show_errors(evaluation: "OpenLoopEvaluation", console: Console) -> None:
         times.add_row(str(row["step"]), f"{row['seconds']:.2f}", *_errors(row))
     console.print(times)
     episodes = len(found["episodes"])
-    console.print(
+    print_on(
+        console,
         f"{found['num_samples']} predictions in {episodes} episodes, {evaluation.choice}",
-        markup=False,
     )
-    console.print(f"policy:  {evaluation.policy_folder}", markup=False)
-    console.print(f"results: {evaluation.output_dir}", markup=False)
+    print_on(console, f"policy:  {evaluation.policy_folder}")
+    print_on(console, f"results: {evaluation.output_dir}")
 
 
 def _errors(row: dict[str, float]) -> list[str]:

@@ -13,6 +13,7 @@ from manyhands.config.launch.skypilot import SkyPilotConfig
 from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.config.resolve import choose_job_name, resolve_train_config
 from manyhands.config.schema.command_line import read_flags
+from manyhands.config.schema.help import usage_text
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.errors import ConfigError, EnvironmentFault, UserError
 from manyhands.launch.job import Job
@@ -42,7 +43,7 @@ CLUSTERS = ("slurm", "kubernetes", "skypilot")
 def launch_command(arguments: Sequence[str]) -> int:
     """Run the launcher that the first argument names; return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE)
+        print(usage_text(USAGE))
         return 0 if arguments else 2
     cluster, *rest = arguments
     match cluster:

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
-from manyhands.observe.start_phases import StartPhases
+from manyhands.observe.start_phases import STARTED, StartPhases
+from manyhands.observe.wrapping import print_over_echo, print_wrapped
 from manyhands.os_errors import USERS_OWN, explain
 from manyhands.stop import StopSignal
 from manyhands.version import VERSION
@@ -65,13 +66,19 @@ def main() -> None:
     if len(arguments) > 1 and arguments[0] == "help":
         arguments = [arguments[1], "=".join(["--help", *arguments[2:3]])]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(USAGE)
+        print_usage()
         sys.exit(0 if arguments else 2)
     if arguments == ["--version"]:
         print(f"manyhands {VERSION}")
         sys.exit(0)
     command = find_command(arguments[0])
     sys.exit(run_guarded(command, arguments[1:]) if command else unknown_command(arguments[0]))
+
+
+def print_usage() -> None:
+    """Print all commands."""
+    for line in USAGE.splitlines():
+        print_wrapped(line, sys.stdout, indent=21 if line.startswith(" ") else 0)
 
 
 def train_main() -> None:
@@ -97,13 +104,21 @@ def train_command(arguments: Sequence[str]) -> int:
     # Torch reads this on import. It suppresses C++ stack traces of a rank that exited, printed by
     # every other rank; the cause is reported as a message, and errors are still shown.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    phases = StartPhases(os.environ.get("RANK", "0") == "0")
+    started = os.environ.pop(STARTED, None)
+    phases = StartPhases(os.environ.get("RANK", "0") == "0", started)
     if "RANK" not in os.environ and not asks_only(arguments):
+        os.environ[STARTED] = str(time.monotonic())
         phases.begin("reading the", "configuration")
-    with StopSignal(insists=True) as stop:
+    with StopSignal(insists=True, on_delay=answer_early) as stop:
         from manyhands.cli.train import train_until
 
         return train_until(stop, arguments, phases)
+
+
+def answer_early() -> None:
+    """Tell the user that a run stops before its first step, from one process."""
+    if os.environ.get("RANK", "0") == "0":
+        print_over_echo("Stopping before the first step; there is nothing to save.")
 
 
 def asks_only(arguments: Sequence[str]) -> bool:
@@ -118,7 +133,7 @@ def unknown_command(name: str) -> int:
     hint = f"; did you mean {alike[0]}?" if alike else f"; choose from {', '.join(COMMANDS)}"
     if name.startswith("-") or "=" in name:
         hint = f"; name one before its flags, as manyhands train {name}"
-    print(f"manyhands: unknown command {name}{hint}", file=sys.stderr)
+    print_wrapped(f"manyhands: unknown command {name}{hint}", sys.stderr)
     return UserError.exit_code
 
 
@@ -133,7 +148,7 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
         return error.exit_code
     except Stopped as stopped:
         if os.environ.get("RANK", "0") == "0":
-            print(f"manyhands: {stopped}", file=sys.stderr)
+            print_over_echo(f"manyhands: {stopped}")
         return stopped.exit_code
     except BrokenPipeError:
         # The reader closed the pipe; nothing more may be written at exit.
@@ -144,7 +159,9 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
             raise
         print_error(UserError(explain(error)))
         return UserError.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        if command is not train_command:  # Training has answered.
+            print_over_echo(f"manyhands: {str(interrupt) or 'interrupted'}")
         return 130
 
 
@@ -159,7 +176,7 @@ def print_error(error: UserError | Diverged | RankLost) -> None:
     is_of_all = rank == "0" if speaker is None else getattr(error, "is_common", False)
     name = "manyhands" if is_of_all else f"manyhands rank {rank}"
     for line in str(error).splitlines():
-        print(f"{name}: {line}", file=sys.stderr)
+        print_wrapped(f"{name}: {line}", sys.stderr)
 
 
 if __name__ == "__main__":

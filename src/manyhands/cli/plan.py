@@ -1,12 +1,9 @@
 """`manyhands plan`: estimate memory, disk and steps of a run before it starts."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from manyhands import units
 from manyhands.cli.flags import read_with_synthetic, write_results
@@ -15,6 +12,8 @@ from manyhands.config.train import TrainConfig
 from manyhands.cores import num_cores
 from manyhands.errors import ConfigError, UserError
 from manyhands.observe.console import progress_bar
+from manyhands.observe.fitted_tables import print_table
+from manyhands.observe.wrapping import print_wrapped
 from manyhands.units import count, num_bytes
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ Without --dataset.* the data is synthetic: --cameras=2 --image_size=[480,640] --
 --action_dim=14. With --gpu_memory=80GiB it reports what fits; exit code 2: nothing fits. All other
 flags are those of manyhands train."""
 
-WIDTH = 130  # Columns of a table that is not read on a terminal.
 GIB = 2**30
 
 
@@ -75,39 +73,32 @@ def find_benchmark(plan: PlanConfig, config: TrainConfig) -> "StepBenchmark | No
 
 def show(plan: "Plan", config: TrainConfig) -> None:
     """Print the plan as tables with captions."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH
-    for build in (schedule_table, memory_table):
-        console.print(build(plan))
+    for names, cells in (
+        (schedule_columns(plan), schedule_cells),
+        (memory_columns(plan), memory_cells),
+    ):
+        print_table(("GPUs", "strategy", *names), table_rows(plan, cells), num_keys=2)
     for line in (*captions(plan), *loader_captions(plan, config)):
-        console.print(line, soft_wrap=True, markup=False)
+        print_wrapped(line, sys.stdout)
 
 
-def schedule_table(plan: "Plan") -> Table:
-    """Build a table of batches, steps, learning rates and times."""
+def schedule_columns(plan: "Plan") -> tuple[str, ...]:
+    """The columns of batches, steps, learning rates and times."""
     epoch = () if plan.num_samples is None else ("steps/epoch",)
-    names = ("GPUs", "strategy", "batch", "effective", *epoch, "steps")
     times = () if plan.benchmark is None else ("ms/step", "time", "ends")
-    return table_of((*names, "lr", "lr linear", "lr sqrt", *times), plan, schedule_cells)
+    return ("batch", "effective", *epoch, "steps", "lr", "lr linear", "lr sqrt", *times)
 
 
-def memory_table(plan: "Plan") -> Table:
-    """Build a table of memory by purpose."""
+def memory_columns(plan: "Plan") -> tuple[str, ...]:
+    """The columns of memory by purpose."""
     verdict = () if plan.gpu_bytes is None else ("fits",)
-    names = ("GPUs", "strategy", "weights", "optimizer", "step", "GiB/GPU", "capture", "trial")
-    return table_of((*names, *verdict), plan, memory_cells)
+    return ("weights", "optimizer", "step", "GiB/GPU", "capture", "trial", *verdict)
 
 
-def table_of(
-    columns: Sequence[str], plan: "Plan", cells: "Callable[[Row, Plan], Iterator[str]]"
-) -> Table:
-    """Build a table with a row for each feasible topology."""
-    table = Table(*columns, box=SIMPLE_HEAD, collapse_padding=True)
-    for row in plan.rows:
-        if row.memory is not None:
-            table.add_row(str(row.gpus), row.strategy, *cells(row, plan))
-    return table
+def table_rows(plan: "Plan", cells: "Callable[[Row, Plan], Iterator[str]]") -> list[list[str]]:
+    """A row for each feasible topology."""
+    feasible = [row for row in plan.rows if row.memory is not None]
+    return [[str(row.gpus), row.strategy, *cells(row, plan)] for row in feasible]
 
 
 def schedule_cells(row: "Row", plan: "Plan") -> Iterator[str]:

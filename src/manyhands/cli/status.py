@@ -6,15 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from manyhands import units
 from manyhands.cli.flags import read_config, split_names, write_results
 from manyhands.config.commands.status import StatusConfig
 from manyhands.config.paths.similar import similar_path
 from manyhands.errors import UserError
+from manyhands.observe.fitted_tables import print_table
 from manyhands.observe.run_status import RunStatus, find_runs, read_status
 
 USAGE = """manyhands status [FOLDER] [--json=FILE]
@@ -25,7 +22,6 @@ neither continues nor ended by itself was killed."""
 
 DEFAULT = Path("outputs")
 COLUMNS = ("run", "state", "step", "loss", "success", "samples/s", "time left", "changed")
-WIDTH = 140  # Columns of a table that is not read on a terminal.
 
 
 def status_command(arguments: Sequence[str]) -> int:
@@ -43,10 +39,7 @@ def status_command(arguments: Sequence[str]) -> int:
     if not runs:
         print(f"no runs in {folder.resolve()}")
         return 0
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH
-    console.print(status_table(runs, folder))
+    print_table(*filled_columns(COLUMNS, [[*row_cells(run, folder)] for run in runs]))
     return 0
 
 
@@ -55,12 +48,12 @@ def as_json(run: RunStatus) -> dict[str, Any]:
     return asdict(run) | {"folder": str(run.folder)}
 
 
-def status_table(runs: Sequence[RunStatus], folder: Path) -> Table:
-    """Build a table with a row for each run."""
-    table = Table(*COLUMNS, box=SIMPLE_HEAD, collapse_padding=True)
-    for run in runs:
-        table.add_row(*row_cells(run, folder))
-    return table
+def filled_columns(
+    names: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """The columns that are not empty."""
+    filled = [place for place in range(len(names)) if any(row[place] for row in rows)]
+    return [names[place] for place in filled], [[row[place] for place in filled] for row in rows]
 
 
 def row_cells(run: RunStatus, folder: Path) -> Iterator[str]:

@@ -13,11 +13,13 @@ from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import current_launcher, resolved_config_file
 from manyhands.launch.outcome import Ending
 from manyhands.observe.start_phases import StartPhases
+from manyhands.observe.wrapping import print_wrapped
 from manyhands.stop import StopSignal
 from manyhands.training.spawn import (
     has_nothing_to_do,
     needs_workers,
     num_processes_of,
+    refuse_bad_paths,
     train_here,
     train_in_processes,
 )
@@ -43,6 +45,7 @@ def train_until(stop: StopSignal, arguments: Sequence[str], phases: StartPhases)
         print_notes(command_line.tree)
     if has_nothing_to_do(config, launcher):
         return Ending.FINISHED.exit_code
+    refuse_bad_paths(config, launcher)
     if needs_workers(config, launcher):
         phases.begin("starting", f"{num_processes_of(config, launcher)} processes")
         return train_in_processes(config, launcher, arguments, stop)
@@ -54,7 +57,7 @@ def print_notes(flags: Tree) -> None:
     """Print which flags the aliases of a configuration file set."""
     if "config_path" in flags:
         for note in config_file_notes(str(flags["config_path"])):
-            print(note, file=sys.stderr)
+            print_wrapped(note, sys.stderr)
 
 
 if __name__ == "__main__":

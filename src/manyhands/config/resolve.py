@@ -281,4 +281,6 @@ def choose_job_name(config: TrainConfig) -> str:
 
 def read_train_config(argv: Sequence[str]) -> TrainConfig:
     """Resolve the run of a command line."""
+    if isinstance(argv, str):
+        raise ConfigError(f"flags are a list of texts, not one text. Write [{argv!r}]")
     return resolve_train_config(read_flags(argv).tree)

@@ -20,6 +20,7 @@ from manyhands.data.episodes import Source, select_episodes
 from manyhands.data.location import locate_dataset, shared_home
 from manyhands.data.locks import read_stamp
 from manyhands.data.read_options import ReadOptions
+from manyhands.data.row_index import RowIndex, find_rows
 from manyhands.errors import DatasetError, naming_arguments
 from manyhands.lerobot_format import names
 from manyhands.lerobot_format.dataset.info import DatasetInfo, Feature
@@ -216,12 +217,12 @@ class Dataset:
         size = f"{self.num_episodes} episodes, {len(self)} frames, {self.fps:g} fps"
         return f"Dataset({str(self.root)!r}: {size}; {', '.join(self.features)})"
 
-    def __getitem__(self, index: int | slice) -> dict[str, Any]:
-        """One sample, as LeRobot's dataset returns it with uint8 images; a slice gives a batch."""
-        if isinstance(index, slice):
-            return self.batch(range(*index.indices(len(self))))
-        position = index + len(self) if index < 0 else index
-        return {key: values[0] for key, values in self.batch([position]).items()}
+    def __getitem__(self, index: RowIndex) -> dict[str, Any]:
+        """One sample, as LeRobot's dataset returns it with uint8 images; several as a batch."""
+        batch = read_batch(self, find_rows(index, len(self)))
+        if isinstance(index, slice) or np.ndim(index) > 0:
+            return batch
+        return {key: values[0] for key, values in batch.items()}
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Samples stacked along a first axis; strings are lists."""

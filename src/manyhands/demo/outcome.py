@@ -18,6 +18,7 @@ from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.run import VIDEOS
 from manyhands.evaluation.score import Score, score
 from manyhands.launch.program import program
+from manyhands.observe.wrapping import print_on
 from manyhands.report.page import report_available
 from manyhands.report.runs.run_page import write_report
 from manyhands.report.runs.run_sections import ReportExtras
@@ -70,7 +71,7 @@ def show_results(outcome: Outcome, recipe: Recipe, folder: Path, console: Consol
         page = write_report([folder / "run"], extras=extras)
         console.print(f"report: {page}", soft_wrap=True)
     else:
-        console.print(missing)
+        print_on(console, missing)
     console.print("\nNext steps:", *(f"  {line}" for line in commands), sep="\n", soft_wrap=True)
 
 

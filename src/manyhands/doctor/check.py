@@ -10,6 +10,8 @@ from rich.table import Table
 
 State = Literal["ok", "warn", "fail", "skipped"]
 COLORS: dict[State, str] = {"ok": "green", "warn": "yellow", "fail": "red", "skipped": "dim"}
+MIN_WIDTH = 100
+"""Columns of a terminal with room for what was found and for remedies beside it."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +24,19 @@ class Check:
     remedy: str = ""
 
 
-def checks_table(title: str, checks: Sequence[Check]) -> Table:
-    """A row per check."""
+def checks_table(title: str, checks: Sequence[Check], width: int) -> Table:
+    """A row per check; remedies are below what was found if the width is too small for both."""
+    is_narrow = width < MIN_WIDTH
     table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD)
     table.add_column("check", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    table.add_column("found", overflow="fold")
-    table.add_column("remedy", overflow="fold")
+    for name in ("found and remedy",) if is_narrow else ("found", "remedy"):
+        table.add_column(name, overflow="fold")
     for check in checks:
+        texts = [check.found, check.remedy]
+        cells = ["\n".join(filter(None, texts))] if is_narrow else texts
         state = f"[{COLORS[check.state]}]{check.state}[/]"
-        table.add_row(escape(check.name), state, escape(check.found), escape(check.remedy))
+        table.add_row(escape(check.name), state, *map(escape, cells))
     return table
 
 

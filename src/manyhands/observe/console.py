@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from manyhands.observe.progress_line import Metrics, ProgressLine, eta, metrics_line
 from manyhands.observe.progress_lines import ProgressLines
+from manyhands.observe.wrapping import print_on
 
 REFRESH_S = 1.0
 SMOOTHING = 0.8
@@ -70,7 +71,7 @@ class Display:
 
     def print_line(self, text: str) -> None:
         """Print a line above the progress."""
-        self._console.print(text, markup=False)
+        print_on(self._console, text)
 
     @property
     def wants_metrics(self) -> bool:

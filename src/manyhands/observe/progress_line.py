@@ -14,6 +14,8 @@ Metrics = dict[str, float]
 
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 GAP = 2
+ECHO = len("^C")  # What a terminal prints at the end of the line: it must not begin another one.
+MARGIN = ECHO + 1  # Some terminals wrap at the last column.
 ORDER = ("loss", "held_out", "open_loop", "lr", "grad", "rate", "data_wait", "eta")
 REQUIRED = ("loss", "rate", "eta")
 OPTIONAL = ("held_out", "data_wait", "lr", "grad", "open_loop")
@@ -30,10 +32,10 @@ class ProgressLine:
     metrics: Metrics = field(default_factory=dict)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width - 1  # Some terminals wrap at the last column.
+        width = options.max_width - MARGIN
         texts = self.texts(width)
         cells: list[RenderableType] = [Text(text) for text in texts]
-        bar_width = min(width - _width(texts) - GAP, MAX_BAR_WIDTH)
+        bar_width = min(width - _width(texts) - GAP - ECHO, MAX_BAR_WIDTH)
         if bar_width >= MIN_BAR_WIDTH:
             cells.insert(1, ProgressBar(self.num_steps, self.step, width=bar_width))
         grid = Table.grid(*(Column(no_wrap=True) for _ in cells), padding=(0, GAP, 0, 0))
@@ -50,7 +52,7 @@ class ProgressLine:
 
         if _width(line()) > width:
             return [_shorter(text) for text in line()]
-        room_for_bar = MIN_BAR_WIDTH + GAP
+        room_for_bar = MIN_BAR_WIDTH + GAP + ECHO
         for name in OPTIONAL:
             shown.add(name)
             if _width(line()) + room_for_bar > width:

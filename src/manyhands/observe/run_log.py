@@ -1,6 +1,7 @@
 """The logs of a run, written by the main rank: console, log.txt, JSON files."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,15 +41,24 @@ class RunLog:
             self._incidents = JsonLines(run_dir / NONFINITE_FILE, step)
         self._verdicts = VerdictWatch(run_dir)
         self._facts: Facts = {}
-        self._has_warned = False
+        self._has_warned = self._has_quit = False
+        # A second Ctrl-C is recorded by a thread: the main thread may hang.
+        self._lock = threading.RLock()
         self._started = time.monotonic()
 
     @contextmanager
-    def following(self) -> Iterator[None]:
-        """Show progress, and record the ending of the run in any case."""
+    def following(self, quit_ending: Callable[[], str] | None = None) -> Iterator[None]:
+        """Show progress, and record the ending of the run in any case.
+
+        `quit_ending` describes the ending by a second Ctrl-C.
+        """
         try:
             with self._display:
                 yield
+        except KeyboardInterrupt:
+            with suppress(EnvironmentFault):
+                self.log_quit(quit_ending() if quit_ending else "quit without saving")
+            raise
         except BaseException as error:
             is_stop = isinstance(error, Stopped)
             # A missing folder must not hide the error that ended the run.
@@ -74,8 +84,9 @@ class RunLog:
 
     def note(self, facts: Facts) -> None:
         """Add facts to run.json."""
-        self._facts |= facts
-        self._write_facts()
+        with self._lock:
+            self._facts |= facts
+            self._write_facts()
 
     @property
     def step(self) -> int:
@@ -145,12 +156,20 @@ class RunLog:
 
     def log_end(self, ending: str) -> None:
         """Write the ending of the run to run.json."""
-        self._facts |= {"ending": ending, "wall_s": time.monotonic() - self._started}
-        self._write_facts()
+        self.note({"ending": ending, "wall_s": time.monotonic() - self._started})
+
+    def log_quit(self, ending: str) -> None:
+        """Record that the user quit, once, from any thread."""
+        with self._lock:
+            if not self._has_quit:
+                self._has_quit = True
+                self._log(ending)
+                self.log_end(ending)
 
     def _log(self, line: str) -> None:
         stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        self._log_file.append(f"{stamp}  {line}\n")
+        with self._lock:
+            self._log_file.append(f"{stamp}  {line}\n")
         self._judge(self._log_file.fault)
 
     def _judge(self, fault: OSError | None) -> None:
@@ -177,7 +196,7 @@ class RunLog:
         self._attempt(self._replace_facts)
 
     def _replace_facts(self) -> None:
-        with atomic_file(self._run_dir / "run.json") as scratch:
+        with self._lock, atomic_file(self._run_dir / "run.json") as scratch:
             scratch.write_text(json.dumps(self._facts, indent=2, default=str), encoding="utf-8")
 
 
@@ -187,7 +206,7 @@ class NullRunLog:
     step = 0
 
     @contextmanager
-    def following(self) -> Iterator[None]:
+    def following(self, quit_ending: Callable[[], str] | None = None) -> Iterator[None]:
         """Do nothing."""
         yield
 

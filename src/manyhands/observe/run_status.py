@@ -3,6 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -41,7 +42,9 @@ def find_runs(folder: Path) -> Iterator[Path]:
     """Run directories in a folder, itself included; links are not followed."""
     for place, folders, files in os.walk(folder):
         depth = len(Path(place).relative_to(folder).parts)
-        if RUN_FILE in files and METRICS_FILE in files:
+        is_run = RUN_FILE in files and METRICS_FILE in files
+        # A run that has just begun has only its lock.
+        if is_run or (LOCK in files and lock_holder(Path(place)) is not None):
             yield Path(place)
             folders.clear()
         folders[:] = sorted(
@@ -103,7 +106,7 @@ def _median(rows: list[dict[str, Any]], name: str) -> float | None:
 
 
 def _changed_at(run_dir: Path) -> float:
-    try:
-        return (run_dir / METRICS_FILE).stat().st_mtime
-    except OSError:
-        return 0.0
+    for name in (METRICS_FILE, RUN_FILE, LOCK):
+        with suppress(OSError):
+            return (run_dir / name).stat().st_mtime
+    return 0.0

@@ -3,13 +3,17 @@
 import sys
 import time
 
+STARTED = "MANYHANDS_STARTED"
+"""When the command began that starts processes, on the clock that they share."""
+
 
 class StartPhases:
     """Prints each phase as it begins, with the seconds since the command began."""
 
-    def __init__(self, is_shown: bool = True) -> None:
+    def __init__(self, is_shown: bool = True, started: str | None = None) -> None:
+        """`started` is when another process began to start this one."""
         self._is_shown = is_shown
-        self._begun: list[tuple[str, float]] = []
+        self._begun = [] if started is None else [("processes", float(started))]
 
     def begin(self, doing: str, what: str) -> None:
         """Print that a phase begins, such as loading something; the one before it has ended."""

@@ -117,7 +117,7 @@ def report(error: BaseException, rank: int) -> None:
     """Report the error that ends this process, unless the main thread did."""
     if isinstance(error, UserError | Diverged):
         if not error.is_reported:
-            print_last(f"rank {rank}: {error}")
+            print_last(str(error) if error.is_common else f"rank {rank}: {error}")
     # Python sets it before it prints a traceback.
     elif getattr(sys, "last_value", None) is not error:
         print_last("".join(traceback.format_exception(error)))

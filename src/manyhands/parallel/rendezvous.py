@@ -52,7 +52,7 @@ class NoWatchdog:
 
 MARGIN_S = 60.0  # Delay of the transport timeout after that of the watchdog, which reports more.
 RELEASE_S = 0.1  # How long threads of a group have to release what they hold, once it is unused.
-EXIT_DELAY_S = 1.0
+EXIT_DELAY_S = 2.0
 """How long ranks without a report stay, so that no launcher ends the reporting rank."""
 LOST_PEER = (
     "Connection closed by peer",
@@ -175,8 +175,10 @@ def _watched(watch: Watchdog) -> Iterator[None]:
         watch.leave()
     except (UserError, Diverged) as error:
         if not watch.claim(error):
+            time.sleep(EXIT_DELAY_S)
             raise RankLost from error
         error.rank = watch.rank
+        error.is_common = error.is_common or watch.all_failed_alike()
         _let_others_know(watch)
         raise
     except Stopped:

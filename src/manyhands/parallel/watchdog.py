@@ -37,6 +37,7 @@ GRACE_S = 4.0  # How long the main thread may take to exit once the run is over.
 TEARDOWN_S = 3.0  # The same for the rank that ended the run: it reports why before the others exit.
 REPORT_S = 5.0  # How long ranks may take to report their phase once one of them is late.
 RETIRE_S = 2.0  # How long one check of the store may take.
+ALIKE_S = 1.0  # How long the first rank to fail waits for others that fail like it.
 WAIT_S = 0.05
 VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
 
@@ -151,11 +152,26 @@ class Watchdog:
     def claim(self, error: BaseException) -> bool:
         """End the run; returns whether this rank is the first to do so, and reports for all."""
         self._exit_code = getattr(error, "exit_code", 1)
-        message = f"rank {self.rank} failed: {type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
+        with suppress(dist.DistError):
+            self._main_store.set(f"error/{self.rank}", reason)
+        message = f"rank {self.rank} failed: {reason}"
         is_first = self._claim(message, self._main_store)
         if is_first:
             self._error = error
         return is_first
+
+    def all_failed_alike(self) -> bool:
+        """Whether every rank fails with the same error, within a moment."""
+        keys = [f"error/{rank}" for rank in range(self._num_ranks)]
+        deadline = time.monotonic() + ALIKE_S
+        with suppress(dist.DistError):
+            while not self._main_store.check(keys):
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(WAIT_S)
+            return len({*self._main_store.multi_get(keys)}) == 1
+        return False
 
     def leave_lost(self, reason: str) -> None:
         """Leave a run after a failed collective: the first to notice reports the lost rank."""

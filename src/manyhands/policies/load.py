@@ -131,7 +131,7 @@ def choose_device(requested: torch.device | str | None, saved: str | None) -> to
     """The requested device; else the first available of the saved one, a GPU, the CPU."""
     if requested is not None:
         if not _is_here(requested):
-            raise UserError(f"device {requested} is not available on this machine")
+            raise UserError(f"device {requested} is not available on this machine. Use cpu")
         return torch.device(requested)
     for candidate in (saved, "cuda"):
         if candidate is not None and _is_here(candidate):

@@ -45,9 +45,10 @@ def train(run: Run) -> Ending:
     position, stopping = run.start, False
     batches = run.stream.starting_at(position.samples)
 
-    full = explaining_oom(run.learner.split, run.world)
-    with run.run_log.following(), run.checkpoints.waiting_for_saves(), full, run.meters.sampling():
-        run.world.defer_stops(StopAnswers(run))
+    full, answers = explaining_oom(run.learner.split, run.world), StopAnswers(run)
+    shown = run.run_log.following(answers.ending)
+    with shown, run.checkpoints.waiting_for_saves(), full, run.meters.sampling():
+        run.world.defer_stops(answers)
         while position.step < run.periods.num_steps and not stopping:
             run.profiler.before(position.step + 1)
             with run.meters.timing("data"):

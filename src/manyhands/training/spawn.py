@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -16,7 +17,7 @@ from manyhands.config.runs.run_state import finished_message, refuse_folder_in_u
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
 from manyhands.data.location import locate_dataset
-from manyhands.errors import EnvironmentFault, Stopped, UserError
+from manyhands.errors import ConfigError, EnvironmentFault, Stopped
 from manyhands.launch.accelerate import accelerate_command
 from manyhands.launch.environment import (
     RESOLVED,
@@ -31,13 +32,20 @@ from manyhands.launch.environment import (
 )
 from manyhands.launch.outcome import Ending, Outcome, ending_from_exit_code
 from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
-from manyhands.observe.start_phases import StartPhases
+from manyhands.observe.start_phases import STARTED, StartPhases
+from manyhands.observe.wrapping import print_wrapped
 from manyhands.stop import StopSignal
+from manyhands.training.output_dir import run_dir_fault
 from manyhands.training.restarts import Placement, Start, run_with_restarts
 
 
 def train(config: TrainConfig) -> Ending:
     """Train with a config, in one process per GPU unless a launcher already started them."""
+    if not isinstance(config, TrainConfig):
+        raise ConfigError(
+            f"train takes a TrainConfig, not {type(config).__name__}. Write "
+            'manyhands.train(manyhands.read_train_config(["--dataset.root=DIR", ...]))'
+        )
     try:
         with StopSignal() as stop:
             return _train(config, stop)
@@ -50,6 +58,7 @@ def _train(config: TrainConfig, stop: StopSignal) -> Ending:
     phases = StartPhases(launcher.is_main)
     if has_nothing_to_do(config, launcher):
         return Ending.FINISHED
+    refuse_bad_paths(config, launcher)
     if not needs_workers(config, launcher):
         return train_here(config, launcher, (), stop, phases)
     return ending_from_exit_code(train_in_processes(config, launcher, (), stop))
@@ -63,7 +72,7 @@ def has_nothing_to_do(config: TrainConfig, launcher: Launcher) -> bool:
         refuse_folder_in_use(config.output_dir)
     message = finished_message(config)
     if message is not None and launcher.is_main:
-        print(message)
+        print_wrapped(message, sys.stdout)
     return message is not None
 
 
@@ -112,7 +121,6 @@ def train_in_processes(
     refuse_unused_ids(config)
     refuse_missing_ids(config.launch)
     refuse_lost_accumulation(config, launcher)
-    refuse_bad_paths(config)
     first = process_placement(config, launcher)
     if config.launch.max_restarts > 0:
         config = replace(config, output_dir=choose_output_dir(config, datetime.now()))
@@ -126,6 +134,8 @@ def train_in_processes(
             file = Path(folder, "config.json")
             write_resolved(resolved, file)
             changes = {RESTARTS: json.dumps(start.restarts), RESOLVED: str(file)}
+            if start.restarts:
+                changes[STARTED] = str(time.monotonic())
             if start.places.gpus is not None:
                 changes["CUDA_VISIBLE_DEVICES"] = ",".join(start.places.gpus)
             return run_workers(start.places.num_processes, command, machines, changes)
@@ -215,12 +225,19 @@ def refuse_lost_accumulation(config: TrainConfig, launcher: Launcher) -> None:
         )
 
 
-def refuse_bad_paths(config: TrainConfig) -> None:
-    """Reject paths that no rank could use, before any of them starts."""
-    if config.output_dir is not None:
-        fault = folder_fault("--output_dir", config.output_dir)
-        if fault is not None:
-            raise UserError(fault)
+def refuse_bad_paths(config: TrainConfig, launcher: Launcher) -> None:
+    """Reject paths that no rank could use, before any of them loads anything."""
+    if launcher.is_ours:
+        return  # The process that started this one has looked.
+    faults = []
+    # Ranks of a launcher agree on the run directory later: one that left now would be missed.
+    is_first = not launcher.started_ranks and config.launch.machine_rank == 0
+    if config.output_dir is not None and is_first:
+        faults.append(run_dir_fault(config.output_dir, config))
+    if config.cache.folder is not None:
+        faults.append(folder_fault("--cache.folder", config.cache.folder))
+    if any(faults):
+        raise ConfigError([*filter(None, faults)])
     if config.dataset.root is not None:
         locate_dataset(None, config.dataset.root)
 

@@ -1,7 +1,6 @@
 """A complete run, from joining the other ranks to leaving them."""
 
 import json
-import os
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
@@ -10,18 +9,9 @@ from pathlib import Path
 import torch
 
 from manyhands import garbage
-from manyhands.config.paths.output import folder_fault
 from manyhands.config.resolve import choose_output_dir
-from manyhands.config.runs.run_dir import (
-    LOCK,
-    PRETRAINED,
-    PRETRAINED_EMA,
-    find_checkpoint,
-    list_checkpoints,
-)
-from manyhands.config.runs.run_state import refuse_folder_in_use
-from manyhands.config.train import AUTO, TrainConfig
-from manyhands.errors import UserError
+from manyhands.config.runs.run_dir import PRETRAINED, PRETRAINED_EMA, find_checkpoint
+from manyhands.config.train import TrainConfig
 from manyhands.launch.environment import restarts_so_far
 from manyhands.launch.outcome import Ending
 from manyhands.launch.program import resume_command
@@ -31,6 +21,7 @@ from manyhands.parallel.world import World, joined_world
 from manyhands.policies.build import network_factory
 from manyhands.stop import StopSignal
 from manyhands.training.loop import ensure_checkpoint, train
+from manyhands.training.output_dir import reject_run_dir
 from manyhands.training.run import Run
 from manyhands.training.run_lock import locked_run_dir
 from manyhands.training.setup.assemble import assemble
@@ -117,41 +108,3 @@ def agree_on_run_dir(config: TrainConfig, world: World) -> Path:
     run_dir = world.broadcast(choose_output_dir(config, datetime.now()))
     world.on_main(lambda: reject_run_dir(run_dir, config))
     return run_dir
-
-
-def reject_run_dir(run_dir: Path, config: TrainConfig) -> None:
-    """Raise if a run cannot use a directory, which need not exist yet."""
-    fault = run_dir_fault(run_dir, config)
-    if fault is not None:
-        raise UserError(fault)
-
-
-def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
-    """Why a run cannot use a directory, which need not exist yet; None if it can."""
-    fault = folder_fault("--output_dir", run_dir)
-    if fault is not None:
-        return fault
-    refuse_folder_in_use(run_dir)
-    # A run that was killed at its start leaves only folders and its lock.
-    if not _has_files(run_dir) or _belongs_to_run(run_dir, config):
-        return None
-    if list_checkpoints(run_dir):
-        return (
-            f"--output_dir={run_dir} already contains a run. Resume it: --resume={run_dir}, or set "
-            "another --output_dir"
-        )
-    what = "a run without a checkpoint" if (run_dir / "run.json").is_file() else "other files"
-    return f"--output_dir={run_dir} already contains {what}. Set another --output_dir"
-
-
-def _has_files(run_dir: Path) -> bool:
-    """Whether a directory contains anything but folders and a lock."""
-    found = (Path(folder, name) for folder, _, names in os.walk(run_dir) for name in names)
-    return any(file != run_dir / LOCK for file in found)
-
-
-def _belongs_to_run(run_dir: Path, config: TrainConfig) -> bool:
-    """Whether a directory belongs to the run that resumes or restarts in it."""
-    if config.resumes:
-        return Path(str(config.resume)).resolve().parent.parent == run_dir.resolve()
-    return config.resume == AUTO and (run_dir / "run.json").is_file()

@@ -66,7 +66,7 @@ def test_an_unknown_name_is_told_with_the_nearest_one():
     assert decoder.faults == [
         "unknown flag --batchsize; did you mean --batch_size?",
         "unknown flag --dataset.rot; did you mean --dataset.root?",
-        "unknown flag --zzzzzz",
+        "unknown flag --zzzzzz; see --help=all",
     ]
 
 

@@ -22,6 +22,22 @@ def test_help_is_one_screen_of_essentials():
     assert max(map(len, lines)) < 80
 
 
+def test_help_fits_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = help_text(TrainConfig, "usage", essentials=ESSENTIALS).splitlines()
+    assert max(map(len, lines)) < 60
+
+
+def test_prose_is_wrapped_as_a_whole_and_commands_by_themselves(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    usage = f"manyhands a {'--b ' * 20}\nmanyhands c\n\n{'word ' * 19}\n{'word ' * 19}"
+    commands, prose, *_ = help_text(TrainConfig, usage, ALL).split("\n\n")
+    assert [line.startswith("  ") for line in commands.splitlines()] == [False, True, False]
+    *full, last = prose.splitlines()
+    assert {*map(len, full)} == {len("word " * 12) - 1}
+    assert last and not last.startswith(" ")
+
+
 def test_all_names_every_flag_once_in_its_section():
     lines = help_text(TrainConfig, "usage", ALL).splitlines()
     names = [line.split()[0] for line in lines if line.startswith("  --")]

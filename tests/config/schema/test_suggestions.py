@@ -22,6 +22,7 @@ from manyhands.config.schema.command_line import SPELLINGS, SWITCHES, read_flags
 from manyhands.config.schema.decoding import Flag, RawText, decode_value, flags_of
 from manyhands.config.schema.suggestions import (
     flags_in,
+    help_topic,
     hub_note,
     longer_warmup,
     suggest_flag,
@@ -129,6 +130,26 @@ def test_what_a_flag_means_comes_before_how_it_is_spelled(typed, told):
 )
 def test_a_name_like_no_other_gets_no_advice(name):
     assert suggest_flag(name, train_flags()) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "told"),
+    [
+        ("fats", ["--fast", "--seed"], "; did you mean --fast?"),
+        ("out", ["--output", "--frames"], "; did you mean --output?"),
+        ("out", ["--output", "--outside"], ""),
+    ],
+)
+def test_swapped_letters_and_a_single_beginning_are_understood(name, flags, told):
+    assert suggest_flag(name, flags) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"), [("cache.frames", "; see --help=cache"), ("quux", "; see --help=all")]
+)
+def test_a_name_like_no_other_leads_to_the_help_of_its_section(name, topic):
+    assert help_topic(name, train_flags()) == topic
+    assert help_topic(name, ["--json"]) == "; see --help"
 
 
 def test_a_synonym_is_not_named_to_a_command_without_its_flag():

@@ -4,6 +4,7 @@ from itertools import chain
 
 import pytest
 
+from manyhands.config.commands.convert import ConvertConfig
 from manyhands.config.launch.slurm import SlurmConfig
 from manyhands.config.schema.decoding import Flag, RawText, decode_value, flags_of
 from manyhands.config.schema.suggestions import OUTSIDE_SECTIONS, flags_in
@@ -11,7 +12,10 @@ from manyhands.config.schema.synonyms import SYNONYMS
 from manyhands.config.train import TrainConfig
 
 FLAGS: dict[str, Flag] = {f"--{flag.name}": flag for flag in flags_of(TrainConfig)}
-OTHERS = {*OUTSIDE_SECTIONS, *(f"--{flag.name}" for flag in flags_of(SlurmConfig))}
+OTHERS = {
+    *OUTSIDE_SECTIONS,
+    *(f"--{flag.name}" for kind in (SlurmConfig, ConvertConfig) for flag in flags_of(kind)),
+}
 
 
 @pytest.mark.parametrize("advice", sorted({*chain(*SYNONYMS.values())}))

@@ -1,14 +1,26 @@
 """A live page follows its run."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from page_runs import metric_rows, run_facts, write_evaluation, write_rows, write_run
 
+from manyhands.config.runs.run_dir import LOCK
 from manyhands.errors import UserError
 from manyhands.report.runs import live_page
 from manyhands.report.runs.live_page import LivePage
+from manyhands.report.runs.run_files import MAX_NAMED
+
+HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "ab") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -52,9 +64,24 @@ def test_a_new_section_asks_for_the_complete_page(tmp_path: Path) -> None:
     assert "step 4" in page.html()
 
 
-def test_a_run_that_has_not_begun_is_an_empty_page(tmp_path: Path) -> None:
-    page = LivePage(tmp_path, num_frames=2)
+@pytest.mark.process
+def test_a_run_that_has_just_begun_is_an_empty_page(tmp_path: Path) -> None:
+    program, streams = [sys.executable, "-c", HOLD, str(tmp_path / LOCK)], subprocess.PIPE
+    with subprocess.Popen(program, stdin=streams, stdout=streams) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        page = LivePage(tmp_path, num_frames=2)
+        process.communicate()
     assert "No metrics were logged." in page.html() and "data-live" in page.html()
+
+
+def test_a_folder_without_a_run_is_a_usage_error_that_names_runs_below_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no run .* Pass a run's --output_dir"):
+        LivePage(tmp_path, num_frames=0)
+    runs = [write_run(tmp_path / f"run{number}") for number in range(MAX_NAMED + 1)]
+    with pytest.raises(UserError) as fault:
+        LivePage(tmp_path, num_frames=0)
+    assert f"Choose a run below it: {runs[0]}, {runs[1]}" in str(fault.value)
+    assert str(fault.value).endswith(", ...")
 
 
 def test_a_page_is_not_built_more_often_than_its_pause_allows(

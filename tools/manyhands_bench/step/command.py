@@ -1,17 +1,16 @@
 """`manyhands bench step`: time, memory and efficiency of an update."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from manyhands.cli.flags import read_with_synthetic, write_results
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 from manyhands.launch.environment import current_launcher
 from manyhands.observe.console import progress_bar
+from manyhands.observe.fitted_tables import print_table
+from manyhands.observe.wrapping import print_wrapped
 from manyhands_bench.config import BenchStepConfig
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ is synthetic: --cameras=2 --image_size=[480,640] --state_dim=14 --action_dim=14.
 --compare=[eager,graph,compile] measures several modes of --step.mode, --with_loader also trains
 from the real loader, --against=PYTHON measures LeRobot's steps in the same run. All other flags are
 those of manyhands train."""
-
-WIDTH = 120
-"""Columns of a table that is not read on a terminal."""
 
 
 def bench_step_command(arguments: Sequence[str]) -> int:
@@ -55,24 +51,24 @@ def read_step_flags(arguments: Sequence[str]) -> tuple[BenchStepConfig, TrainCon
 
 def show(result: "StepResult", bench: BenchStepConfig) -> None:
     """The result as a table, and how to read it."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH
-    console.print(step_table(result))
+    print_table(*step_table(result), num_keys=2)
     for line in captions(result, bench):
-        console.print(line, soft_wrap=True, markup=False)
+        print_wrapped(line, sys.stdout)
 
 
-def step_table(result: "StepResult") -> Table:
-    """A row for every mode, and LeRobot's."""
+def step_table(result: "StepResult") -> tuple[list[str], list[list[str]]]:
+    """The names of columns, and a row for every mode, and LeRobot's."""
     names = ("mode", "precision", "median ms", "p10", "p90", "samples/s", "TFLOP/s", "of peak")
-    against = ("vs LeRobot",) if result.reference else ()
-    table = Table(*names, "GiB", "setup s", *against, box=SIMPLE_HEAD, collapse_padding=True)
-    for row in (*result.rows, *result.reference):
-        table.add_row(*cells_of(row), *(speedup(row, result) for _ in against))
+    against = ["vs LeRobot"] if result.reference else []
+    rows = [
+        [*cells_of(row), *(speedup(row, result) for _ in against)]
+        for row in (*result.rows, *result.reference)
+    ]
+    columns = [*names, "GiB", "setup s", *against]
     if result.with_loader is not None:
-        table.add_row(*loader_cells(result, result.with_loader))
-    return table
+        cells = loader_cells(result, result.with_loader)
+        rows.append(cells + [""] * (len(columns) - len(cells)))
+    return columns, rows
 
 
 def cells_of(row: "Row") -> list[str]:

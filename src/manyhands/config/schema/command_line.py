@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 
 from manyhands.config.schema.decoding import BareFlag, RawText, Tree
 from manyhands.errors import ConfigError
@@ -22,6 +23,7 @@ SPELLINGS = {
 }
 SWITCHES = ("help", "print_config")
 PAIRS = ("compare",)
+CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,11 @@ def _assignments(argv: Sequence[str]) -> tuple[dict[str, RawText], list[str]]:
 def _dashed(stray: str) -> str:
     """A stray argument as a flag, as far as it is known what it means."""
     name = stray.lstrip("-")
-    return f"--{name}" if stray.startswith("-") and "=" in name else "--name=value"
+    if stray.startswith("-") and "=" in name:
+        return f"--{name}"
+    if Path(stray).suffix in CONFIG_SUFFIXES:
+        return f"--config={stray}"
+    return f"--dataset.root={stray}" if Path(stray, "meta").is_dir() else "--name=value"
 
 
 def _take_pair(arguments: list[str]) -> list[str]:

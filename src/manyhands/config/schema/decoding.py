@@ -18,7 +18,7 @@ from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.schema.field_docs import help_of
 from manyhands.config.schema.json_values import MAX_BITS, shown, unknown_name
 from manyhands.config.schema.key_places import key_place
-from manyhands.config.schema.suggestions import OUTSIDE_SECTIONS, suggest_flag
+from manyhands.config.schema.suggestions import OUTSIDE_SECTIONS, help_topic, suggest_flag
 from manyhands.config.schema.type_names import type_name
 from manyhands.config.sections.env import ENV_TYPES, EnvConfig
 from manyhands.config.sections.optim import (
@@ -174,8 +174,10 @@ class Decoder:
             return
         place, advice = self._place_of(name, value), suggest_flag(name, flags)
         if place is not None:
-            self.faults.append(f"{place}: unknown key {name}{advice.replace('--', '')}")
+            advice = advice.replace("--", "") or help_topic(name, flags)
+            self.faults.append(f"{place}: unknown key {name}{advice}")
         else:
+            advice = advice or help_topic(name, flags)
             self.faults.append(f"unknown flag {typed_flag(name, value)}{advice}")
 
     def _place_of(self, name: str, raw: Any) -> str | None:

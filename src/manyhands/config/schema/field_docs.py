@@ -2,22 +2,39 @@
 
 import ast
 import inspect
-import textwrap
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 from functools import cache
+from itertools import pairwise
 
 
 @cache
 def _field_docs(config: type) -> dict[str, str]:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(config))).body[0]
-    assert isinstance(tree, ast.ClassDef)
+    tree = _classes(config.__module__).get(config.__qualname__)
+    lines = [] if tree is None else tree.body
     return {
         field.target.id: doc.value.value
-        for field, doc in zip(tree.body, tree.body[1:], strict=False)
+        for field, doc in pairwise(lines)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
         if isinstance(doc.value.value, str)
     }
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """The classes of a module, which is parsed once for all of them."""
+    return dict(_classes_in(ast.parse(inspect.getsource(sys.modules[module])).body))
+
+
+def _classes_in(body: Sequence[ast.AST], place: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield f"{place}{node.name}", node
+            yield from _classes_in(node.body, f"{place}{node.name}.")
+        elif isinstance(node, ast.FunctionDef):
+            yield from _classes_in(node.body, f"{place}{node.name}.<locals>.")
 
 
 def help_of(config: type, name: str) -> str:

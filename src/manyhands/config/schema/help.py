@@ -1,6 +1,7 @@
 """Generates `--help` from the config: essentials by task, or the flags of a topic."""
 
 import difflib
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +27,9 @@ def help_text(
     groups = flag_groups(config)
     if not topic and essentials is not None:
         tasks = (_task(name, lines) for name, lines in essentials.items())
-        return "\n".join([_wrapped(usage), "", *tasks, "", _topics(groups)])
+        return "\n".join([usage_text(usage), "", *tasks, "", _topics(groups)])
     if topic in ("", ALL):
-        return "\n\n".join([_wrapped(usage), *(_group(*group) for group in groups.items())])
+        return "\n\n".join([usage_text(usage), *(_group(*group) for group in groups.items())])
     found = flags_about(groups, topic)
     if not found:
         raise unknown_topic(groups, topic)
@@ -82,12 +83,15 @@ def unknown_topic(groups: Mapping[str, list[Flag]], topic: str) -> ConfigError:
 
 def _topics(groups: Mapping[str, list[Flag]]) -> str:
     listed = ", ".join([ALL, *(name for name in groups if not name.startswith(CHOICES))])
-    return _wrapped(f"More with --help=TOPIC or --help=FLAG. Topics: {listed}")
+    return usage_text(f"More with --help=TOPIC or --help=FLAG. Topics: {listed}")
 
 
 def _task(name: str, examples: Mapping[str, str]) -> str:
+    indent = " " * (EXAMPLE + 4)
     lines = [f"  {example:{EXAMPLE}}  {text}" for example, text in examples.items()]
-    return "\n".join([f"{name}:", *lines])
+    return "\n".join(
+        [f"{name}:", *(textwrap.fill(line, _width(), subsequent_indent=indent) for line in lines)]
+    )
 
 
 def _group(name: str, flags: Sequence[Flag]) -> str:
@@ -104,14 +108,19 @@ def _entry(flag: Flag) -> str:
     return name + gap + ("\n" + " " * INDENT).join(lines)
 
 
-def _wrapped(text: str) -> str:
-    return "\n".join(_wrapped_lines(text))
+def usage_text(text: str) -> str:
+    """The usage of a command, fitted to the terminal."""
+    return "\n\n".join("\n".join(_wrapped_lines(block)) for block in text.split("\n\n"))
 
 
-def _wrapped_lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        yield from textwrap.wrap(line, _width(), subsequent_indent=indent) or [""]
+def _wrapped_lines(block: str) -> Iterator[str]:
+    """Wrap prose as a whole, but each command and each indented line by itself."""
+    is_prose = not block.startswith(("manyhands ", " "))
+    if not block.startswith(" "):
+        block = " ".join(block.split()) if is_prose else re.sub("\n +", " ", block)
+    for line in block.splitlines():
+        indent = " " * (0 if is_prose else len(line) - len(line.lstrip()) + 2)
+        yield from textwrap.wrap(line, _width(), subsequent_indent=indent)
 
 
 def _width() -> int:

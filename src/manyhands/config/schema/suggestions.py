@@ -12,6 +12,8 @@ LEAST_ALIKE = 0.8
 """Likeness of spellings from which one is proposed; a wrong proposal is worse than none."""
 OUTSIDE_SECTIONS = ("--config", "--print_config")
 """Flags of training that are no settings."""
+SWAPPED = 0.95
+"""Likeness of words with the same letters in another order."""
 JUST_LESS = 0.01
 """Of two words that are as alike, the one outside a section is proposed."""
 TRAINING = ("accelerator", "launch", "optimizer", "policy", "scheduler")
@@ -32,7 +34,18 @@ def suggest_flag(name: str, flags: Collection[str]) -> str:
     if len(inner) == 1 and inner[0].count(".") == 1:
         return f"; use {inner[0]}"
     found = max(dict.fromkeys(flags), key=lambda flag: likeness(name, flag), default="")
-    return f"; did you mean {found}?" if likeness(name, found) >= LEAST_ALIKE else ""
+    if likeness(name, found) >= LEAST_ALIKE:
+        return f"; did you mean {found}?"
+    longer = [flag for flag in dict.fromkeys(flags) if flag.startswith(f"--{name}")]
+    return f"; did you mean {longer[0]}?" if len(longer) == 1 else ""
+
+
+def help_topic(name: str, flags: Collection[str]) -> str:
+    """Where to look for a flag that nothing is like: in the help of its section, or of all."""
+    section = name.partition(".")[0]
+    has_section = any(flag.startswith(f"--{section}.") for flag in flags)
+    is_training = "--steps" in flags
+    return f"; see --help={section}" if has_section else f"; see --help{'=all' * is_training}"
 
 
 def likeness(name: str, flag: str) -> float:
@@ -48,6 +61,8 @@ def likeness(name: str, flag: str) -> float:
 
 
 def _ratio(one: str, other: str) -> float:
+    if len(one) > 3 and sorted(one) == sorted(other):
+        return SWAPPED
     return difflib.SequenceMatcher(None, one, other).ratio()
 
 

@@ -82,6 +82,8 @@ _NAMES: dict[str, str] = {
         "num_episodes max_episodes n_episodes"
     ),
     "--dataset.episodes": "episodes",
+    "--exclude_episodes": "remove_episodes delete_episodes drop_episodes",
+    "--dataset.exclude_episodes": "remove_episodes delete_episodes drop_episodes exclude_episodes",
     "--eval.n_episodes": "n_eval_episodes eval_episodes num_eval_episodes num_rollouts n_rollouts "
     "rollouts trials num_trials eval_num_episodes",
     "--env.type": "env env_name env_id environment simulator",

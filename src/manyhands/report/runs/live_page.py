@@ -11,7 +11,7 @@ from manyhands.evaluation.open_loop_run import ERRORS_FILE
 from manyhands.report.page import Page, require_report
 from manyhands.report.runs.evaluations import files_named
 from manyhands.report.runs.ranks import RANKS_FILE
-from manyhands.report.runs.run_files import check_folder, read_run_files
+from manyhands.report.runs.run_files import check_live_run, read_run_files
 from manyhands.report.runs.run_page import build_page
 from manyhands.report.runs.run_sections import NOTHING_MORE
 from manyhands.report.runs.training_frames import TrainingFrames, training_frames
@@ -27,7 +27,7 @@ class LivePage:
 
     def __init__(self, run_dir: Path, num_frames: int) -> None:
         require_report()
-        check_folder(run_dir)
+        check_live_run(run_dir)
         self._run_dir = run_dir
         self._num_frames = num_frames
         self._lock = threading.Lock()

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from manyhands.config.paths.similar import similar_path
 from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, PRETRAINED
 from manyhands.errors import UserError
 from manyhands.lerobot_format.names import INFO_FILE
-from manyhands.observe.run_status import METRICS_FILE, RUN_FILE
+from manyhands.observe.run_status import METRICS_FILE, RUN_FILE, find_runs, lock_holder
 from manyhands.report.metrics import Row, Series, columns, read_rows, read_run
 from manyhands.report.runs.evaluations import Evaluation, find_evaluations
 from manyhands.report.runs.open_loop import OpenLoopResult, find_open_loop
@@ -20,6 +22,7 @@ from manyhands.report.text import clipped
 MOODS = {"finished": "good", "diverged": "bad", "failed": "bad"}
 """How an ending is colored, by its first word; any other is neither good nor bad."""
 NO_ENDING = "running or killed"
+MAX_NAMED = 5  # Runs that an error proposes.
 
 
 @dataclass(frozen=True)
@@ -78,18 +81,42 @@ class RunFiles:
 def check_folder(folder: Path) -> None:
     """Raise a usage error for a run directory that is none."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder. Pass a run's --output_dir")
+        hint = similar_path(folder) or "."
+        raise UserError(f"{folder} is not a folder{hint} Pass a run's --output_dir")
 
 
 def check_run(folder: Path) -> None:
     """Raise a usage error for a folder in which no run has left anything."""
     check_folder(folder)
-    is_run = (folder / RUN_FILE).is_file() or (folder / METRICS_FILE).is_file()
-    if not is_run and not find_evaluations(folder) and not find_open_loop(folder):
+    if not has_results(folder):
+        advice = runs_below(folder) or "Pass a run's --output_dir, or the folder of a dataset"
         raise UserError(
             f"{folder} is neither a run ({RUN_FILE} is missing) nor a dataset ({INFO_FILE} is "
-            "missing). Pass a run's --output_dir, or the folder of a dataset"
+            f"missing). {advice}"
         )
+
+
+def check_live_run(folder: Path) -> None:
+    """Raise a usage error for a folder without a run; one that just began has left nothing yet."""
+    check_folder(folder)
+    if (folder / INFO_FILE).is_file():
+        raise UserError(f"{folder} is a dataset, not a run. Use: manyhands report {folder}")
+    if not has_results(folder) and lock_holder(folder) is None:
+        advice = runs_below(folder) or "Pass a run's --output_dir"
+        raise UserError(f"{folder} has no run ({RUN_FILE} is missing). {advice}")
+
+
+def has_results(folder: Path) -> bool:
+    """Whether a run or an evaluation has left anything in a folder."""
+    is_run = (folder / RUN_FILE).is_file() or (folder / METRICS_FILE).is_file()
+    return is_run or bool(find_evaluations(folder)) or bool(find_open_loop(folder))
+
+
+def runs_below(folder: Path) -> str:
+    """The advice to choose one of the runs below a folder; empty if there are none."""
+    names = [str(run) for run in islice(find_runs(folder), MAX_NAMED + 1)]
+    more = ", ..." if len(names) > MAX_NAMED else ""
+    return f"Choose a run below it: {', '.join(names[:MAX_NAMED])}{more}" if names else ""
 
 
 def read_run_files(folder: Path, label: str = "") -> RunFiles:

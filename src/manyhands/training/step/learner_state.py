@@ -37,6 +37,14 @@ class LearnerState:
         self._strategy = world.strategy
         self._copies: defaultdict[Hashable, HostBuffers] = defaultdict(HostBuffers)
 
+    @property
+    def num_bytes(self) -> int:
+        """About the size of all copies: the weights, and two moments of those in training."""
+        weights = list(self._network.parameters())
+        sizes = [each.numel() * each.element_size() for each in weights]
+        moments = sum(size for size, each in zip(sizes, weights, strict=True) if each.requires_grad)
+        return sum(sizes) * len(self._ema.weights) + 2 * moments
+
     def policies(self) -> dict[str, dict[str, Tensor] | None]:
         """Collective. Copies of full weights by target folder; None where only shards are saved.
 
