@@ -302,13 +302,16 @@ def leave(code: int) -> NoReturn:
 class Server:
     """The process that has everything imported, seen from the one that tests run in."""
 
+    others: Sequence[str] = ()
+    """Packages that it imports too, if they are installed."""
+
     @cached_property
     def _socket(self) -> socket.socket:
         """Made when the first program is started: some processes start none."""
         own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         subprocess.Popen(
             # An option that no program has, so that this one is not forked.
-            [sys.executable, "-X", "faulthandler", __file__, str(its.fileno())],
+            [sys.executable, "-X", "faulthandler", __file__, str(its.fileno()), *self.others],
             pass_fds=[its.fileno()],
             stdin=subprocess.DEVNULL,
             env=environ_at_import | QUIET,
@@ -348,11 +351,14 @@ def memory_file(content: bytes) -> Any:
     return file
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, others: Sequence[str] = ()) -> None:
     """Fork what is asked for until nobody asks any more."""
     install()
     for name in PRELOADED:
         importlib.import_module(name)
+    for name in others:
+        with suppress(ImportError):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
     while True:
@@ -415,4 +421,4 @@ def spawn(path: bytes, args: Sequence[str | bytes], passed: Sequence[int]) -> in
 
 if __name__ == "__main__":
     sys.modules["forked_python"] = sys.modules["__main__"]
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
