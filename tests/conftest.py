@@ -89,9 +89,13 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start worker processes come first: a long one must not be the last."""
-    starting = {item.path for item in items if item.get_closest_marker("process")}
-    items.sort(key=lambda item: item.path not in starting)
+    """Files that start worker processes or take long come first: none must be the last."""
+
+    def is_long(item: pytest.Item) -> bool:
+        return any(item.get_closest_marker(name) for name in ("process", "long"))
+
+    first = {item.path for item in items if is_long(item)}
+    items.sort(key=lambda item: item.path not in first)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -123,7 +127,7 @@ def freeze_imports() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options that make tests longer."""
     told = "damaged datasets to read and check; thousands before a release"
-    parser.addoption("--num-damages", type=int, default=150, help=told)
+    parser.addoption("--num-damages", type=int, default=100, help=told)
     told = "where results on several GPUs go"
     parser.addoption("--multi-gpu-json", default="multi_gpu.json", help=told)
     told = "run the matrix of training steps on a CPU, to see that every case can be built"
