@@ -40,7 +40,7 @@ test: style
 # Programs that tests start are forked off one that has imported torch; FORK=0 starts new interpreters.
 FORK ?= 1
 suite: $(READY)
-	MANYHANDS_FORK_TESTS=$(FORK) OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder \
+	MANYHANDS_FORK_TESTS=$(FORK) OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$(NUM_RUNNERS) --dist=loadfile --no-loadscope-reorder -p no:logging \
 		--max-worker-restart=0 --durations=20
 
 # Compiling is the CPU's work, so several processes share a GPU. Tests that measure memory or time run

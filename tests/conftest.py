@@ -89,9 +89,13 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start worker processes come first: a long one must not be the last."""
-    starting = {item.path for item in items if item.get_closest_marker("process")}
-    items.sort(key=lambda item: item.path not in starting)
+    """Files that start worker processes or take long come first: none must be the last."""
+
+    def is_long(item: pytest.Item) -> bool:
+        return any(item.get_closest_marker(name) for name in ("process", "long"))
+
+    first = {item.path for item in items if is_long(item)}
+    items.sort(key=lambda item: item.path not in first)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -105,7 +109,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests draw the same numbers, whichever ran before in the same process."""
     random.seed(0)
     np.random.seed(0)
-    torch.manual_seed(0)
+    # Without a GPU torch would write down who asks, once for each kind of device.
+    seed = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
+    seed(0)
     freeze_imports()
 
 
@@ -121,7 +127,7 @@ def freeze_imports() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options that make tests longer."""
     told = "damaged datasets to read and check; thousands before a release"
-    parser.addoption("--num-damages", type=int, default=150, help=told)
+    parser.addoption("--num-damages", type=int, default=100, help=told)
     told = "where results on several GPUs go"
     parser.addoption("--multi-gpu-json", default="multi_gpu.json", help=told)
     told = "run the matrix of training steps on a CPU, to see that every case can be built"

@@ -29,11 +29,15 @@ LONG = ("bench", "demo", "watch")
 DEADLINE_S, STOP_S = 30, 1
 CAPABILITY_VERSION = 0x20080522
 PRELOADED = (
+    # The first optimizer of each process would load it.
+    "torch._dynamo",
     *("manyhands.training.start", "manyhands.plan.plan", "manyhands.report.runs.run_page"),
     *("manyhands.parallel.accelerate_engine", "manyhands.policies.act.network"),
     *("manyhands.evaluation.open_loop_run", "manyhands.doctor.machine", "manyhands.doctor.run"),
     *("manyhands.report.runs.live_page", "manyhands.report.runs.server"),
     *("manyhands.data.cache.fill", "manyhands.data.checking.check", "manyhands.doctor.dataset"),
+    *("manyhands.report.datasets.dataset_page", "jinja2", "matplotlib.figure"),
+    "manyhands.cli.train",
 )
 
 

@@ -132,7 +132,9 @@ def test_a_guides_command_line_runs(command, homes, tiny_sizes, tmp_path, name):
     words += [*SHORT, "--policy.device=cpu", f"--output_dir={tmp_path / 'run'}"]
     changes = dict(homes)
     if not name.startswith("S0.8"):
-        changes["HF_HOME"] = str(tmp_path)
+        # A saved config is found there, which only accelerate looks for.
+        del changes["HF_HOME"]
+        changes |= {"HF_HOME": str(tmp_path)} if words[0] == ACCELERATE[0] else {}
     printed = command.run(words, changes=changes)
     for told in EXPECTED.get(name, ()) or ("Number of processes: 2",):
         assert told in printed, printed

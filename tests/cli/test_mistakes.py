@@ -24,7 +24,7 @@ TABLE = Path(__file__).with_name("mistakes.txt")
 PROGRAM = Path(__file__).with_name("forked_commands.py")
 MAX_BY_HAND = 25
 STOPPED = -signal.SIGALRM
-WRITTEN = [*ANOTHER.values(), "train.sbatch", "train.k8s.yaml"]
+WRITTEN = [*ANOTHER.values(), "outputs", "train.sbatch", "train.k8s.yaml"]
 """Paths that the commands which follow from answers write."""
 
 

@@ -63,6 +63,7 @@ def test_a_benchmark_gives_hours_and_the_end(tiny_act, tmp_path, capsys):
     file = tmp_path / "step.json"
     file.write_text('{"batch_size": 4, "median_ms": 500, "device": "GPU X", "mode": "graph"}')
     flags = [*SHAPES, *tiny_act, "--batch_size=4", "--steps=72000", f"--benchmark={file}"]
+    flags.append("--gpus=[1]")
     assert plan_command(flags) == 0
     printed = capsys.readouterr().out
     assert "10 h 00 min" in printed and "ends" in printed and "GPU X, step mode graph" in printed

@@ -20,6 +20,7 @@ from manyhands.launch.job import Job
 from manyhands.launch.kubernetes import kubernetes_manifest
 
 SCHEMA = json.loads(Path(__file__).with_name("kubernetes.schema.json").read_text())
+VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 TRAIN = ("--dataset.root=/data/pick", "--policy.type=act", "--output_dir=/data/runs/act")
 
 
@@ -39,7 +40,7 @@ def documents(config: KubernetesConfig, run: Job | None = None) -> list[dict[str
     """The documents of a manifest, each checked against the schema."""
     read = [*yaml.safe_load_all(kubernetes_manifest(config, run or job()))]
     for document in read:
-        jsonschema.validate(document, SCHEMA)
+        VALIDATOR.validate(document)
     return read
 
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from manyhands.config.launch.slurm import SlurmConfig
@@ -201,10 +201,13 @@ texts = st.lists(st.text(max_size=4) | fragments, max_size=4).map("".join)
 
 
 @given(value=texts)
+@example(value="/0")
 def test_no_value_adds_a_line_or_a_word(value):
     def script(value: str) -> str:
         names = dict.fromkeys(("partition", "account", "qos"), f"x{value}")
-        own = {"env": {"A": value}, "options": [f"--x={value}"], "script": Path(f"x{value}")}
+        # A script in a folder that there is not is refused for that.
+        name = Path(f"x{value}".replace("/", "-"))
+        own = {"env": {"A": value}, "options": [f"--x={value}"], "script": name}
         config = SlurmConfig(**names, **own)
         flags = [f"--job_name={value}", f"x{value}"]
         paths = {"run_dir": Path(f"x{value}"), "folder": Path(f"/{value}")}

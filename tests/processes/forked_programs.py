@@ -1,6 +1,7 @@
 """Starts programs that are forked, and prints what they printed, as JSON."""
 
 import json
+import multiprocessing
 import os
 import signal
 import socket
@@ -55,6 +56,8 @@ def kinds() -> Iterator[str]:
     yield printed(PYTHON, "-m", "manyhands", "--help").split()[0]
     yield printed(str(Path(PYTHON).with_name("manyhands")), "--help").split()[0]
     yield printed(PYTHON, "script.py", "a b")
+    yield printed(PYTHON, "-u", str(Path(PYTHON).with_name("manyhands")), "--help").split()[0]
+    yield printed(str(Path(PYTHON).with_name("torchrun")), "--help").split()[1]
 
 
 def exits() -> Iterator[str]:
@@ -73,6 +76,20 @@ def parents() -> Iterator[str]:
     """This process, then the parent and the number of a program, and those of one it starts."""
     yield str(os.getpid())
     yield from printed(PYTHON, "-c", NESTED).split()[:3]
+
+
+def spawned() -> Iterator[str]:
+    """Processes of multiprocessing: parent, what a queue carries, and what is imported."""
+    for method in ("spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.SimpleQueue()
+        process = context.Process(target=queue.put, args=(["a", method],))
+        process.start()
+        process.join()
+        yield str([*queue.get(), process.exitcode])
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        is_child = pool.apply(os.getppid) == os.getpid()
+        yield str([is_child, pool.apply(eval, ["'torch' in __import__('sys').modules"])])
 
 
 def endings() -> Iterator[str]:
@@ -99,5 +116,5 @@ def left() -> Iterator[str]:
 
 if __name__ == "__main__":
     forked_python.install_server()
-    questions = (surroundings, kinds, exits, parents, endings, passed, left)
+    questions = (surroundings, kinds, exits, parents, spawned, endings, passed, left)
     print(json.dumps({question.__name__: [*question()] for question in questions}))

@@ -1,7 +1,8 @@
 """Makes Python programs start at once: they are forked off a process that has imported torch.
 
 Importing torch takes seconds, and tests start hundreds of programs. `install` replaces
-`subprocess.Popen`, in tests and in the programs they start. A program that is forked is a process
+`subprocess.Popen`, in tests and in the programs they start, and `install_server` what starts
+processes of multiprocessing, in tests. A program that is forked is a process
 like any other: a child of the one that started it, with its own environment, folder and files.
 What a fork cannot stand in for starts as ever: other programs, options of the interpreter, or a
 variable that is read when modules are imported.
@@ -14,6 +15,7 @@ import gc
 import importlib
 import inspect
 import json
+import multiprocessing.util
 import os
 import runpy
 import signal
@@ -32,8 +34,19 @@ from typing import Any, NoReturn
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
-COMMANDS = {"manyhands": "main", "manyhands-train": "train_main"}
-"""Console scripts, and the functions of manyhands.cli.main that they call."""
+OURS = "manyhands.cli.main"
+COMMANDS = {
+    "manyhands": (OURS, "main"),
+    "manyhands-train": (OURS, "train_main"),
+    "torchrun": ("torch.distributed.run", "main"),
+}
+"""Console scripts, and the functions that they call."""
+SPAWNED = (
+    "from multiprocessing.spawn import spawn_main;",
+    "from multiprocessing.forkserver import main;",
+)
+"""Beginnings of programs that multiprocessing starts, but for one that imports next to nothing."""
+FAULTHANDLER, UNBUFFERED = ["-X", "faulthandler"], "-u"
 PRELOADED = (
     "accelerate",
     "av",
@@ -71,13 +84,14 @@ READ_AT_IMPORT = (
 )
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 """What the commands of manyhands set before they import torch."""
-LATER = ("CUDA_VISIBLE_DEVICES", "PYTHONPATH", "TORCHELASTIC_", "TORCHINDUCTOR_CACHE_DIR")
-READ_LATER = (*LATER, *QUIET)
+LATER = ("CUDA_VISIBLE_DEVICES", "HF_LEROBOT_HOME", "PYTHONPATH", "TORCH_NCCL_")
+READ_LATER = (*LATER, "TORCHELASTIC_", "TORCHINDUCTOR_", *QUIET)
 KNOWN = {"restore_signals", "start_new_session", "process_group", "close_fds", "pass_fds"}
 PIPES = {"p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite"}
 HANDLED = {"self", "args", "executable", "cwd", "env", *KNOWN, *PIPES}
 
 environ_at_import: dict[str, str] = {}
+spawn_new = multiprocessing.util.spawnv_passfds  # type: ignore[attr-defined]
 server: "Server | None" = None
 is_enabled = True
 """Whether programs are forked; not where a test needs a new interpreter."""
@@ -112,7 +126,7 @@ def request_of(told: Mapping[str, Any]) -> dict[str, Any] | None:
     environ = {**(os.environ if told["env"] is None else told["env"])}
     if not all(isinstance(each, str) for each in [*argv, *environ, *environ.values()]):
         return None
-    program = argv[5:] if is_tethered(argv) else argv
+    program = without_options(argv[5:] if is_tethered(argv) else argv)
     if not is_program(program) or needs_new_interpreter(environ):
         return None
     return {
@@ -139,8 +153,15 @@ def is_program(argv: Sequence[str]) -> bool:
         return True
     if argv[0] != sys.executable or len(argv) < 2:
         return False
-    is_module = argv[1] == "-m" and len(argv) > 2 and argv[2].startswith("manyhands")
-    return is_module or argv[1] == "-c" or argv[1].endswith(".py")
+    # What pip installs may be what is imported here.
+    is_module = argv[1] == "-m" and len(argv) > 2 and argv[2] != "pip"
+    is_script = argv[1].endswith(".py") or is_program(argv[1:2])
+    return is_module or argv[1] == "-c" or is_script
+
+
+def without_options(argv: Sequence[str]) -> list[str]:
+    """A command without the option to write at once, which `run` heeds."""
+    return [*argv[:1], *argv[2:]] if [*argv[1:2]] == [UNBUFFERED] else [*argv]
 
 
 def needs_new_interpreter(environ: Mapping[str, str]) -> bool:
@@ -237,11 +258,17 @@ def run(argv: Sequence[str]) -> None:
         end_with(int(argv[4]))
         argv = argv[5:]
     sys.orig_argv = [*argv]
+    if argv[1:2] == [UNBUFFERED]:
+        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+        argv = without_options(argv)
+    if is_program(argv[1:2]):
+        argv = argv[1:]
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     if (name := Path(argv[0]).name) in COMMANDS:
         sys.argv = [*argv]
-        sys.exit(getattr(importlib.import_module("manyhands.cli.main"), COMMANDS[name])())
+        module, function = COMMANDS[name]
+        sys.exit(getattr(importlib.import_module(module), function)())
     elif argv[1] == "-m":
         sys.argv, sys.path[:0] = [*argv[2:]], [str(Path.cwd())]
         runpy.run_module(argv[2], run_name="__main__", alter_sys=True)
@@ -275,13 +302,16 @@ def leave(code: int) -> NoReturn:
 class Server:
     """The process that has everything imported, seen from the one that tests run in."""
 
+    others: Sequence[str] = ()
+    """Packages that it imports too, if they are installed."""
+
     @cached_property
     def _socket(self) -> socket.socket:
         """Made when the first program is started: some processes start none."""
         own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         subprocess.Popen(
             # An option that no program has, so that this one is not forked.
-            [sys.executable, "-X", "faulthandler", __file__, str(its.fileno())],
+            [sys.executable, "-X", "faulthandler", __file__, str(its.fileno()), *self.others],
             pass_fds=[its.fileno()],
             stdin=subprocess.DEVNULL,
             env=environ_at_import | QUIET,
@@ -321,11 +351,14 @@ def memory_file(content: bytes) -> Any:
     return file
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, others: Sequence[str] = ()) -> None:
     """Fork what is asked for until nobody asks any more."""
     install()
     for name in PRELOADED:
         importlib.import_module(name)
+    for name in others:
+        with suppress(ImportError):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
     while True:
@@ -370,8 +403,22 @@ def install_server() -> None:
     global server
     server = Server()
     install()
+    multiprocessing.util.spawnv_passfds = spawn  # type: ignore[attr-defined]
+
+
+def spawn(path: bytes, args: Sequence[str | bytes], passed: Sequence[int]) -> int:
+    """Start a process of multiprocessing, forked where it can be; returns its number."""
+    argv = [os.fsdecode(each) for each in args]
+    if argv[1:3] == FAULTHANDLER:
+        del argv[1:3]
+    is_known = argv[1:2] == ["-c"] and argv[2].startswith(SPAWNED)
+    if server is None or not is_enabled or not is_known or needs_new_interpreter(os.environ):
+        return spawn_new(path, args, passed)
+    request = {"argv": argv, "environ": {**os.environ}, "cwd": os.fspath(Path.cwd())}
+    request |= {"is_session": False, "process_group": -1, "pass_fds": [*passed]}
+    return server.start(request, [0, 1, 2, *passed])
 
 
 if __name__ == "__main__":
     sys.modules["forked_python"] = sys.modules["__main__"]
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

@@ -19,6 +19,9 @@ from execnet.gateway_io import popen_bootstrapline
 BEGINNING = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
 BEGINNING += "import forked_runners; forked_runners.fork_server(); "
 
+EXTRAS = ("peft", "transformers.models.smolvlm.modeling_smolvlm", "wandb.sdk.launch")
+"""What takes seconds to import, for some programs and for all runners, which collect all tests."""
+
 connection: socket.socket | None = None
 """To the server of this runner."""
 
@@ -30,6 +33,8 @@ class Popen(forked_python.Popen):
         is_runner = args == [sys.executable, "-u", "-c", popen_bootstrapline]
         # A runner has no use for output that is not buffered: it writes to its pipe by itself.
         words = [args[0], "-c", BEGINNING + args[3]] if is_runner else args
+        if is_runner and forked_python.server is not None:
+            forked_python.server.others = EXTRAS
         super()._execute_child(words, *others)
 
 

@@ -31,7 +31,8 @@ def test_a_program_finds_what_it_would_find_in_a_new_interpreter(found):
 
 
 def test_scripts_modules_texts_and_commands_are_run(found):
-    assert found["kinds"] == ["['-c', 'x']", "manyhands:", "manyhands:", "['a b']"]
+    names = ["manyhands:", "torchrun"]
+    assert found["kinds"] == ["['-c', 'x']", "manyhands:", "manyhands:", "['a b']", *names]
 
 
 def test_exits_and_signals_are_those_of_the_program(found):
@@ -42,6 +43,11 @@ def test_exits_and_signals_are_those_of_the_program(found):
 def test_a_program_is_a_child_of_the_one_that_starts_it_and_so_are_those_it_starts(found):
     itself, parent, child, grandparent = found["parents"]
     assert (parent, grandparent) == (itself, child)
+
+
+def test_processes_of_multiprocessing_are_children_that_are_forked_too(found):
+    ends = [str(["a", method, 0]) for method in ("spawn", "forkserver")]
+    assert found["spawned"] == [*ends, str([True, True])]
 
 
 def test_what_is_to_run_last_runs_once(found):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from manyhands.report.axes import Axis, Unit, labels, linear_axis, log_axis, short, unit_for
@@ -11,6 +11,7 @@ NUMBERS = st.floats(-1e29, 1e29)
 
 
 @given(one=NUMBERS, other=NUMBERS, is_tight=st.booleans())
+@example(one=0.0, other=5e-324, is_tight=False)
 def test_a_linear_axis_holds_its_values_with_few_distinct_labels(
     one: float, other: float, is_tight: bool
 ) -> None:

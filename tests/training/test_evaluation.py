@@ -21,7 +21,9 @@ from manyhands.stop import StopSignal
 from manyhands.training.evaluation_scores import SUCCESS
 from manyhands.training.start import run_training
 
-EVALUATION = ("--env.type=tray", "--env.episode_length=12", "--eval.n_episodes=5")
+LENGTH = 4
+EVALUATION = ("--env.type=tray", f"--env.episode_length={LENGTH}", "--eval.n_episodes=5")
+EVALUATION += ("--policy.n_action_steps=2",)  # Episodes of two chunks
 TIMEOUT_S = 15
 IN_PROCESS = "--eval.use_async_envs=false"
 STEPS = ("--steps=4", "--log_freq=1", "--save_freq=2", "--batch_size=6")
@@ -53,7 +55,7 @@ def test_rows_logs_and_files_tell_what_the_eval_command_finds(tray_argv, tmp_pat
     found = run_evaluation(
         EvalCommandConfig(
             policy=EvaluatedPolicyConfig(path=str(run_dir), device="cpu"),
-            env=TrayEnvConfig(episode_length=12),
+            env=TrayEnvConfig(episode_length=LENGTH),
             eval=EvalConfig(n_episodes=5, use_async_envs=False),
             output_dir=tmp_path / "eval",
             max_videos=4,

@@ -412,6 +412,7 @@ def seen(tmp_path_factory, tiny_dataset, run_with) -> Callable[..., object]:
     return see
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EFFECTS)
 def test_a_flag_has_a_visible_effect(seen, tiny_act, name):
     value, others, look = EFFECTS[name]

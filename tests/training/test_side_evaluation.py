@@ -18,8 +18,9 @@ from manyhands.training.side_evaluation import SideRollouts
 from manyhands.training.start import run_training
 from manyhands.training.step.learner import Learner
 
-EVALUATION = ("--env.type=tray", "--env.episode_length=12", "--eval.n_episodes=5")
-EVALUATION += ("--eval.use_async_envs=false", "--ema.enable=true")
+EVALUATION = ("--env.type=tray", "--env.episode_length=4", "--eval.n_episodes=5")
+EVALUATION += ("--policy.n_action_steps=2", "--eval.use_async_envs=false", "--ema.enable=true")
+LONGER = "--env.episode_length=12"
 STEPS = ("--steps=4", "--log_freq=1", "--save_freq=2", "--batch_size=6")
 ASIDE = "--eval.async=true"
 
@@ -79,7 +80,7 @@ def test_it_finds_what_an_evaluation_on_all_ranks_finds_and_changes_no_number(
 @pytest.mark.process
 def test_one_runs_at_a_time_and_the_last_is_waited_for(tray_argv, tmp_path, metrics):
     run_dir = tmp_path / "run"
-    train(tray_argv(run_dir, *EVALUATION, *STEPS, "--eval_freq=1", ASIDE))
+    train(tray_argv(run_dir, *EVALUATION, LONGER, *STEPS, "--eval_freq=1", ASIDE))
     assert "evaluation after step 2 is skipped: that of step 1 still runs" in log_of(run_dir)
     assert {step for step, row in metrics(run_dir).items() if SUCCESS in row} == {1, 4}
 

@@ -83,6 +83,7 @@ def specimen(fault: Any, version: str, originals: dict[str, Path], folder: Path)
     return ["--policy=act", f"--dataset.root={root}", *fault.flags]
 
 
+@pytest.mark.long
 def test_every_fault_is_named_and_its_first_hint_leads_to_training(originals, tmp_path, capsys):
     ends, wrong = [], []
     for number, (fault, version) in enumerate(CASES):

@@ -10,6 +10,7 @@ import numpy as np
 NICE_STEPS = (1, 2, 2.5, 5, 10)
 LOG_SPAN = 15  # Ratio of values from which a logarithmic axis shows more
 NARROWEST = 1e-6  # Of the values' size: what spans less is widened
+SMALLEST = 1e-290  # Smaller values are zero: no step fits between them
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Axis:
 
 def linear_axis(low: float, high: float, max_ticks: int, is_tight: bool = False) -> Axis:
     """An axis from tick to tick, or a tight one from value to value."""
+    low, high = (0.0 if abs(each) < SMALLEST else each for each in (low, high))
     least = NARROWEST * max(abs(low), abs(high))
     if high - low <= least:
         margin = max(least, abs(high) / 10) or 1.0

@@ -261,7 +261,7 @@ from manyhands.data.writing.copy_sources import EpisodeChoice
 
 source, target = map(Path, sys.argv[1:])
 chance = random.Random(0)
-for _ in range(15):
+for _ in range(8):
     process = os.fork()
     if not process:
         copy_episodes([EpisodeChoice(source)] * 20, target)

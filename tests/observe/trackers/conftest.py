@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,8 +43,12 @@ def tracked_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 @pytest.fixture
 def in_new_process() -> Callable[..., str]:
     """Runs a program with an object on its input; trackers have one run in a process."""
+    next_second = 0
 
     def run(program: str, given: object) -> str:
+        nonlocal next_second
+        # wandb names a folder by the second, and writes anew one that there is.
+        time.sleep(max(0.0, next_second - time.time()))
         done = subprocess.run(
             [sys.executable, "-c", program],
             input=pickle.dumps(given),
@@ -52,6 +57,7 @@ def in_new_process() -> Callable[..., str]:
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             check=False,
         )
+        next_second = int(time.time()) + 1
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 

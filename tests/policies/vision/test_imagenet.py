@@ -27,6 +27,12 @@ def random_weights(counted: bool = True) -> dict[str, torch.Tensor]:
     }
 
 
+def without_values(name: str = "resnet18") -> ResNet:
+    """A backbone for weights that are refused before they are needed."""
+    with torch.device("meta"):
+        return ResNet(name)
+
+
 def diffusion_backbone() -> ResNet:
     return ResNet("resnet18", BatchNorm, POSITIONAL)
 
@@ -83,19 +89,19 @@ def test_a_cached_file_of_another_content_is_named(publish):
     path = publish(random_weights())
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(UserError, match=rf"{path.name} is damaged: its SHA-256.*Delete it"):
-        load_imagenet([ResNet("resnet18")], "resnet18", WEIGHTS)
+        load_imagenet([without_values()], "resnet18", WEIGHTS)
 
 
 @pytest.mark.parametrize("content", [b"", b"no weights", b"PK\x03\x04"])
 def test_a_damaged_cache_is_named(cache, content):
     (cache / PRETRAINED_FILES[WEIGHTS]).write_bytes(content)
     with pytest.raises(UserError, match=r"resnet18-f37072fd\.pth is damaged"):
-        load_imagenet([ResNet("resnet18")], "resnet18", WEIGHTS)
+        load_imagenet([without_values()], "resnet18", WEIGHTS)
 
 
 def test_without_cache_and_network_the_user_learns_what_to_do(cache):
     with pytest.raises(WeightsUnavailable) as caught:
-        load_imagenet([ResNet("resnet18")], "resnet18", WEIGHTS)
+        load_imagenet([without_values()], "resnet18", WEIGHTS)
     told = str(caught.value)
     assert f"put the file into {cache}" in told
     assert "--policy.backbone_weights=resnet18-f37072fd.pth" in told
@@ -108,13 +114,13 @@ def test_a_download_of_another_content_is_refused(cache, monkeypatch):
 
     monkeypatch.setattr(torch.hub, "download_url_to_file", damaged)
     with pytest.raises(WeightsUnavailable, match="invalid hash value"):
-        load_imagenet([ResNet("resnet18")], "resnet18", WEIGHTS)
+        load_imagenet([without_values()], "resnet18", WEIGHTS)
     assert list(cache.iterdir()) == []
 
 
 def test_weights_of_another_depth_are_refused_with_those_that_fit():
     with pytest.raises(UserError, match=r"does not match.*ResNet50_Weights\.IMAGENET1K_V2"):
-        load_imagenet([ResNet("resnet50")], "resnet50", WEIGHTS)
+        load_imagenet([without_values("resnet50")], "resnet50", WEIGHTS)
 
 
 def test_every_depth_has_published_weights():
@@ -171,7 +177,7 @@ class Trap:
 def test_code_in_a_file_is_refused_and_never_run(tmp_path):
     torch.save(random_weights() | {"conv1.weight": Trap(tmp_path / "run")}, tmp_path / "w.pth")
     with pytest.raises(UserError, match="pickled code is never run"):
-        load_backbone_file([ResNet("resnet18")], tmp_path / "w.pth")
+        load_backbone_file([without_values()], tmp_path / "w.pth")
     assert not (tmp_path / "run").exists()
 
 
@@ -182,12 +188,12 @@ def test_code_in_a_file_is_refused_and_never_run(tmp_path):
 def test_a_damaged_file_is_named(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=rf"{name} is damaged"):
-        load_backbone_file([ResNet("resnet18")], tmp_path / name)
+        load_backbone_file([without_values()], tmp_path / name)
 
 
 def test_a_file_of_other_things_than_tensors_is_refused(tmp_path):
     torch.save({"state_dict": random_weights()}, tmp_path / "w.pth")
     with pytest.raises(UserError, match="contains no named tensors"):
-        load_backbone_file([ResNet("resnet18")], tmp_path / "w.pth")
+        load_backbone_file([without_values()], tmp_path / "w.pth")
     with pytest.raises(UserError, match=r"--policy\.backbone_weights=.*none\.pth is not a file"):
-        load_backbone_file([ResNet("resnet18")], tmp_path / "none.pth")
+        load_backbone_file([without_values()], tmp_path / "none.pth")
