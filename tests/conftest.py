@@ -38,9 +38,10 @@ NUM_NEW_MODULES = 20
 num_modules = 0
 
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("manyhands", deadline=None)
-# For tools that slow everything down; chosen by --hypothesis-profile.
-settings.register_profile("few", parent=settings.get_profile("manyhands"), max_examples=12)
+settings.register_profile("manyhands", deadline=None, max_examples=50)
+# Chosen by --hypothesis-profile: for tools that slow everything down, and for a search of hours.
+for profile, number in {"few": 12, "many": 1000}.items():
+    settings.register_profile(profile, settings.get_profile("manyhands"), max_examples=number)
 settings.load_profile("manyhands")
 
 if os.environ.get("MANYHANDS_FORK_TESTS") == "1":

@@ -16,7 +16,7 @@ def order_of(lengths: list[int], weights: list[float], seed: int = 0) -> MixedOr
     return MixedOrder(orders, weights, np.cumsum([0, *lengths]), seed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     lengths=st.lists(st.integers(1, 50), min_size=1, max_size=4),
     cuts=st.lists(st.integers(0, 3 * BLOCK), min_size=2, max_size=6),
