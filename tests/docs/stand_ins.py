@@ -192,6 +192,8 @@ def make(words: Sequence[str]) -> int:
 def serve(words: Sequence[str]) -> int:
     """Start a server, open the page that it names, and press Ctrl-C."""
     note(RAN, words)
+    # Shells let programs in the background ignore Ctrl-C, and programs inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert server.stdout is not None
     found = None
