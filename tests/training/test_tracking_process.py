@@ -142,8 +142,7 @@ def test_a_server_holds_every_step_once_though_the_process_is_killed(tracked, mo
 def test_files_of_a_run_that_was_killed_are_uploaded_as_one_run(tracked, monkeypatch):
     run = tracked("wandb", "--wandb.mode=offline")
     append(run.start(0), 1, LAST)
-    run.wait_until(run.is_open)
-    time.sleep(1.5)
+    run.wait_until(lambda: any(file.stat().st_size > 2**15 for file in logs_of(run.run_dir)))
     run.process.kill()
     run.process.wait()
     append(run.start(CHECKPOINT), CHECKPOINT + 1, LAST + 20)
@@ -153,9 +152,15 @@ def test_files_of_a_run_that_was_killed_are_uploaded_as_one_run(tracked, monkeyp
         folders = sorted((run.run_dir / "wandb").glob("offline-run-*"))
         command = [str(Path(sys.executable).with_name("wandb")), "sync", *map(str, folders)]
         environ = os.environ | running.environ
-        subprocess.run(command, env=environ, timeout=DEADLINE_S, check=True, capture_output=True)
+        synced = subprocess.run(command, env=environ, timeout=DEADLINE_S, capture_output=True)
         steps = [row["_step"] for row in running.history(run_id(run.run_dir))]
-    assert steps == [*range(1, LAST + 21)]
+    assert synced.returncode == 0 and steps == [*range(1, LAST + 21)], synced
+
+
+def logs_of(run_dir: Path) -> list[Path]:
+    from manyhands.observe.trackers.wandb_file import run_files
+
+    return run_files(run_dir / "wandb", run_id(run_dir))
 
 
 def run_id(run_dir: Path) -> str:

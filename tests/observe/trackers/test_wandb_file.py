@@ -4,7 +4,12 @@ import pytest
 
 pytest.importorskip("wandb", reason="pip install 'manyhands[track]'")
 
-from manyhands.observe.trackers.wandb_file import read_history, read_records, run_files
+from manyhands.observe.trackers.wandb_file import (
+    drop_incomplete_records,
+    read_history,
+    read_records,
+    run_files,
+)
 
 NUM_ROWS = 300
 LOG = """
@@ -32,6 +37,26 @@ def test_rows_are_read_back_over_many_blocks_and_up_to_a_truncated_one(tmp_path,
         assert [*read_history(file)] == rows[: len([*read_history(file)])]
     file.write_bytes(whole[: 64 * 1024] + bytes(4096))
     assert len([*read_records(file)]) > 0
+
+
+def test_a_truncated_log_ends_with_its_last_complete_row_and_one_without_rows_goes(
+    tmp_path, in_new_process
+):
+    in_new_process(LOG, (str(tmp_path), 1, NUM_ROWS))
+    (file,) = run_files(tmp_path / "wandb", "abc")
+    whole, rows = file.read_bytes(), [*read_history(file)]
+    for num_bytes in (len(whole), len(whole) - 1, 32 * 1024 + 3, 2000):
+        file.write_bytes(whole[:num_bytes])
+        before = [*read_history(file)]
+        drop_incomplete_records(tmp_path / "wandb", "abc")
+        assert [*read_history(file)] == before == rows[: len(before)]
+        assert file.stat().st_size <= num_bytes
+        once = file.read_bytes()
+        drop_incomplete_records(tmp_path / "wandb", "abc")
+        assert file.read_bytes() == once == whole[: len(once)]
+    file.write_bytes(whole[:7])
+    drop_incomplete_records(tmp_path / "wandb", "abc")
+    assert run_files(tmp_path / "wandb", "abc") == []
 
 
 def test_files_of_other_runs_are_not_read(tmp_path):

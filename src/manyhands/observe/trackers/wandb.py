@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import wandb
-
 from manyhands.config.runs.run_dir import PRETRAINED
 from manyhands.config.schema.decoding import encode
 from manyhands.config.train import TrainConfig
@@ -16,7 +15,12 @@ from manyhands.observe.trackers.keys import EVAL_STEPS, VIDEO, Values
 from manyhands.observe.trackers.notes import Notes
 from manyhands.observe.trackers.tracked_run import TrackedRun
 from manyhands.observe.trackers.tracker import Sent
-from manyhands.observe.trackers.wandb_file import read_artifacts, read_history, run_files
+from manyhands.observe.trackers.wandb_file import (
+    drop_incomplete_records,
+    read_artifacts,
+    read_history,
+    run_files,
+)
 
 MAX_TAG = 64  # Characters of a tag, as wandb limits them.
 MAX_NAME = 128  # Characters of the name of an artifact.
@@ -32,6 +36,7 @@ class WandbTracker:
         self._config = run.config
         self._step = self._evaluated_at = 0  # Of this process; earlier steps are complete.
         self._late: deque[dict[str, Any]] = deque()
+        drop_incomplete_records(run.run_dir / "wandb", run_id)
         self._run, warning = start(run, run_id)
         # wandb shows evaluations by the step whose weights they measured.
         self._run.define_metric(EVAL_STEPS, hidden=True)

@@ -4,6 +4,8 @@ wandb writes in blocks of 32 KiB, so that a killed run loses the last of what wa
 """
 
 import json
+import os
+import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,9 +45,26 @@ def read_artifacts(file: Path) -> Iterator[str]:
             yield record.request.log_artifact.artifact.name
 
 
+def drop_incomplete_records(wandb_dir: Path, run_id: str) -> None:
+    """Repair the logs of killed processes: wandb uploads no log after one that is truncated."""
+    for file in run_files(wandb_dir, run_id):
+        data = file.read_bytes()
+        *_, end = 0, *(end for end, _ in _records(data))
+        if end == 0:
+            shutil.rmtree(file.parent, ignore_errors=True)
+        elif end < len(data):
+            os.truncate(file, end)
+
+
 def read_records(file: Path) -> Iterator[Record]:
     """The records of a log, up to one that was truncated by a crash."""
-    data, place, parts = file.read_bytes(), FILE_HEADER_BYTES, b""
+    for _, record in _records(file.read_bytes()):
+        yield record
+
+
+def _records(data: bytes) -> Iterator[tuple[int, Record]]:
+    """The complete records of a log, each with the place where it ends."""
+    place, parts = FILE_HEADER_BYTES, b""
     while place + CHUNK_HEADER.size <= len(data):
         left = BLOCK_BYTES - place % BLOCK_BYTES
         if left < CHUNK_HEADER.size:
@@ -58,4 +77,4 @@ def read_records(file: Path) -> Iterator[Record]:
         chunk = data[place - length : place]
         parts = chunk if kind in (FULL, FIRST) else parts + chunk
         if kind in (FULL, LAST):
-            yield Record.FromString(parts)
+            yield place, Record.FromString(parts)
