@@ -46,7 +46,8 @@ class Drift(NamedTuple):
     weights: float
 
 
-SMOOTH = Drift(loss=5e-6, grad_norm=1e-4, weights=2e-3)
+SMOOTH = Drift(loss=1e-5, grad_norm=1e-4, weights=2e-3)
+"""Of the loss, 7e-6 was seen on aarch64, where two releases of torch round otherwise."""
 BATCH_NORMS = Drift(loss=1e-4, grad_norm=1e-2, weights=3e-2)
 """Batch norms of a few images magnify. LeRobot comes as far from itself (loss 4e-6, gradient norm
 4e-4, weights 4e-3) when the last bit of its first weights is changed."""
