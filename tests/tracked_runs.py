@@ -39,7 +39,10 @@ def wandb_rows(run_dir: Path) -> list[Row]:
 def trackio_rows(project: str = "manyhands") -> list[Row]:
     """The rows of a project in Trackio's database, which hold one run."""
     with sqlite3.connect(Path(os.environ["TRACKIO_DIR"]) / f"{project}.db") as database:
-        found = database.execute("select run_name, step, metrics from metrics order by id")
+        # A process that is killed early leaves a database without tables.
+        has_rows = database.execute("select 1 from sqlite_master where name = 'metrics'").fetchone()
+        query = "select run_name, step, metrics from metrics order by id"
+        found = database.execute(query) if has_rows else []
         rows = [(name, {"_step": step} | json.loads(text)) for name, step, text in found]
     assert len({name for name, _ in rows}) <= 1, "several runs"
     return [row for _, row in rows]
