@@ -4,6 +4,9 @@ One iteration is: data, step, validate, evaluate, NaN check, log, save. A run re
 checkpoint of step N continues exactly as if it had never stopped.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from manyhands.checkpoint.snapshot import Position
 from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, find_checkpoint
 from manyhands.launch.outcome import Ending
@@ -39,16 +42,27 @@ def roll_back(run: Run, position: Position) -> Position:
     return Position(saved.step, position.samples)
 
 
+@contextmanager
+def training_context(run: Run) -> Iterator[None]:
+    """Show progress, measure the load, answer stop requests, and wait for saves at the end."""
+    answers = StopAnswers(run)
+    with (
+        run.run_log.following(answers.ending),
+        run.checkpoints.waiting_for_saves(),
+        explaining_oom(run.learner.split, run.world),
+        run.meters.sampling(),
+    ):
+        run.world.defer_stops(answers)
+        yield
+
+
 def train(run: Run) -> Ending:
     """Train from the current position to the last step, or until a stop request."""
     measure_missed(run)
     position, stopping = run.start, False
     batches = run.stream.starting_at(position.samples)
 
-    full, answers = explaining_oom(run.learner.split, run.world), StopAnswers(run)
-    shown = run.run_log.following(answers.ending)
-    with shown, run.checkpoints.waiting_for_saves(), full, run.meters.sampling():
-        run.world.defer_stops(answers)
+    with training_context(run):
         while position.step < run.periods.num_steps and not stopping:
             run.profiler.before(position.step + 1)
             with run.meters.timing("data"):
