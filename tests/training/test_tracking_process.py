@@ -152,7 +152,8 @@ def test_files_of_a_run_that_was_killed_are_uploaded_as_one_run(tracked, monkeyp
         folders = sorted((run.run_dir / "wandb").glob("offline-run-*"))
         command = [str(Path(sys.executable).with_name("wandb")), "sync", *map(str, folders)]
         environ = os.environ | running.environ
-        synced = subprocess.run(command, env=environ, timeout=DEADLINE_S, capture_output=True)
+        options = {"env": environ, "cwd": run.run_dir, "timeout": DEADLINE_S}
+        synced = subprocess.run(command, capture_output=True, **options)
         steps = [row["_step"] for row in running.history(run_id(run.run_dir))]
     assert synced.returncode == 0 and steps == [*range(1, LAST + 21)], synced
 

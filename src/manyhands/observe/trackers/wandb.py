@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import wandb
+
 from manyhands.config.runs.run_dir import PRETRAINED
 from manyhands.config.schema.decoding import encode
 from manyhands.config.train import TrainConfig
