@@ -7,7 +7,7 @@ from manyhands.config.sections.env import PushtEnvConfig
 from manyhands.errors import EnvironmentFault
 from manyhands.sim.episode import Act, Begin, Episode, EpisodeSetup
 from manyhands.sim.pusht import CAMERA, ENVIRONMENT_STATE, STATE, PushtEnvironment
-from manyhands.sim.slot import ProcessSlot, answer, wait_for_any
+from manyhands.sim.slot import POLL_S, ProcessSlot, answer, finished_slots
 
 VECTORS = {STATE: (2,), ENVIRONMENT_STATE: (16,)}
 SEED = 1003
@@ -132,7 +132,7 @@ def test_rewards_have_the_same_bits_again_and_in_several_processes():
     found = []
     for slot in slots:
         while (segment := slot.result()) is None:
-            wait_for_any([slot])
+            finished_slots([slot], POLL_S)
         found.append(segment.rewards)
         slot.close()
     assert {*expected, *found} == {expected[0]}

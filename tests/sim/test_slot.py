@@ -9,7 +9,7 @@ import pytest
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import UserError
 from manyhands.sim.episode import Act, Begin, EpisodeSetup, Open
-from manyhands.sim.slot import Failure, LocalSlot, ProcessSlot, answer, wait_for_any
+from manyhands.sim.slot import POLL_S, Failure, LocalSlot, ProcessSlot, answer, finished_slots
 from manyhands.sim.tray.task import INSTRUCTION, STATE
 
 SETUP = EpisodeSetup(TrayEnvConfig(), {STATE: (4,)})
@@ -36,7 +36,7 @@ def found(slot, command):
 def result_of(slot):
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        wait_for_any([slot])
+        finished_slots([slot], POLL_S)
         found = slot.result()
         if found is not None:
             return found

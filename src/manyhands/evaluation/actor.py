@@ -40,10 +40,11 @@ class Actor:
     """A policy with a batch of fixed size."""
 
     def __init__(self, policy: Policy, seed: int, instruction: str) -> None:
-        self.num_rows = rows_per_batch(policy.config, policy.device)
-        self.num_groups = GROUPS_ON_GPU if policy.device.type == "cuda" else GROUPS_ON_CPU
+        self.device = policy.device
+        self.num_rows = rows_per_batch(policy.config, self.device)
+        self.num_groups = GROUPS_ON_GPU if self.device.type == "cuda" else GROUPS_ON_CPU
         self._policy = policy
-        self._key = derive_key(seed, STREAM).to(policy.device)
+        self._key = derive_key(seed, STREAM).to(self.device)
         self._instruction = instruction
 
     def row_of(self, episode: int) -> int:

@@ -7,11 +7,15 @@ import numpy as np
 
 from manyhands.errors import UserError
 from manyhands.evaluation.actor import Actor, ChunkRequest
+from manyhands.evaluation.predictions import Predictions
 from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.policies.acting import ActionPlan, action_plan
 from manyhands.policies.policy import Policy
 from manyhands.sim.episode import Act, Begin, Segment
-from manyhands.sim.slot import Failure, Slot, wait_for_any
+from manyhands.sim.slot import POLL_S, Failure, Slot, finished_slots
+
+PREDICTION_POLL_S = 0.005
+"""Time between two looks for a prediction while environments act."""
 
 
 @dataclass(frozen=True)
@@ -88,22 +92,23 @@ class Rollout:
         self._free = list(slots)
         self._max_steps = max_steps
         self._running: list[_Running] = []
+        self._acting: dict[int, list[_Running]] = {}
+        """The episodes that each group's prediction is for."""
 
     def results(self, tasks: Sequence[EpisodeTask]) -> Iterator[EpisodeResult]:
         """Run every episode once; results come as episodes end. A stop leaves the others out."""
         waiting = list(tasks)
-        while (waiting or self._running) and not self._control.must_stop():
-            self._begin(waiting)
-            if ready := self._ready_group():
-                self._act(ready)
-                continue
-            pending = [each for each in self._running if each.segment is None]
-            wait_for_any([each.slot for each in pending])
-            for episode in pending:
-                yield from self._progress(episode)
+        with Predictions(self._actor, self._max_steps, self._control) as predictions:
+            while (waiting or self._running) and not self._control.must_stop():
+                self._begin(waiting)
+                self._request_chunks(predictions)
+                self._execute_chunks(predictions)
+                yield from self._progress(predictions)
 
     def _begin(self, waiting: list[EpisodeTask]) -> None:
         """Begin episodes in free slots, each in the first group whose batch has its row free."""
+        if not self._free or not waiting:
+            return
         taken = {(each.group, each.row) for each in self._running}
         for task in [*waiting]:
             row = self._actor.row_of(task.index)
@@ -117,23 +122,31 @@ class Rollout:
             waiting.remove(task)
             taken.add((groups[0], row))
 
-    def _ready_group(self) -> list[_Running]:
-        """A group whose episodes all need actions, so that they share a batch; else none."""
-        for number in range(self._actor.num_groups):
+    def _request_chunks(self, predictions: Predictions) -> None:
+        """Request actions for groups whose episodes all need them, so that they share a batch."""
+        for number in {*range(self._actor.num_groups)} - predictions.groups:
             group = [each for each in self._running if each.group == number]
             if group and all(each.segment is not None for each in group):
-                return group
-        return []
+                predictions.request(number, [each.request() for each in group])
+                self._acting[number] = group
 
-    def _act(self, group: list[_Running]) -> None:
-        with self._control.predicting():
-            chunks = self._actor.chunks([each.request() for each in group], self._max_steps)
-        for episode, chunk in zip(group, chunks, strict=True):
-            episode.segment = None
-            actions = episode.plan.actions_before_next(chunk)
-            episode.slot.send(Act(actions[0].numpy()))
+    def _execute_chunks(self, predictions: Predictions) -> None:
+        for number, chunks in predictions.take():
+            for episode, chunk in zip(self._acting.pop(number), chunks, strict=True):
+                episode.segment = None
+                actions = episode.plan.actions_before_next(chunk)
+                episode.slot.send(Act(actions[0].numpy()))
 
-    def _progress(self, episode: _Running) -> Iterator[EpisodeResult]:
+    def _progress(self, predictions: Predictions) -> Iterator[EpisodeResult]:
+        """Wait for environments or a prediction; yield the episodes that have ended."""
+        acting = {each.slot: each for each in self._running if each.segment is None}
+        if not acting:
+            predictions.wait(POLL_S)
+            return
+        for slot in finished_slots([*acting], PREDICTION_POLL_S if predictions.groups else POLL_S):
+            yield from self._take_result(acting[slot])
+
+    def _take_result(self, episode: _Running) -> Iterator[EpisodeResult]:
         """Take the result of a slot, if there is one; yield the episode if it has ended."""
         found = episode.slot.result()
         if found is None:

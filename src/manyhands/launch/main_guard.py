@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -32,6 +33,7 @@ def _script_frame() -> FrameType | None:
     return None
 
 
+@cache
 def _is_guarded(file: Path, line: int) -> bool:
     """Whether a line of a file is inside an `if` on `__name__`; true if that cannot be known."""
     try:

@@ -81,6 +81,11 @@ class ProcessSlot:
         """Readable once there is a result."""
         return self._connection
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the command should have been executed by now."""
+        return time.monotonic() > self._deadline
+
     def send(self, command: Command) -> None:
         """Start executing a command."""
         self._deadline = time.monotonic() + self._timeout_s
@@ -103,7 +108,7 @@ class ProcessSlot:
             code = self._process.exitcode
             self.close()
             return Failure(f"the environment's process died with exit code {code}")
-        if time.monotonic() > self._deadline:
+        if self.is_overdue:
             self.close()
             return Failure(
                 f"the environment did not answer within {self._timeout_s:g} s (--eval.timeout_s)"
@@ -152,14 +157,16 @@ def answer(slot: Slot, command: Command) -> Segment:
     """What a command leads to; a usage error if its environment fails."""
     slot.send(command)
     while (found := slot.result()) is None:
-        wait_for_any([slot])
+        finished_slots([slot], POLL_S)
     if isinstance(found, Failure):
         raise found.fault or UserError(f"no episode could be run: {found.reason}")
     return found
 
 
-def wait_for_any(slots: Sequence[Slot]) -> None:
-    """Wait until a slot has a result, or for a moment."""
-    connections = [slot.connection for slot in slots if isinstance(slot, ProcessSlot)]
-    if len(connections) == len(slots):
-        wait([each for each in connections if each is not None], POLL_S)
+def finished_slots(slots: Sequence[Slot], timeout_s: float) -> list[Slot]:
+    """Wait until a slot has a result, or for a while; the slots that have one."""
+    processes = {slot.connection: slot for slot in slots if isinstance(slot, ProcessSlot)}
+    if len(processes) < len(slots):
+        return [*slots]  # In this process a command has been executed once it is sent.
+    ready = {*wait([each for each in processes if each is not None], timeout_s)}
+    return [slot for each, slot in processes.items() if each in ready or slot.is_overdue]

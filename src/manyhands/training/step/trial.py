@@ -37,8 +37,13 @@ MAX_TRIAL_S = 1800.0
 RESERVED_BYTES = 2 << 30
 """GPU memory for the CUDA context of the other process, and left to the run."""
 OUT_OF_MEMORY = "out of memory"
-FORGOTTEN = ("device", "pretrained_path", "pretrained_revision", "repo_id", "push_to_hub")
+FORGOTTEN = (
+    *("device", "pretrained_path", "pretrained_revision"),
+    *("push_to_hub", "repo_id", "private", "tags", "license"),
+)
 """Settings of a policy that do not affect what a step computes."""
+FORGOTTEN_PREFIXES = ("optimizer_", "scheduler_")
+"""Defaults of the optimizer and of the schedule, which are facts of their own."""
 FORGOTTEN_OF_ADAPTERS = (BASE, REVISION, "inference_mode", "peft_version")
 """The same for adapters; files of a checkpoint always have them for inference."""
 
@@ -188,7 +193,7 @@ def kernel_facts(config: TrainConfig, step: TrainStep, inputs: StepInputs) -> di
     names = [sorted(group) for group in inputs.groups]
     adapters = step.policy.adapters or {}
     return {
-        "policy": {name: value for name, value in policy.items() if name not in FORGOTTEN},
+        "policy": {name: value for name, value in policy.items() if is_computed_with(name)},
         "type": step.policy.config.type,
         "adapters": {
             name: value for name, value in adapters.items() if name not in FORGOTTEN_OF_ADAPTERS
@@ -202,6 +207,11 @@ def kernel_facts(config: TrainConfig, step: TrainStep, inputs: StepInputs) -> di
         "augmentation": str(config.dataset.image_transforms),
         "gpu": step.world.placements[step.world.rank].name,
     }
+
+
+def is_computed_with(setting: str) -> bool:
+    """Whether a setting of a policy may affect what a step computes."""
+    return setting not in FORGOTTEN and not setting.startswith(FORGOTTEN_PREFIXES)
 
 
 def exit_reason(code: int) -> str:
