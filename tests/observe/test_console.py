@@ -37,6 +37,19 @@ def test_a_terminal_sees_a_bar_with_the_measures():
     assert "ETA" in text
 
 
+@pytest.mark.parametrize("start", [0, 20])
+def test_the_first_step_has_no_speed_from_which_an_eta_would_follow(start):
+    display = Display(100, start, Console(file=io.StringIO(), force_terminal=True, width=160))
+    slow = {**METRICS, "step_s": 60.0, "samples_per_s": 0.1}
+    first = display.measure(start + 1, slow)
+    display.refresh(slow)
+    assert "loss 1.5" in first and "ETA" not in first and "samples/s" not in first
+    display.advance(start + 2)
+    display.refresh(METRICS)
+    assert "120 samples/s" in display._line.texts(160)
+    assert "ETA 30 s" in display.measure(40, METRICS)
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_a_long_line_on_a_terminal_breaks_between_words(width):
     file = io.StringIO()

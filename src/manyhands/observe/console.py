@@ -58,6 +58,7 @@ class Display:
         outlet = cast(IO[str], Outlet(sys.stdout))
         self._console = console or Console(file=outlet, highlight=False, soft_wrap=True)
         self._line = ProgressLine(num_steps, step)
+        self._first_step = step + 1
         self._live = Live(self._line, console=self._console, refresh_per_second=4)
         self._next_look = 0.0
 
@@ -89,11 +90,11 @@ class Display:
 
     def refresh(self, metrics: Metrics) -> None:
         """Show the metrics of the last second, its speed smoothed."""
-        shown = self._line.metrics
+        shown, metrics = self._line.metrics, self._steady(metrics)
         speed = {
             name: SMOOTHING * shown[name] + (1 - SMOOTHING) * metrics[name]
             for name in SPEED
-            if name in shown
+            if name in shown and name in metrics
         }
         self._line.metrics = {**shown, **metrics, **speed}
         self._next_look = time.monotonic() + REFRESH_S
@@ -101,13 +102,21 @@ class Display:
     def measure(self, step: int, metrics: Metrics) -> str:
         """Show the metrics of a step and return them as a line."""
         self.advance(step)
+        metrics = self._steady(metrics)
         self._line.metrics = {**self._line.metrics, **metrics}
         num_steps = self._line.num_steps
-        left = eta(num_steps - step, metrics["step_s"])
-        line = f"step {step}/{num_steps}  {metrics_line(metrics)}  {left}"
+        line = f"step {step}/{num_steps}  {metrics_line(metrics)}"
+        if "step_s" in metrics:
+            line += f"  {eta(num_steps - step, metrics['step_s'])}"
         if not self._console.is_terminal:
             self.print_line(line)
         return line
+
+    def _steady(self, metrics: Metrics) -> Metrics:
+        """The metrics; those of the first step, which prepares the device, without a speed."""
+        if self._line.step > self._first_step:
+            return metrics
+        return {name: value for name, value in metrics.items() if name not in SPEED}
 
 
 OnProgress = Callable[[int, int], None]  # Called with the amounts done and total.
