@@ -148,6 +148,8 @@ class BenchStepConfig(SyntheticDataConfig):
     """Step modes to measure in one run, as [eager,graph,compile]; null: that of --step.mode."""
     with_loader: bool = False
     """Also train from the real loader and report the remaining fraction of the speed."""
+    phase_cost: bool = False
+    """Also measure what timing the phases of steps costs."""
     against: Path | None = None
     """Python of an environment with LeRobot; its steps are measured in the same run."""
     json: Path | None = None

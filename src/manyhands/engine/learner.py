@@ -27,7 +27,7 @@ from manyhands.engine.samples import LocalBatch
 from manyhands.lerobot_format.checkpoint import TrainingState
 from manyhands.lerobot_format.files import read_json, write_tensors
 from manyhands.lerobot_format.policy.folder import WEIGHTS_FILE
-from manyhands.observe.phases import build_phases
+from manyhands.observe.phases import NoPhases
 from manyhands.parallel.world import World
 from manyhands.rng import derive_seed
 from manyhands.training.step.ema import NoEma
@@ -100,7 +100,7 @@ class OwnLearner:
         self._terms = loss_terms(losses)
         self._engine = engine
         self._world = world
-        self._gradient = MeanGradient(engine, wrapped, world.size, build_phases(world.device))
+        self._gradient = MeanGradient(engine, wrapped, world.size, NoPhases().begin)
         self._buffers = Buffers(model)
         self._gradients_checked = False
 

@@ -28,6 +28,7 @@ FIELDS = {
     "peak_tflops",
     "roofline",
     "with_loader",
+    "phase_cost",
 }
 
 
@@ -35,8 +36,9 @@ FIELDS = {
 def test_the_command_tells_people_and_programs(tiny_act, command, tmp_path):
     file = tmp_path / "step.json"
     program = [sys.executable, "-m", "manyhands", "bench", "step"]
-    printed = command.run([*program, *SHAPES, *tiny_act, *SHORT, f"--json={file}"])
+    printed = command.run([*program, *SHAPES, *tiny_act, *SHORT, "--phase_cost", f"--json={file}"])
     for told in (
+        "timing the phases of steps takes",
         "median ms",
         "of peak",
         "eager",
@@ -48,6 +50,7 @@ def test_the_command_tells_people_and_programs(tiny_act, command, tmp_path):
     assert told.keys() == FIELDS
     assert told["mode"] == "eager" and told["median_ms"] > 0 and told["mfu"] > 0
     assert told["reference_median_ms"] is None and told["with_loader"] is None
+    assert told["phase_cost"] > -1
 
 
 def test_a_dataset_is_trained_from_its_loader_too(tiny_dataset, tiny_act, tmp_path, capsys):

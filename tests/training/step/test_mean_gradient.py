@@ -46,7 +46,7 @@ def test_ranks_with_uneven_batches_add_up_to_the_mean_over_all(num_micro_batches
     network.zero_grad()
     losses = []
     for own in (slice(0, 5), slice(5, 7)):
-        compute = MeanGradient(Micro(num_micro_batches), network, 2, HostPhases())
+        compute = MeanGradient(Micro(num_micro_batches), network, 2, HostPhases().begin)
         batch = {"inputs": {"x": inputs[own]}, "draws": {}}
         losses.append(compute(batch, {"mse": torch.tensor(7.0)})["loss"])
     # All-reduce takes the mean over two ranks.

@@ -24,8 +24,8 @@ Times steps of one process on one device, on a batch in device memory. Without -
 is synthetic: --cameras=2 --image_size=[480,640] --state_dim=14 --action_dim=14.
 
 --compare=[eager,graph,compile] measures several modes of --step.mode, --with_loader also trains
-from the real loader, --against=PYTHON measures LeRobot's steps in the same run. All other flags are
-those of manyhands train."""
+from the real loader, --against=PYTHON measures LeRobot's steps in the same run, --phase_cost what
+timing their phases costs. All other flags are those of manyhands train."""
 
 
 def bench_step_command(arguments: Sequence[str]) -> int:
@@ -117,6 +117,8 @@ def captions(result: "StepResult", bench: BenchStepConfig) -> Iterator[str]:
     for row in result.rows:
         yield from phase_captions(row)
         yield from (f"{row.mode}: {note}" for note in row.notes)
+    if result.phase_cost is not None:
+        yield f"timing the phases of steps takes {result.phase_cost:.2%} of a step"
     loaded = result.with_loader
     if loaded is not None:
         yield (

@@ -1,7 +1,7 @@
 """Step speed in several modes, compared with LeRobot's."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from manyhands.config.launch.launcher import Launcher
@@ -12,6 +12,7 @@ from manyhands.parallel.world import World, joined_world
 from manyhands.training.step.kernel_choice import kernel_settings
 from manyhands_bench.config import BenchStepConfig
 from manyhands_bench.step.loading import Loaded, fill_caches, with_loader
+from manyhands_bench.step.phase_cost import phase_cost
 from manyhands_bench.step.reference import reference_rows
 from manyhands_bench.step.roofline import (
     Roofline,
@@ -42,6 +43,8 @@ class StepResult:
     peak_tflops: float
     roofline: Roofline
     with_loader: Loaded | None
+    phase_cost: float | None = None
+    """The share of a step that timing its phases takes; None if not measured."""
 
     @property
     def reference_median_ms(self) -> float | None:
@@ -55,6 +58,7 @@ class StepResult:
             **{name: main[name] for name in MAIN_FIELDS},
             "reference_median_ms": self.reference_median_ms,
             "with_loader": None if self.with_loader is None else asdict(self.with_loader),
+            "phase_cost": self.phase_cost,
             "device": self.device,
             "precision": self.precision,
             "batch_size": self.batch_size,
@@ -76,7 +80,11 @@ def bench_step(
         if bench.with_loader:
             assert subject.data is not None
             fill_caches(subject.data)
-        return measured(modes, subject, bench, world, on_progress)
+        result = measured(modes, subject, bench, world, on_progress)
+        if not bench.phase_cost:
+            return result
+        world.free_memory()
+        return replace(result, phase_cost=phase_cost(subject, bench, world))
 
 
 def measured(

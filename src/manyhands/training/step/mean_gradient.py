@@ -1,12 +1,11 @@
 """Forward and backward passes of a step: the gradient of the mean loss over the global batch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from manyhands.errors import UserError
-from manyhands.observe.phases import Phases
 from manyhands.policies.policy import weighted_loss
 from manyhands.types import Batch, Engine
 
@@ -14,12 +13,18 @@ from manyhands.types import Batch, Engine
 class MeanGradient:
     """Adds up the gradients of this rank's micro-batches, all-reduced with the last one."""
 
-    def __init__(self, engine: Engine, network: nn.Module, num_ranks: int, phases: Phases) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        network: nn.Module,
+        num_ranks: int,
+        begin_phase: Callable[[str], None],
+    ) -> None:
         """`network` is what the engine has prepared: inputs and draws in, loss terms out."""
         self._engine = engine
         self._network = network
         self._num_ranks = num_ranks
-        self._phases = phases
+        self._begin_phase = begin_phase
 
     def __call__(self, batch: Batch, counts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Collective. Loss and terms of this rank, whose sums over ranks are the global means.
@@ -28,10 +33,10 @@ class MeanGradient:
         """
         measured: list[dict[str, Tensor]] = []
         for micro_batch in self._engine.micro_batches(batch):
-            self._phases.begin("forward")
+            self._begin_phase("forward")
             terms = self._network(micro_batch["inputs"], micro_batch["draws"])
             loss, means = weighted_loss(terms, counts)
-            self._phases.begin("backward")
+            self._begin_phase("backward")
             # DDP averages gradients over ranks; the gradient of the global mean is their sum. That
             # of a non-finite loss may be finite: loss * 0 makes it non-finite on all ranks.
             self._engine.backward(loss * (self._num_ranks + 0 * loss.detach()))

@@ -17,7 +17,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.data.augment.augmentation import build_augmentation
 from manyhands.data.loading.stream import BatchSplit
 from manyhands.draws.counter import CounterSource
-from manyhands.observe.phases import build_phases
+from manyhands.observe.phases import Phases, build_phases
 from manyhands.parallel.optimizer_step import tensors_of
 from manyhands.parallel.world import World
 from manyhands.policies.policy import Policy
@@ -89,12 +89,12 @@ class TrainStep:
         self._bare_network = cast(Network, policy.network)
         network = engine.prepare(policy.network)
         network.train()
-        self.phases = build_phases(world.device)
-        self._mean_gradient = MeanGradient(engine, network, split.num_ranks, self.phases)
+        self.phases: Phases = build_phases(world.device)
+        self._mean_gradient = MeanGradient(engine, network, split.num_ranks, self.begin_phase)
         # FSDP communicates all along, which cannot be told from computing.
         self._all_reduces = isinstance(network, DistributedDataParallel)
         weights = policy.network.parameters() if self._all_reduces else []
-        self._last_gradient = LastGradient(weights, partial(self.phases.begin, "communication"))
+        self._last_gradient = LastGradient(weights, partial(self.begin_phase, "communication"))
         self.optimizer = build_optimizer(config.optimizer, self._bare_network.parameter_groups())
         self.ema = build_ema(config.ema, policy.network)
         self._buffers = Buffers(policy.network)
@@ -111,7 +111,7 @@ class TrainStep:
             reject_unused_parameters(self.policy.network)
             self._last_gradient.settle()
             self._gradients_checked = True
-        self.phases.begin("optimizer")
+        self.begin_phase("optimizer")
         grad_norm = self.engine.step(self.optimizer, self._max_grad_norm)
         self.optimizer.zero_grad(set_to_none=True)
         is_sound = grad_norm.isfinite()
@@ -120,6 +120,10 @@ class TrainStep:
         is_fine = terms["loss"].isfinite() & (is_sound | self.engine.scales_losses)
         self.phases.end()
         return StepMetrics(terms, grad_norm, ~is_fine)
+
+    def begin_phase(self, phase: str) -> None:
+        """Begin a phase of a step."""
+        self.phases.begin(phase)
 
     def state_tensors(self) -> Tensors:
         """Every tensor that a step changes."""
@@ -142,7 +146,7 @@ class TrainStep:
     def _global_counts(self, inputs: Batch) -> dict[str, Tensor]:
         counts = self._bare_network.entry_counts(inputs)
         if self._all_reduces:
-            self.phases.begin("communication")
+            self.begin_phase("communication")
         totals = self.world.sum(torch.stack(list(counts.values())))
         return dict(zip(counts, totals.unbind(), strict=True))
 
