@@ -20,6 +20,7 @@ from manyhands.config.paths.stored import relocated
 from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.resume_changes import changes_since, fixed_change_faults
 from manyhands.config.runs.run_dir import CHECKPOINTS, find_checkpoint, newest_intact
+from manyhands.config.runs.run_state import refuse_folder_in_use
 from manyhands.config.schema.command_line import merge_trees, read_flags
 from manyhands.config.schema.decoding import (
     Decoder,
@@ -37,7 +38,7 @@ from manyhands.config.train import (
     DEFAULT_STEPS,
     TrainConfig,
 )
-from manyhands.errors import ConfigError
+from manyhands.errors import CheckpointError, ConfigError
 
 
 def resolve_train_config(flags: Tree) -> TrainConfig:
@@ -95,13 +96,23 @@ def _with_file(flags: Tree) -> Tree:
 def _with_resumed_run(tree: Tree, source: str) -> Tree:
     """Merge a tree over the config of its checkpoint; the run continues in its current folder."""
     path = Path(source)
-    checkpoint = find_checkpoint(path.parent if path.is_file() else path)
+    checkpoint = _checkpoint_of(path.parent if path.is_file() else path)
     stored = read_config_file(str(checkpoint))
     if checkpoint.parent.name == CHECKPOINTS:
         run_dir = checkpoint.parent.parent
         stored = relocated(stored, run_dir) | {"output_dir": str(run_dir)}
     tree = _without_known_start(tree, stored)
     return _merged(stored, tree | {"resume": str(checkpoint)})
+
+
+def _checkpoint_of(folder: Path) -> Path:
+    """The checkpoint to resume."""
+    try:
+        return find_checkpoint(folder)
+    except CheckpointError:
+        # A run that has not saved yet can be waited for.
+        refuse_folder_in_use(folder)
+        raise
 
 
 def _merged(below: Tree, above: Tree) -> Tree:

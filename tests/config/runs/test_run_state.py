@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from manyhands.config.policies.act import ActConfig
+from manyhands.config.resolve import resolve_config
 from manyhands.config.runs.run_dir import LOCK
 from manyhands.config.runs.run_state import finished_message, lock_holder, refuse_folder_in_use
 from manyhands.config.train import TrainConfig
@@ -56,6 +57,14 @@ def test_the_lock_of_another_machine_is_left_to_whoever_takes_it(hold, tmp_path)
     hold("process 7 on elsewhere")
     assert lock_holder(tmp_path) == "process 7 on elsewhere"
     refuse_folder_in_use(tmp_path)
+
+
+def test_resuming_a_run_that_has_not_saved_yet_says_that_it_is_running(hold, tmp_path):
+    with pytest.raises(UserError, match="no checkpoint found"):
+        resolve_config(TrainConfig(resume=str(tmp_path)))
+    hold(f"process 7 on {os.uname().nodename}")
+    with pytest.raises(UserError, match="in use by a running job"):
+        resolve_config(TrainConfig(resume=str(tmp_path)))
 
 
 @pytest.fixture
