@@ -27,6 +27,7 @@ from manyhands.training.spawn import (
     refuse_bad_paths,
     refuse_missing_ids,
     refuse_unused_ids,
+    simulator_modules,
     train_in_processes,
 )
 
@@ -40,6 +41,15 @@ def test_a_launchers_processes_stand_and_a_contradiction_is_refused():
     assert num_processes_of(read_train_config(BASE), started) == 2
     with pytest.raises(EnvironmentFault, match="num_processes=3"):
         needs_workers(config, started)
+
+
+def test_environments_share_their_simulator_if_this_process_evaluates():
+    def modules(*flags):
+        return simulator_modules(read_train_config([*BASE, *flags]))
+
+    assert "gym_pusht.envs.pusht" in modules("--env.type=pusht")
+    assert modules() == modules("--env.type=pusht", "--env_eval_freq=0") == []
+    assert modules("--env.type=pusht", "--eval.async=true") == []
 
 
 def test_flags_about_processes_have_no_place_under_a_launcher():

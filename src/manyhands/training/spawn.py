@@ -88,12 +88,21 @@ def train_here(
     method = config.dataloader_multiprocessing_context
     if method == FORKSERVER and num_loaders(config.num_workers, launcher.num_local_ranks) > 0:
         # Loader processes import their modules while this process imports its own.
-        start_server()
+        start_server(*simulator_modules(config))
     with garbage.paused():
         from manyhands.training.start import run_training
 
     stop.raise_if_requested()
     return run_training(config, command, stop, phases)
+
+
+def simulator_modules(config: TrainConfig) -> list[str]:
+    """What hundreds of environments would each import themselves, if this process runs any."""
+    if config.env is None or not config.evaluates or config.eval.async_:
+        return []
+    from manyhands.sim.build import modules_of
+
+    return modules_of(config.env)
 
 
 def needs_workers(config: TrainConfig, launcher: Launcher) -> bool:

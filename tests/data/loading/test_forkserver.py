@@ -9,12 +9,14 @@ STARTED_FIRST = """
 import psutil, sys
 from manyhands.data.loading.forkserver import FORKSERVER, PRELOADED, start_server, start_context
 
-start_server()
+given = "manyhands.sim.tray.environment"
+start_server(given)
 assert any("forkserver" in " ".join(each.cmdline()) for each in psutil.Process().children())
 assert "torch" not in sys.modules
 with start_context(FORKSERVER).Pool(1) as pool:
     imported = pool.apply(eval, ("[*__import__('sys').modules]",))
 needed = {*PRELOADED, "manyhands.data.checking.worker_pool", "manyhands.data.dataset", "torch"}
+needed.add(given)
 print(*sorted(needed.difference(imported)))
 """
 

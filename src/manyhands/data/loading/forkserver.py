@@ -40,7 +40,7 @@ def start_context(method: str, *modules: str) -> Any:
     return context
 
 
-def start_server() -> None:
+def start_server(*modules: str) -> None:
     """Have the server import, which takes seconds, while this process does something else."""
-    start_context(FORKSERVER)
+    start_context(FORKSERVER, *modules)
     forkserver.ensure_running()
