@@ -38,7 +38,7 @@ NUM_NEW_MODULES = 20
 num_modules = 0
 
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("manyhands", deadline=None, max_examples=50)
+settings.register_profile("manyhands", deadline=None, max_examples=40)
 # Chosen by --hypothesis-profile: for tools that slow everything down, and for a search of hours.
 for profile, number in {"few": 12, "many": 1000}.items():
     settings.register_profile(profile, settings.get_profile("manyhands"), max_examples=number)

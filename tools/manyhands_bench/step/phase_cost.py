@@ -14,7 +14,7 @@ NUM_TURNS = 6
 
 
 def phase_cost(subject: Subject, bench: BenchStepConfig, world: World) -> float:
-    """The share of a step that timing its phases takes.
+    """The fraction of a step that timing its phases takes.
 
     Steps with and without take turns, so that the clock of a GPU affects both alike.
     """

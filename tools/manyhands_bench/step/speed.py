@@ -44,7 +44,7 @@ class StepResult:
     roofline: Roofline
     with_loader: Loaded | None
     phase_cost: float | None = None
-    """The share of a step that timing its phases takes; None if not measured."""
+    """The fraction of a step that timing its phases takes; None if not measured."""
 
     @property
     def reference_median_ms(self) -> float | None:
