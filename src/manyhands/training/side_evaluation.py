@@ -62,6 +62,8 @@ class SideRollouts:
         self._running_step = 0
         self._waiting: Job | None = None
         self._is_stopped = False
+        # A file that appears while a folder is removed would keep it.
+        self._snapshot_lock = threading.Lock()
 
     def scores(self, step: int) -> Metrics:
         """Collective. Start to evaluate the weights of a step; its scores come later."""
@@ -109,7 +111,7 @@ class SideRollouts:
     def _lift_limit(self) -> None:
         """Let an evaluation that runs use the whole GPU: training has ended."""
         snapshot = self._folder / str(self._running_step) / SNAPSHOT
-        with suppress(OSError):
+        with self._snapshot_lock, suppress(OSError):
             (snapshot / UNLIMITED).touch()
 
     def _stop(self) -> None:
@@ -134,7 +136,8 @@ class SideRollouts:
         except (UserError, OSError) as error:
             if not self._is_stopped:
                 self.log.messages.put(f"WARNING: evaluation after step {job.step}: {error}")
-        shutil.rmtree(folder / SNAPSHOT, ignore_errors=True)
+        with self._snapshot_lock:
+            shutil.rmtree(folder / SNAPSHOT, ignore_errors=True)
 
     def _evaluate(self, job: Job, folder: Path) -> None:
         with writing(folder):
