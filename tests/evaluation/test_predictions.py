@@ -1,6 +1,7 @@
 """Predictions happen in order beside the environments; errors are raised to the caller."""
 
 import threading
+from contextlib import closing
 
 import pytest
 import torch
@@ -36,7 +37,7 @@ def actor():
 
 @pytest.fixture
 def predictions(actor):
-    with Predictions(actor, MAX_STEPS, RolloutControl()) as opened:
+    with closing(Predictions(actor, MAX_STEPS, RolloutControl())) as opened:
         yield opened
         actor.allowed.release(2)
 
@@ -71,9 +72,20 @@ def test_the_end_waits_for_a_prediction_and_drops_those_that_have_not_begun(acto
     begun = threading.Event()
     chunks = actor.chunks
     actor.chunks = lambda *given: (begun.set(), chunks(*given))[1]
-    with Predictions(actor, MAX_STEPS, RolloutControl()) as predictions:
+    with closing(Predictions(actor, MAX_STEPS, RolloutControl())) as predictions:
         predictions.request(0, ["a"])
         predictions.request(1, ["b"])
         assert begun.wait(DEADLINE_S)
         threading.Timer(0.2, actor.allowed.release).start()
     assert actor.order == [["a"]]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_predictions_are_made_on_the_stream_of_the_caller(actor):
+    actor.device, stream = torch.device("cuda", 0), torch.cuda.Stream()
+    actor.chunks = lambda requests, max_steps: torch.cuda.current_stream()
+    with torch.cuda.stream(stream), closing(Predictions(actor, 1, RolloutControl())) as opened:
+        opened.request(0, [])
+        opened.wait(DEADLINE_S)
+        assert opened.take() == [(0, stream)]

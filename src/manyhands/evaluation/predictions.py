@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -44,15 +42,8 @@ class Predictions:
         done = [group for group, future in self._requested.items() if future.done()]
         return [(group, self._requested.pop(group).result()) for group in done]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Wait for a prediction that has begun, and drop the others."""
         self._thread.shutdown(cancel_futures=True)
 
     def _chunks(self, requests: Sequence[ChunkRequest]) -> Chunks:

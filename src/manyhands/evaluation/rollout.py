@@ -1,6 +1,7 @@
 """Runs episodes side by side: environments act while the policy predicts for others."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,13 +93,13 @@ class Rollout:
         self._free = list(slots)
         self._max_steps = max_steps
         self._running: list[_Running] = []
-        self._acting: dict[int, list[_Running]] = {}
-        """The episodes that each group's prediction is for."""
+        self._requesters: dict[int, list[_Running]] = {}
+        """The episodes that the prediction for each group is made for."""
 
     def results(self, tasks: Sequence[EpisodeTask]) -> Iterator[EpisodeResult]:
         """Run every episode once; results come as episodes end. A stop leaves the others out."""
         waiting = list(tasks)
-        with Predictions(self._actor, self._max_steps, self._control) as predictions:
+        with closing(Predictions(self._actor, self._max_steps, self._control)) as predictions:
             while (waiting or self._running) and not self._control.must_stop():
                 self._begin(waiting)
                 self._request_chunks(predictions)
@@ -124,15 +125,15 @@ class Rollout:
 
     def _request_chunks(self, predictions: Predictions) -> None:
         """Request actions for groups whose episodes all need them, so that they share a batch."""
-        for number in {*range(self._actor.num_groups)} - predictions.groups:
+        for number in sorted({*range(self._actor.num_groups)} - predictions.groups):
             group = [each for each in self._running if each.group == number]
             if group and all(each.segment is not None for each in group):
                 predictions.request(number, [each.request() for each in group])
-                self._acting[number] = group
+                self._requesters[number] = group
 
     def _execute_chunks(self, predictions: Predictions) -> None:
         for number, chunks in predictions.take():
-            for episode, chunk in zip(self._acting.pop(number), chunks, strict=True):
+            for episode, chunk in zip(self._requesters.pop(number), chunks, strict=True):
                 episode.segment = None
                 actions = episode.plan.actions_before_next(chunk)
                 episode.slot.send(Act(actions[0].numpy()))
