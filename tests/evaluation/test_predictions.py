@@ -70,14 +70,20 @@ def test_waiting_ends_without_a_prediction(predictions):
 
 def test_the_end_waits_for_a_prediction_and_drops_those_that_have_not_begun(actor):
     begun = threading.Event()
-    chunks = actor.chunks
-    actor.chunks = lambda *given: (begun.set(), chunks(*given))[1]
+    started, chunks = [], actor.chunks
+
+    def record(requests, max_steps):
+        started.append(requests)
+        begun.set()
+        return chunks(requests, max_steps)
+
+    actor.chunks = record
     with closing(Predictions(actor, MAX_STEPS, RolloutControl())) as predictions:
         predictions.request(0, ["a"])
         predictions.request(1, ["b"])
         assert begun.wait(DEADLINE_S)
-        threading.Timer(0.2, actor.allowed.release).start()
-    assert actor.order == [["a"]]
+        threading.Timer(0.2, actor.allowed.release, (2,)).start()
+    assert started == actor.order == [["a"]]
 
 
 @pytest.mark.gpu
