@@ -380,6 +380,12 @@ def tracked_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture(scope="session")
+def terminal_of() -> Any:
+    """Makes a terminal of some width; see terminal.py."""
+    return runpy.run_path(str(Path(__file__).with_name("terminal.py")))["Terminal"]
+
+
+@pytest.fixture(scope="session")
 def as_nobody() -> Any:
     """Makes a block run without the privilege of root; see nobody.py."""
     return runpy.run_path(str(Path(__file__).with_name("nobody.py")))["as_nobody"]

@@ -1,15 +1,16 @@
 """`manyhands plan` as users run it."""
 
 import json
+import re
 import sys
 
 import pytest
-from terminal import Terminal
 
 from manyhands.cli.main import run_guarded
 from manyhands.cli.plan import plan_command
 
 SHAPES = ["--cameras=0", "--state_dim=3", "--action_dim=2"]
+COLORS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 @pytest.mark.process
@@ -88,16 +89,16 @@ def test_reasons_stand_below_the_table(tiny_act, capsys):
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_tables_and_notes_fit_a_terminal_and_break_between_words(
-    tiny_act, capsys, monkeypatch, width
+    tiny_act, capsys, monkeypatch, terminal_of, width
 ):
     flags = [*SHAPES, *tiny_act, "--num_samples=29500", "--gpus=[1]", "--global_batch_size=10"]
     assert plan_command(flags) == 0
     words = capsys.readouterr().out.split()
-    with Terminal(width) as terminal, monkeypatch.context() as patch:
+    with terminal_of(width) as terminal, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", terminal.file)
         patch.setenv("COLUMNS", str(width))
         assert plan_command(flags) == 0
-        lines = terminal.lines()
+    lines = COLORS.sub("", terminal.text).splitlines()
     assert all(len(line) <= width for line in lines), lines
     notes = words[words.index("parameters,") :]
     assert " ".join(" ".join(lines).split()).endswith(" ".join(notes))

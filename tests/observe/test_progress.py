@@ -1,10 +1,8 @@
 """Work that takes a while."""
 
 import os
-import pty
 import subprocess
 import sys
-from contextlib import suppress
 
 from manyhands.observe.console import progress_bar
 
@@ -26,21 +24,10 @@ def test_it_is_silent_where_there_is_no_terminal(capsys):
     assert captured.out == captured.err == ""
 
 
-def test_a_terminal_sees_what_is_done_and_nothing_of_what_never_began():
-    terminal, other = pty.openpty()
+def test_a_terminal_sees_what_is_done_and_nothing_of_what_never_began(terminal_of):
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
-    subprocess.run([sys.executable, "-c", SHOW], stderr=other, env=environ, timeout=60, check=True)
-    os.close(other)
-    seen = everything_on(terminal)
-    assert "counting" in seen and "2/2" in seen
-    assert "nothing to do" not in seen
-
-
-def everything_on(terminal):
-    """What was printed on a terminal that nobody prints on any more."""
-    printed = []
-    # It is handed out piece by piece, and its end is an error.
-    with suppress(OSError), os.fdopen(terminal, "rb", buffering=0) as pieces:
-        while piece := pieces.read(4096):
-            printed.append(piece)
-    return b"".join(printed).decode()
+    show = [sys.executable, "-c", SHOW]
+    with terminal_of(80) as terminal:
+        subprocess.run(show, stderr=terminal.file, env=environ, timeout=60, check=True)
+    assert "counting" in terminal.text and "2/2" in terminal.text
+    assert "nothing to do" not in terminal.text

@@ -1,11 +1,6 @@
 """Lines that fit a terminal."""
 
-import fcntl
 import io
-import os
-import pty
-import struct
-import termios
 
 import pytest
 from hypothesis import given
@@ -54,13 +49,8 @@ def test_only_a_terminal_has_a_width(tmp_path):
         assert terminal_width(file) is None
 
 
-def test_a_line_on_a_terminal_is_wrapped():
-    ours, theirs = pty.openpty()
-    with os.fdopen(theirs, "w") as terminal:
-        os.set_blocking(ours, False)
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-        assert terminal_width(terminal) == 60
-        print_wrapped(NOTE, terminal)
-        shown = os.read(ours, 1000).decode().splitlines()
-    os.close(ours)
-    assert [len(line) <= 60 for line in shown] == [True, True]
+def test_a_line_on_a_terminal_is_wrapped(terminal_of):
+    with terminal_of(60) as terminal:
+        assert terminal_width(terminal.file) == 60
+        print_wrapped(NOTE, terminal.file)
+    assert [len(line) <= 60 for line in terminal.text.splitlines()] == [True, True]
