@@ -51,6 +51,8 @@ def subsampled(picture: np.ndarray) -> np.ndarray:
     return picture[::step, ::step]
 
 
+# Values that are not finite are reported with the feature's name; NumPy would warn without it.
+@np.errstate(invalid="ignore", over="ignore")
 def _describe(samples: np.ndarray) -> dict[str, np.ndarray]:
     samples = samples.astype(np.result_type(samples.dtype, np.float32), copy=False)
     mean = samples.mean(axis=0, dtype=np.float64)

@@ -115,7 +115,7 @@ class DevicePhases:
 
 
 class NoPhases:
-    """Phases that nobody asks for."""
+    """Times nothing."""
 
     def start(self, phase: str) -> None:
         """Start a step."""

@@ -205,7 +205,8 @@ def write_numbers() -> Callable[..., Path]:
     def written(root: Path, trajectories: Sequence[np.ndarray], task: str = "move") -> Path:
         with DatasetWriter.create(root, FPS, NUMBERS) as writer:
             for values in trajectories:
-                values = np.asarray(values, np.float32)
+                with np.errstate(over="ignore"):
+                    values = np.asarray(values, np.float32)
                 write_episode(writer, {STATE: values, ACTION: values}, task)
         return root
 

@@ -39,6 +39,7 @@ class Summary:
         low, high, total = (each.reshape(-1, *shape) for each in arrays)
         return Summary(self.num_frames, low.min(axis=0), high.max(axis=0), total.mean(axis=0))
 
+    @np.errstate(invalid="ignore", over="ignore")
     def joined(self, other: "Summary") -> "Summary":
         """The summary of both."""
         return Summary(
@@ -52,6 +53,8 @@ class Summary:
 Summaries = dict[str, Summary]  # By feature
 
 
+# Values that are not finite are findings; NumPy would only warn of them, without a name.
+@np.errstate(invalid="ignore", over="ignore")
 def summarize(values: np.ndarray) -> Summary:
     """The summary of values (frames, ...), of which there must be some."""
     exact = values.astype(np.float64)
