@@ -8,9 +8,9 @@ of the time; the dataset is the same for any number of processes.
 """
 
 import argparse
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import count, islice
 from multiprocessing import get_context
 from typing import Any
@@ -47,11 +47,21 @@ def record(asked: argparse.Namespace) -> None:
         ProcessPoolExecutor(asked.processes, get_context("spawn")) as processes,
     ):
         seeds = islice(successful_seeds(config, asked.seed), asked.episodes)
-        episodes = processes.map(partial(expert_rows, config, inputs), seeds)
+        # An episode takes a hundred megabytes of images: only some are rendered ahead.
+        futures = (processes.submit(expert_rows, config, inputs, seed) for seed in seeds)
+        episodes = results_in_order(futures, 2 * asked.processes)
         for rows in track(episodes, "recording", total=asked.episodes):
             for row in rows:
                 writer.add_frame(row)
             writer.save_episode()
+
+
+def results_in_order(futures: Iterator[Future[Any]], num_ahead: int) -> Iterator[Any]:
+    """The results of futures, of which so many are submitted before the first is awaited."""
+    waiting = deque(islice(futures, num_ahead))
+    while waiting:
+        yield waiting.popleft().result()
+        waiting.extend(islice(futures, 1))
 
 
 def successful_seeds(config: AlohaEnvConfig, first: int) -> Iterator[int]:

@@ -19,6 +19,7 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 # What processes share between runs must not come from, or go to, the home of whoever runs tests.
 os.environ["MANYHANDS_HOME"] = tempfile.mkdtemp(prefix="manyhands-tests-")
+os.environ["HF_HOME"] = os.environ["MANYHANDS_HOME"] + "/huggingface"
 
 sys.path.insert(0, str(Path(__file__).with_name("processes")))
 

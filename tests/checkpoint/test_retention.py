@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from manyhands.checkpoint.retention import (
     SavedCheckpoint,
+    add_scores,
     apply_retention,
     best_checkpoint,
     expired,
@@ -16,7 +17,7 @@ from manyhands.checkpoint.retention import (
 )
 from manyhands.config.runs.run_dir import checkpoint_dir
 from manyhands.config.train import TrainConfig
-from manyhands.manifest import MANIFEST, describe_folder, manifest_text
+from manyhands.manifest import MANIFEST, describe_folder, find_damage, manifest_text
 
 KEEPING = TrainConfig(keep_last=2, keep_every=100, keep_best="held_out_loss")
 
@@ -61,6 +62,15 @@ def test_the_best_is_the_lowest_loss_and_the_highest_success():
     assert best_checkpoint(saved, "held_out_loss") is saved[2]
     assert best_checkpoint(saved, "success") is saved[1]
     assert best_checkpoint(saved, None) is None
+
+
+def test_scores_that_come_later_decide_too(tmp_path):
+    for step in (100, 200, 300):
+        save(tmp_path, step, held_out_loss=1.0)
+    add_scores(tmp_path, 200, {"held_out_loss": 0.5})
+    apply_retention(tmp_path, KEEPING)
+    assert (tmp_path / "checkpoints/best").readlink() == Path("000200")
+    assert find_damage(tmp_path / "checkpoints/000200") is None
 
 
 def test_a_run_is_tidied_up(tmp_path):

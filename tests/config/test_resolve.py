@@ -318,6 +318,8 @@ def test_a_config_takes_flags_as_a_command_line_does(tmp_path: Path):
         (["--env.type=tray", "--env_eval_freq=-1"], "--env_eval_freq=-1 must be at least 0"),
         (["--env.type=tray", "--eval.n_episodes=0"], "--eval.n_episodes=0 must be at least 1"),
         (["--keep_best=success"], "--keep_best=success needs --env.type"),
+        (["--early_stopping_patience=2"], "--early_stopping_patience needs a score"),
+        (["--early_stopping_patience=-1"], "--early_stopping_patience=-1 must be at least 0"),
         (["--keep_best=success", "--env.type=tray", "--eval_freq=0"], "--env_eval_freq above 0"),
     ],
 )

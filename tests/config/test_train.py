@@ -43,6 +43,7 @@ FLAGS = [
     "dataset.root",
     "dataset.use_imagenet_stats",
     "dtype",
+    "early_stopping_patience",
     "ema.decay",
     "ema.enable",
     "ema.inv_gamma",

@@ -1,5 +1,7 @@
 """Every episode runs once, with the same result beside whichever others and on whichever rank."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -124,6 +126,18 @@ def test_each_result_is_reported_when_its_episode_ends(act_policy, point_env):
     results = evaluator.results(evaluator.tasks(0, 1), seen.append)
     assert sorted(seen, key=lambda result: result.index) == results
     assert evaluator.results([]) == []
+
+
+def test_a_policy_with_a_rename_map_reads_what_arrives(act_policy, point_env, monkeypatch):
+    settings = EvalConfig(n_episodes=2, use_async_envs=False)
+    evaluator = Evaluator(act_policy, point_env(), settings, 7)
+    expected = evaluator.results(evaluator.tasks(0, 1))
+    rename_map = act_policy.processors.rename_map
+    monkeypatch.setitem(rename_map, "observation.position", "observation.state")
+    env = point_env()
+    keys = {**env.observation_keys, "observation.position": "agent_pos"}
+    evaluator = Evaluator(act_policy, replace(env, observation_keys=keys), settings, 7)
+    assert evaluator.results(evaluator.tasks(0, 1)) == expected
 
 
 @pytest.mark.parametrize("use_async_envs", [False, True])

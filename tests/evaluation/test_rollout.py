@@ -74,7 +74,17 @@ def result(index, error):
 
 
 def test_one_good_episode_lets_the_others_run():
-    refuse_broken([result(0, "broken")], num_slots=2)
-    refuse_broken([result(0, "broken"), result(1, None), result(2, "broken")], num_slots=2)
+    refuse_broken([result(0, "broken")], at_least=2)
+    refuse_broken([result(0, "broken"), result(1, None), result(2, "broken")], at_least=2)
     with pytest.raises(UserError, match="no episode could be run: broken"):
-        refuse_broken([result(0, "broken"), result(1, "broken")], num_slots=2)
+        refuse_broken([result(0, "broken"), result(1, "broken")], at_least=2)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_a_crash_of_the_first_episode_is_one_failure_in_any_number_of_environments(
+    act_policy, point_env, batch_size
+):
+    settings = EvalConfig(n_episodes=4, batch_size=batch_size, use_async_envs=False)
+    evaluator = Evaluator(act_policy, point_env(faults={SEED: "raise"}), settings, SEED)
+    found = evaluator.results(evaluator.tasks(0, 1))
+    assert [each.error is None for each in found] == [False, True, True, True]

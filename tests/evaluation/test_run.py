@@ -1,5 +1,6 @@
 """From flags to files: results, videos, and which weights are evaluated."""
 
+import importlib
 import json
 from pathlib import Path
 
@@ -97,10 +98,40 @@ def test_a_folder_without_a_policy_is_refused(tmp_path):
 
 
 def test_a_device_must_be_here():
-    assert chosen_device(None) is None
-    assert chosen_device("cpu") == "cpu"
+    assert chosen_device(None, "cpu").type == chosen_device("cpu", "cuda").type == "cpu"
     with pytest.raises(UserError, match=r"--policy\.device=cuda:99: .* not available"):
-        chosen_device("cuda:99")
+        chosen_device("cuda:99", None)
+
+
+@pytest.mark.parametrize("fault", [{"on_render": "raise"}, {"render_mode": None}])
+def test_results_do_not_need_videos(tray_run, tmp_path, point_env, fault):
+    env = point_env(episode_length=3, **fault)
+    found = run_evaluation(config_of(tray_run, tmp_path / "out", env, max_videos=3))
+    info = json.loads((tmp_path / "out" / "eval_info.json").read_text())
+    assert len(found.results) == info["overall"]["n_episodes"] == 5
+    assert info["overall"]["video_paths"] == []
+    assert found.warning.startswith("no videos: ")
+
+
+def test_an_episode_that_crashes_while_it_is_filmed_has_no_video(
+    tray_run, tmp_path, point_env, monkeypatch
+):
+    point = importlib.import_module("toy_worlds").Point
+    reset = point.reset
+
+    def reset_unless_seen(environment, *, seed=None, options=None):
+        fail = seen.count(seed) == 1 and seed == 1001
+        seen.append(seed)
+        assert not fail
+        return reset(environment, seed=seed)
+
+    seen = []
+    monkeypatch.setattr(point, "reset", reset_unless_seen)
+    config = config_of(tray_run, tmp_path / "out", point_env(episode_length=3), max_videos=2)
+    assert run_evaluation(config).warning is None
+    info = json.loads((tmp_path / "out" / "eval_info.json").read_text())
+    names = [Path(path).name for path in info["overall"]["video_paths"]]
+    assert names == ["eval_episode_0.mp4"]
 
 
 def test_failures_are_filmed_first(tray_run, tmp_path, point_env):

@@ -1,5 +1,7 @@
 """Success rates and how sure they are."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,3 +33,12 @@ def test_a_score_averages_over_episodes():
     assert (summary.success, summary.num_episodes) == (0.5, 2)
     assert (summary.mean_sum_reward, summary.mean_max_reward) == (4.0, 0.75)
     assert summary.interval[0] < 0.5 < summary.interval[1]
+
+
+def test_a_crash_is_a_failure_but_no_reward():
+    ran = EpisodeResult(index=0, seed=0, success=True, sum_reward=-6, max_reward=-1, length=40)
+    crash = replace(ran, success=False, sum_reward=0, max_reward=0, length=0, error="broken")
+    summary = score([ran, crash])
+    assert summary.success == 0.5
+    assert (summary.mean_sum_reward, summary.mean_max_reward, summary.mean_length) == (-6, -1, 40)
+    assert score([crash]).mean_max_reward == 0

@@ -21,12 +21,12 @@ class Point(gymnasium.Env):
     )
 
     def __init__(self, render_mode=None, near=0.2, faults=None, **on):
-        assert on.keys() <= {"on_build", "on_reset"}, on
+        assert on.keys() <= {"on_build", "on_reset", "on_render"}, on
         fail(on.get("on_build"))
         self.render_mode = render_mode
         self._near = near
         self._faults = faults or {}
-        self._on_reset = on.get("on_reset")
+        self._on_reset, self._on_render = on.get("on_reset"), on.get("on_render")
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -43,6 +43,7 @@ class Point(gymnasium.Env):
         return self._observation(), -distance, False, False, info
 
     def render(self):
+        fail(self._on_render)
         return None if self.render_mode is None else np.zeros((32, 48, 3), np.uint8)
 
     def _observation(self):

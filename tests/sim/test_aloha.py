@@ -5,7 +5,7 @@ import pytest
 
 from manyhands.config.sections.env import ALOHA_TASKS, AlohaEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
-from manyhands.sim.aloha import STATE, AlohaEnvironment
+from manyhands.sim.aloha import CAMERAS, STATE, AlohaEnvironment
 
 TOP, ANGLE = "observation.images.top", "observation.images.angle"
 SEED = 1000
@@ -84,6 +84,15 @@ def test_images_have_the_size_that_the_policy_reads(seeing):
         ANGLE: (24, 32, 3),
     }
     assert seen[ANGLE].dtype == np.uint8 and seen[ANGLE].std() > 0
+
+
+def test_cameras_show_what_those_of_gym_aloha_show():
+    sizes = {f"observation.images.{camera}": (3, 480, 640) for camera in CAMERAS}
+    environment = begun(sizes)
+    task = environment._env.unwrapped._env.task
+    expected = type(task).get_observation(task, environment.physics)["images"]
+    for name, image in environment.observe().items():
+        assert (image == expected[name.rpartition(".")[2]]).all()
 
 
 def test_only_cameras_that_the_policy_reads_are_rendered(seeing, monkeypatch):

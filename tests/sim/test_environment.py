@@ -3,7 +3,7 @@
 import pytest
 
 from manyhands.errors import UserError
-from manyhands.sim.environment import check_action_size, check_inputs
+from manyhands.sim.environment import check_action_size, chosen_inputs
 
 OFFERED = {"observation.state": (2,), "observation.image": None}
 
@@ -17,21 +17,29 @@ OFFERED = {"observation.state": (2,), "observation.image": None}
     ],
 )
 def test_a_policy_may_read_some_inputs_and_images_of_any_size(inputs):
-    check_inputs("pusht", OFFERED, inputs)
+    assert chosen_inputs("pusht", OFFERED, inputs) == inputs
 
 
 def test_an_input_that_is_not_given_is_named_beside_those_that_are():
     inputs = {"observation.state": (2,), "observation.images.wrist": (3, 8, 8)}
     with pytest.raises(UserError) as caught:
-        check_inputs("pusht", OFFERED, inputs)
+        chosen_inputs("pusht", OFFERED, inputs)
     told = str(caught.value)
     assert "--env.type=pusht does not give observation.images.wrist" in told
     assert "gives observation.state, observation.image" in told
 
 
+def test_optional_inputs_may_be_missing_but_for_one():
+    image, wrist = {"observation.image": (3, 8, 8)}, {"observation.images.wrist": (3, 8, 8)}
+    optional = {*image, *wrist}
+    assert chosen_inputs("pusht", OFFERED, image | wrist, optional) == image
+    with pytest.raises(UserError, match=r"does not give observation\.images\.wrist"):
+        chosen_inputs("pusht", OFFERED, wrist, optional - image.keys())
+
+
 def test_another_size_is_named():
     with pytest.raises(UserError, match=r"shape \(2,\), but the policy reads \(14,\)"):
-        check_inputs("pusht", OFFERED, {"observation.state": (14,)})
+        chosen_inputs("pusht", OFFERED, {"observation.state": (14,)})
 
 
 def test_actions_of_another_size_are_refused_and_both_sizes_named():

@@ -95,6 +95,29 @@ def test_one_mapping_is_proposed_for_all_inputs_and_no_key_twice():
     assert str(caught.value).count("--env.observation_keys") == 1
 
 
+def test_a_key_for_an_input_that_the_policy_does_not_read_is_refused():
+    with pytest.raises(UserError, match=r"names observation\.sate, which the policy does not read"):
+        point({STATE: (4,)}, observation_keys={"observation.sate": "agent_pos"})
+
+
+def test_cameras_that_a_policy_can_do_without_may_be_missing():
+    wrist = "observation.images.wrist"
+    config = GymEnvConfig(
+        task="toys/Point-v0", package="toy_worlds", observation_keys={TOP: KEYS[TOP]}
+    )
+    inputs = {STATE: (4,), TOP: (3, 8, 6), wrist: (3, 8, 6)}
+    environment = GymEnvironment(config, inputs, optional={TOP, wrist})
+    environment.reset(3)
+    assert environment.observe().keys() == {STATE, TOP}
+
+
+def test_numbers_become_the_nearest_discrete_actions(gymnasium):
+    environment = point({STATE: (4,)})
+    environment._env.unwrapped.action_space = gymnasium.spaces.MultiDiscrete([2, 3, 3])
+    taken = environment._as_taken(np.array([0.96, 1.99, 1.6], np.float32))
+    assert taken.tolist() == [1, 2, 2]
+
+
 def test_what_fits_nowhere_is_reported_with_the_shapes_that_there_are():
     with pytest.raises(UserError, match=r"observation_keys=\{observation\.state: <key>\}"):
         point({STATE: (9,)})

@@ -280,6 +280,7 @@ ELSEWHERE = {
     "eval.open_loop": "training/test_held_out_actions.py",
     "eval.timeout_s": "evaluation/test_evaluate.py",
     "eval.use_async_envs": "training/test_evaluation.py",
+    "early_stopping_patience": "training/test_early_stopping.py",
     "epochs": "training/setup/test_batch.py",
     "find_batch_size": "training/setup/test_batch_size_search.py",
     "dataset.use_imagenet_stats": "training/setup/test_data.py",

@@ -14,7 +14,7 @@ from manyhands.errors import ConfigError
 from manyhands.launch.outcome import Ending
 from manyhands.stop import StopSignal
 from manyhands.training.evaluation_scores import SUCCESS
-from manyhands.training.side_evaluation import SideRollouts
+from manyhands.training.side_evaluation import SideRollouts, remove_snapshots
 from manyhands.training.start import run_training
 from manyhands.training.step.learner import Learner
 
@@ -98,16 +98,29 @@ def test_a_crash_of_it_is_a_warning(tray_argv, tmp_path, metrics, monkeypatch):
 def test_a_stop_request_ends_it(tray_argv, tmp_path, metrics, monkeypatch):
     stop, wait = StopSignal(), SideRollouts._wait
 
-    def ask_and_wait(rollouts: SideRollouts, stopping: bool) -> None:
+    def ask_and_wait(rollouts: SideRollouts, stopping: bool) -> bool:
         stop.request()
-        wait(rollouts, stopping)
+        return wait(rollouts, stopping)
 
-    monkeypatch.setattr(SideRollouts, "_wait", ask_and_wait)
     run_dir = tmp_path / "run"
     endless = "--env.episode_length=1000000"
-    train(tray_argv(run_dir, *EVALUATION, *STEPS, "--eval_freq=4", ASIDE, endless), stop)
+    flags = (*EVALUATION, *STEPS, "--eval_freq=4", ASIDE)
+    with monkeypatch.context() as patch:
+        patch.setattr(SideRollouts, "_wait", ask_and_wait)
+        assert train(tray_argv(run_dir, *flags, endless), stop) is Ending.STOPPED
     assert "evaluation after step 4 is stopped" in log_of(run_dir)
     assert SUCCESS not in metrics(run_dir)[4]
+    assert not [*run_dir.glob("eval/*/policy")]
+    # All steps are done, but not that evaluation: a resumed run repeats it.
+    assert train(tray_argv(run_dir, *flags, "--resume=auto")) is Ending.FINISHED
+    assert SUCCESS in metrics(run_dir)[4]
+
+
+def test_a_snapshot_of_a_killed_run_is_removed(tmp_path):
+    (tmp_path / "3" / "policy").mkdir(parents=True)
+    (tmp_path / "3" / "eval_info.json").touch()
+    remove_snapshots(tmp_path)
+    assert [path.name for path in (tmp_path / "3").iterdir()] == ["eval_info.json"]
 
 
 @pytest.mark.process

@@ -1,19 +1,16 @@
 """Retention of checkpoints."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands.atomic import replace_symlink
+from manyhands.atomic import atomic_file, replace_symlink
+from manyhands.checkpoint.best_score import BestScore
 from manyhands.config.runs.run_dir import BEST, CHECKPOINTS, list_checkpoints
 from manyhands.config.train import TrainConfig
-from manyhands.manifest import ManifestFault, read_manifest
-
-METRICS = {"success": "eval_success"}
-"""Metrics of scores that have another name."""
-LOWER_IS_BETTER = ("held_out_loss", "held_out_loss_ema")
+from manyhands.manifest import MANIFEST, ManifestFault, manifest_text, read_manifest
 
 
 @dataclass(frozen=True)
@@ -50,12 +47,21 @@ def expired(saved: Sequence[SavedCheckpoint], config: TrainConfig) -> list[Saved
     ]
 
 
-def best_checkpoint(saved: Sequence[SavedCheckpoint], score: str | None) -> SavedCheckpoint | None:
-    """The checkpoint with the best score; the oldest of equal ones."""
-    metric = METRICS.get(str(score), str(score))
-    scored = [each for each in reversed(saved) if metric in each.scores]
-    sign = 1.0 if score in LOWER_IS_BETTER else -1.0
-    return min(scored, key=lambda each: sign * each.scores[metric], default=None)
+def best_checkpoint(saved: Sequence[SavedCheckpoint], name: str | None) -> SavedCheckpoint | None:
+    """The checkpoint with the best score of a name; the oldest of equal ones."""
+    score = BestScore(name)
+    scored = [each for each in reversed(saved) if score.is_in(each.scores)]
+    return min(scored, key=lambda each: score.loss(each.scores), default=None)
+
+
+def add_scores(run_dir: Path, step: int, scores: Mapping[str, float]) -> None:
+    """Add scores to the manifest of a checkpoint that was saved without them."""
+    for each in saved_checkpoints(run_dir):
+        if each.step == step:
+            facts, entries = read_manifest(each.folder)
+            facts["scores"] |= scores
+            with atomic_file(each.folder / MANIFEST) as scratch:
+                scratch.write_text(manifest_text(facts, entries), encoding="utf-8")
 
 
 def apply_retention(run_dir: Path, config: TrainConfig) -> None:

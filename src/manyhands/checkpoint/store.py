@@ -9,7 +9,7 @@ from typing import Any
 
 from manyhands.atomic import replace_symlink
 from manyhands.checkpoint.async_save import AsyncSave
-from manyhands.checkpoint.retention import remove_leftovers
+from manyhands.checkpoint.retention import add_scores, apply_retention, remove_leftovers
 from manyhands.checkpoint.shards import Shards
 from manyhands.checkpoint.snapshot import Position, Saveable
 from manyhands.checkpoint.writer import CheckpointWriter
@@ -122,6 +122,15 @@ class CheckpointStore:
         self._num_saves, self._usual_save_s = self._num_saves + 1, self.usual_save_s
         self._saving = AsyncSave(str(self._num_saves), files, self._world, self._channel)
         self._saving.start(self._messages.put)
+
+    def amend(self, step: int, scores: Mapping[str, float]) -> None:
+        """Collective. Add scores to the checkpoint of a step, and keep the best one by them."""
+
+        def add() -> None:
+            add_scores(self._run_dir, step, scores)
+            apply_retention(self._run_dir, self._config)
+
+        self._world.on_main(add)
 
     def finish(self) -> None:
         """Wait until the current save is written or has failed."""

@@ -92,6 +92,8 @@ def show(evaluation: "Evaluation", expected: "Band | None", console: Console) ->
             f"WARNING: {len(crashed)} episodes crashed and count as failures; seed "
             f"{crashed[0].seed}: {crashed[0].error}",
         )
+    if evaluation.warning is not None:
+        print_on(console, f"WARNING: {evaluation.warning}")
     print_on(console, f"policy:  {evaluation.policy_folder}")
     print_on(console, f"results: {evaluation.output_dir}")
     if expected is not None:

@@ -83,6 +83,9 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
     yield from at_least(config, "", 0, "keep_every")
     if config.keep_every > 0 and config.keep_last is None:
         yield "--keep_every has no effect without --keep_last=N: all checkpoints are kept"
+    yield from at_least(config, "", 0, "early_stopping_patience")
+    if config.early_stopping_patience > 0 and config.keep_best is None:
+        yield "--early_stopping_patience needs a score. Set --keep_best=held_out_loss or success"
     if config.keep_best is not None:
         yield from one_of(config, "", keep_best=SCORES)
     if config.keep_best == "success":

@@ -250,6 +250,8 @@ class TrainConfig:
     """Also keep the checkpoint of every Nth step; 0: none."""
     keep_best: str | None = None
     """Also keep the best: held_out_loss, held_out_loss_ema, held_out_prediction_loss, success."""
+    early_stopping_patience: int = 0
+    """Measurements of --keep_best without a better one after which the run ends; 0: never."""
     use_policy_training_preset: bool = True
     """Use the policy's optimizer and schedule; flags still override single values."""
     optimizer: OptimizerConfig | None = None

@@ -140,7 +140,9 @@ def compare(a: Sequence[EpisodeResult], b: Sequence[EpisodeResult]) -> Compariso
     outcomes = [(one.success, other.success) for one, other in both]
     counts = (outcomes.count(each) for each in ((True, True), (True, False), (False, True)))
     both_succeed, only_a, only_b = counts
-    rewards = np.array([[one.max_reward, other.max_reward] for one, other in both])
+    # A crash is a failure, but says nothing about rewards.
+    ran = [(one, other) for one, other in both if not (one.error or other.error)] or both
+    rewards = np.array([[one.max_reward, other.max_reward] for one, other in ran])
     mean_a, mean_b = rewards.mean(axis=0).tolist()
     return Comparison(
         Pairs(both_succeed, only_a, only_b, outcomes.count((False, False))),

@@ -6,17 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.atomic import atomic_file
-from manyhands.config.commands.eval import EvalCommandConfig, EvaluatedPolicyConfig
-from manyhands.config.train import TrainConfig
+from manyhands.config.commands.eval import (
+    COMPARISON_FILE,
+    EvalCommandConfig,
+    EvaluatedPolicyConfig,
+)
 from manyhands.errors import UserError
 from manyhands.evaluation.comparison import Comparison, compare
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.results_file import read_results, refuse_unlike
-from manyhands.evaluation.run import Evaluation, default_folder, evaluate_policy, evaluated_folder
-from manyhands.parallel.world import joined_world
+from manyhands.evaluation.run import (
+    Evaluation,
+    default_folder,
+    evaluate_policy,
+    evaluated_folder,
+    placed,
+)
 from manyhands.policies.load import load_policy
 
-COMPARISON_FILE = "comparison.json"
 SIDES = ("a", "b")
 
 
@@ -53,17 +60,14 @@ def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
     """Evaluate both policies as one of the ranks; the main one returns the comparison."""
     folders = [_find(config.policy, each) for each in config.compare or ()]
     # What is wrong with the second is reported before the episodes of the first.
-    policies = [load_policy(folder, config.policy.device) for folder in folders]
+    policies = [load_policy(folder, "cpu") for folder in folders]
     for policy in policies:
         assert config.env is not None
         Evaluator(policy, config.env, config.eval, config.seed)
-    first = policies[0]
-    placed = TrainConfig(policy=replace(first.config, device=first.device.type))
-    with joined_world(placed) as world:
-        parent = world.broadcast(config.output_dir or default_folder(config, first))
+    with placed(policies, config.policy.device) as world:
+        parent = world.broadcast(config.output_dir or default_folder(config, policies[0]))
         found: list[Evaluation | None] = []
         for side, folder, policy in zip(SIDES, folders, policies, strict=True):
-            policy.to(world.device)
             own = replace(config, output_dir=parent / side)
             found.append(evaluate_policy(own, folder, policy, world))
     done = [each.results for each in found if each is not None]

@@ -24,6 +24,9 @@ from manyhands.sim.slot import LocalSlot, ProcessSlot, Slot, answer
 
 OnResult = Callable[[EpisodeResult], None]
 
+MIN_CRASHES = 3
+"""Episodes that crash, before any other has ended, until no more are tried."""
+
 
 class Evaluator:
     """Runs episodes of a policy in an environment."""
@@ -38,13 +41,12 @@ class Evaluator:
     ) -> None:
         self.env = env
         self.num_episodes = config.n_episodes
+        self.expected_success = config.expected_success
         self._policy = policy
         self._config = config
         self._control = control or RolloutControl()
         self._seed = seed
-        inputs = {name: item.shape for name, item in policy.config.input_features.items()}
-        offsets = policy.config.observation_offsets
-        self._setup = EpisodeSetup(env, inputs, 1 if offsets is None else len(offsets))
+        self._setup = episode_setup(policy, env)
         # What cannot work is reported before any episode.
         with closing(self._slot()) as slot:
             opened = answer(slot, Open())
@@ -70,7 +72,7 @@ class Evaluator:
             with explaining_oom(self._actor.num_rows), tf32_on_gpu(self._policy.device):
                 for result in rollout.results(tasks):
                     found.append(result)
-                    refuse_broken(found, len(slots))
+                    refuse_broken(found, max(len(slots), MIN_CRASHES))
                     on_result(result)
         return sorted(found, key=lambda result: result.index)
 
@@ -94,6 +96,15 @@ class Evaluator:
         finally:
             for slot in slots:
                 slot.close()
+
+
+def episode_setup(policy: Policy, env: EnvConfig) -> EpisodeSetup:
+    """Episodes in which the environment gives what a policy reads, as it arrives."""
+    config, arriving = policy.config, policy.arriving_names
+    inputs = {key: config.input_features[name].shape for name, key in arriving.items()}
+    optional = [key for name, key in arriving.items() if config.is_optional_input(name)]
+    num_observations = len(config.observation_offsets or (0,))
+    return EpisodeSetup(env, inputs, frozenset(optional), num_observations)
 
 
 @contextmanager

@@ -33,8 +33,6 @@ class OpenLoop:
         self._dataset = dataset
         self._key = derive_key(seed, STREAM).to(policy.device)
         self._num_rows = rows_per_batch(policy.config, policy.device)
-        # A policy with a rename map renames what arrives; the dataset has done so already.
-        self._arriving = {name: key for key, name in policy.processors.rename_map.items()}
 
     def batches(self, rows: np.ndarray) -> list[np.ndarray]:
         """The rows of every batch."""
@@ -63,8 +61,9 @@ class OpenLoop:
         return self._dataset.batch(np.pad(rows, (0, self._num_rows - len(rows)), "edge"))
 
     def _predict(self, rows: np.ndarray, batch: Batch) -> np.ndarray:
-        wanted = [name for name in self._policy.config.recorded_features if name in batch]
-        observation = {self._arriving.get(name, name): batch[name] for name in wanted}
+        # A policy with a rename map renames what arrives; the dataset has done so already.
+        arriving = self._policy.arriving_names
+        observation = {key: batch[name] for name, key in arriving.items() if name in batch}
         if names.TASK in batch:
             observation[names.TASK] = batch[names.TASK]
         positions = torch.zeros(self._num_rows, dtype=torch.int64)

@@ -1,7 +1,7 @@
 """An open-loop evaluation from its flags to its files, on all ranks."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +9,13 @@ import numpy as np
 
 from manyhands.atomic import atomic_file
 from manyhands.config.commands.eval import EvalCommandConfig
-from manyhands.config.train import TrainConfig
 from manyhands.data.dataset import Dataset
 from manyhands.evaluation.action_errors import ActionErrors, errors_document, joint_names
 from manyhands.evaluation.open_loop import OpenLoop, open_loop_errors, sample_rows
 from manyhands.evaluation.recorded_data import open_recorded, read_run
-from manyhands.evaluation.run import default_folder, evaluated_folder
+from manyhands.evaluation.run import default_folder, evaluated_folder, placed
 from manyhands.lerobot_format import names
 from manyhands.observe.console import progress_bar
-from manyhands.parallel.world import joined_world
 from manyhands.policies.load import load_policy
 
 ERRORS_FILE = "open_loop.json"
@@ -90,14 +88,12 @@ class OpenLoopEvaluation:
 def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
     """Evaluate as one of the ranks; the main one returns the errors over all."""
     folder = evaluated_folder(config.policy)
-    policy = load_policy(folder, config.policy.device)
+    policy = load_policy(folder, "cpu")
     recorded = open_recorded(config.dataset, policy, read_run(folder))
     dataset = recorded.dataset
     stride = config.open_loop.stride or policy.config.num_executed_actions
     rows = sample_rows(dataset, stride, config.open_loop.max_samples)
-    placed = TrainConfig(policy=replace(policy.config, device=policy.device.type))
-    with joined_world(placed) as world:
-        policy.to(world.device)
+    with placed([policy], config.policy.device) as world:
         open_loop = OpenLoop(policy, dataset, config.seed)
         with progress_bar("batches") as on_progress:
             errors = open_loop_errors(open_loop, rows, world, on_progress)

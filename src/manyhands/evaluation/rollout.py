@@ -171,8 +171,8 @@ class Rollout:
         return episode.result(error)
 
 
-def refuse_broken(results: Sequence[EpisodeResult], num_slots: int) -> None:
-    """Raise if the first episodes of all environments crashed: the others would too."""
+def refuse_broken(results: Sequence[EpisodeResult], at_least: int = 1) -> None:
+    """Raise if at least so many episodes crashed, and none did not."""
     errors = [result.error for result in results]
-    if len(errors) >= num_slots and all(errors):
+    if len(errors) >= at_least and all(errors):
         raise UserError(f"no episode could be run: {errors[0]}")

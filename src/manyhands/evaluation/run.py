@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from manyhands.atomic import atomic_file
 from manyhands.config.commands.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
@@ -25,7 +26,7 @@ from manyhands.evaluation.films import (
     write_film_strips,
     write_video,
 )
-from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
+from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, refuse_broken
 from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.observe.console import progress_bar
 from manyhands.parallel.world import World, joined_world
@@ -43,6 +44,8 @@ class Evaluation:
     output_dir: Path
     results: list[EpisodeResult]
     seconds: float
+    warning: str | None
+    """Why there are no videos."""
 
 
 def run_evaluation(
@@ -50,19 +53,31 @@ def run_evaluation(
 ) -> Evaluation | None:
     """Evaluate as one of the ranks; the main one returns the results of all."""
     folder = evaluated_folder(config.policy)
-    policy = load_policy(folder, chosen_device(config.policy.device))
-    placed = TrainConfig(policy=replace(policy.config, device=policy.device.type))
-    with joined_world(placed) as world:
-        policy.to(world.device)
+    policy = load_policy(folder, "cpu")
+    with placed([policy], config.policy.device) as world:
         return evaluate_policy(config, folder, policy, world, control)
 
 
-def chosen_device(device: str | None) -> str | None:
-    """The device of the flag, which must be here; None to choose one for the policy."""
+@contextmanager
+def placed(policies: Sequence[Policy], device: str | None) -> Iterator[World]:
+    """Join the ranks, and move policies to the device of this one.
+
+    Policies come on the CPU: a rank does not know its GPU before it has joined.
+    """
+    first = policies[0].config
+    chosen = chosen_device(device, first.device)
+    with joined_world(TrainConfig(policy=replace(first, device=str(chosen)))) as world:
+        for policy in policies:
+            policy.to(world.device)
+        yield world
+
+
+def chosen_device(flag: str | None, saved: str | None) -> torch.device:
+    """The device of the flag, which must be here, or one for the policy."""
     try:
-        return device and str(choose_device(device, None))
+        return choose_device(flag, saved)
     except UserError as error:
-        raise UserError(f"--policy.device={device}: {error}. Use cpu or cuda") from None
+        raise UserError(f"--policy.device={flag}: {error}. Use cpu or cuda") from None
 
 
 def evaluated_folder(config: EvaluatedPolicyConfig) -> Path:
@@ -101,11 +116,9 @@ def evaluate_policy(
 
         results = run_episodes(evaluator, world, count)
     seconds = time.monotonic() - start
-    videos = film(evaluator, results, config.max_videos, output_dir, world)
-    expected = config.eval.expected_success
-    info = eval_info(results, config.env.type, seconds, videos, expected)
-    write_info(info | {"env": encode(config.env)}, output_dir, world)
-    return Evaluation(folder, output_dir, results, seconds) if world.is_main else None
+    output = EvaluationFiles(output_dir, config.max_videos)
+    warning = write_evaluation(evaluator, results, seconds, output, world)
+    return Evaluation(folder, output_dir, results, seconds, warning) if world.is_main else None
 
 
 def run_episodes(evaluator: Evaluator, world: World, on_result: OnResult) -> list[EpisodeResult]:
@@ -114,7 +127,42 @@ def run_episodes(evaluator: Evaluator, world: World, on_result: OnResult) -> lis
     tasks = evaluator.tasks(world.rank, world.size)
     # Ranks take different times, and none waits for the others in a collective.
     world.on_every_rank(lambda: own.extend(evaluator.results(tasks, on_result)))
-    return [result for part in world.gather(own) for result in part]
+    results = [result for part in world.gather(own) for result in part]
+    refuse_broken(results)
+    return results
+
+
+@dataclass(frozen=True)
+class EvaluationFiles:
+    """Where the files of an evaluation go."""
+
+    folder: Path
+    max_videos: int
+
+
+def write_evaluation(
+    evaluator: Evaluator,
+    results: Sequence[EpisodeResult],
+    seconds: float,
+    files: EvaluationFiles,
+    world: World,
+) -> str | None:
+    """Collective. Write the results, then videos; return why there are no videos, if so."""
+    env = evaluator.env
+
+    def write(videos: Mapping[int, str]) -> None:
+        info = eval_info(results, env.type, seconds, videos, evaluator.expected_success)
+        write_info(info | {"env": encode(env)}, files.folder, world)
+
+    write({})
+    try:
+        videos = film(evaluator, results, files.max_videos, files.folder, world)
+    except UserError as error:
+        # The same on all ranks. Results without videos are better than none.
+        return f"no videos: {error}"
+    if videos:
+        write(videos)
+    return None
 
 
 def film(
@@ -132,7 +180,7 @@ def film(
     def film_own() -> None:
         filmed = evaluator.results(tasks[world.rank :: world.size])
         with writing(output_dir):
-            for each in filmed:
+            for each in (result for result in filmed if result.error is None):
                 path = write_video(output_dir / VIDEOS, each, evaluator.env.fps)
                 films[each.index] = (str(path), film_strip(each))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from manyhands.evaluation.rollout import EpisodeResult
 
@@ -11,7 +12,7 @@ Z_95 = 1.959964
 
 @dataclass(frozen=True)
 class Score:
-    """Success rate with its 95 % interval, and means over episodes."""
+    """Success rate with its 95 % interval; means over the episodes that did not crash."""
 
     success: float
     interval: tuple[float, float]
@@ -25,13 +26,15 @@ def score(results: Sequence[EpisodeResult]) -> Score:
     """Sum up at least one episode."""
     num_episodes = len(results)
     num_successes = sum(result.success for result in results)
+    # A crash is a failure, but says nothing about rewards: zero may be more than others reach.
+    ran = [result for result in results if result.error is None] or results
     return Score(
         success=num_successes / num_episodes,
         interval=wilson_interval(num_successes, num_episodes),
         num_episodes=num_episodes,
-        mean_sum_reward=sum(result.sum_reward for result in results) / num_episodes,
-        mean_max_reward=sum(result.max_reward for result in results) / num_episodes,
-        mean_length=sum(result.length for result in results) / num_episodes,
+        mean_sum_reward=fmean(result.sum_reward for result in ran),
+        mean_max_reward=fmean(result.max_reward for result in ran),
+        mean_length=fmean(result.length for result in ran),
     )
 
 

@@ -137,6 +137,12 @@ class Policy:
             return batch
         return batch | self._on_device(self._language.tokens_of(batch, at_full_length))
 
+    @property
+    def arriving_names(self) -> dict[str, str]:
+        """The name under which each input arrives: another one where a rename map has it."""
+        others = {name: key for key, name in self.processors.rename_map.items()}
+        return {name: others.get(name, name) for name in self.config.recorded_features}
+
     def check_language(self) -> None:
         """Reject missing tokenizer files before the first task is read."""
         if self._language is not None:

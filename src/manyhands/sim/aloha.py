@@ -1,16 +1,18 @@
 """ALOHA: two arms hand over a cube, or insert a peg into a socket."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from manyhands.config.sections.env import AlohaEnvConfig
 from manyhands.errors import EnvironmentFault
-from manyhands.sim.environment import Observation, Shapes, StepOutcome, check_inputs
+from manyhands.sim.environment import Observation, Shapes, StepOutcome, chosen_inputs
 from manyhands.sim.gym import make
 
 STATE, CAMERA_PREFIX = "observation.state", "observation.images."
-CAMERAS = ("top", "angle", "vis")
+CAMERAS = {"top": "top", "angle": "angle", "vis": "front_close"}
+"""The camera in the scene of each one that gym-aloha observes."""
 INSTRUCTIONS = {
     "AlohaInsertion-v0": "Insert the peg into the socket.",
     "AlohaTransferCube-v0": "Pick up the cube with the right arm and transfer it to the left arm.",
@@ -26,9 +28,11 @@ class AlohaEnvironment:
 
     action_size = 14
 
-    def __init__(self, config: AlohaEnvConfig, inputs: Shapes) -> None:
+    def __init__(
+        self, config: AlohaEnvConfig, inputs: Shapes, optional: Collection[str] = ()
+    ) -> None:
         offered = {STATE: (14,)} | {f"{CAMERA_PREFIX}{camera}": None for camera in CAMERAS}
-        check_inputs("aloha", offered, inputs)
+        inputs = chosen_inputs("aloha", offered, inputs, optional)
         self.instruction = INSTRUCTIONS[config.task]
         self._task = config.task
         self._inputs = inputs
@@ -80,7 +84,9 @@ class AlohaEnvironment:
 
     def _image(self, camera: str, height: int, width: int) -> np.ndarray:
         try:
-            image: np.ndarray = self.physics.render(height=height, width=width, camera_id=camera)
+            image: np.ndarray = self.physics.render(
+                height=height, width=width, camera_id=CAMERAS[camera]
+            )
         except (ImportError, AttributeError, OSError, RuntimeError) as error:
             raise EnvironmentFault(
                 f"MuJoCo cannot render images: {error}. Install EGL (apt-get install libegl1), or "

@@ -1,5 +1,7 @@
 """Builds the environment of a config; simulators are imported where they are used."""
 
+from collections.abc import Collection
+
 from manyhands.config.sections.env import (
     AlohaEnvConfig,
     EnvConfig,
@@ -23,23 +25,25 @@ def modules_of(config: EnvConfig) -> list[str]:
     return [*SIMULATORS[config.type]]
 
 
-def build_environment(config: EnvConfig, inputs: Shapes) -> Environment:
-    """The environment of a config, for a policy with these inputs."""
+def build_environment(
+    config: EnvConfig, inputs: Shapes, optional: Collection[str] = ()
+) -> Environment:
+    """The environment of a config, for a policy with these inputs, of which some are optional."""
     match config:
         case TrayEnvConfig():
             from manyhands.sim.tray.environment import TrayEnvironment
 
-            return TrayEnvironment(inputs)
+            return TrayEnvironment(inputs, optional)
         case PushtEnvConfig():
             from manyhands.sim.pusht import PushtEnvironment
 
-            return PushtEnvironment(config, inputs)
+            return PushtEnvironment(config, inputs, optional)
         case AlohaEnvConfig():
             from manyhands.sim.aloha import AlohaEnvironment
 
-            return AlohaEnvironment(config, inputs)
+            return AlohaEnvironment(config, inputs, optional)
         case GymEnvConfig():
             from manyhands.sim.gym import GymEnvironment
 
-            return GymEnvironment(config, inputs)
+            return GymEnvironment(config, inputs, optional)
     raise AssertionError(f"no environment for {config}")

@@ -1,6 +1,6 @@
 """A simulated environment as a policy sees it: one episode at a time, LeRobot's keys."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -43,11 +43,21 @@ class Environment(Protocol):
         """An image (height, width, 3) for people."""
 
 
-def check_inputs(kind: str, offered: Mapping[str, Any], inputs: Shapes) -> None:
-    """Reject a policy that reads what an environment does not give, or in another size.
+def given_inputs(inputs: Shapes, offered: Collection[str], optional: Collection[str]) -> Shapes:
+    """The inputs without optional ones that are not offered; one of those must be."""
+    if not any(name in offered for name in optional):
+        return inputs
+    return {name: inputs[name] for name in inputs if name in offered or name not in optional}
+
+
+def chosen_inputs(
+    kind: str, offered: Mapping[str, Any], inputs: Shapes, optional: Collection[str] = ()
+) -> Shapes:
+    """The inputs that an environment gives; rejects missing ones and those of another size.
 
     Images are rendered in the size that the policy reads, so they are offered as None.
     """
+    inputs = given_inputs(inputs, offered, optional)
     missing = [name for name in inputs if name not in offered]
     if missing:
         raise UserError(
@@ -61,6 +71,7 @@ def check_inputs(kind: str, offered: Mapping[str, Any], inputs: Shapes) -> None:
                 f"--env.type={kind} gives {name} with shape {tuple(offered[name])}, but the "
                 f"policy reads {tuple(shape)}. Evaluate a policy trained for this environment"
             )
+    return inputs
 
 
 def check_action_size(kind: str, taken: int, given: int) -> None:

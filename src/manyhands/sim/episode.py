@@ -7,7 +7,7 @@ import numpy as np
 
 from manyhands.config.sections.env import EnvConfig
 from manyhands.sim.build import build_environment
-from manyhands.sim.environment import Environment, Observation, Shapes
+from manyhands.sim.environment import Observation, Shapes
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,9 @@ class EpisodeSetup:
 
     config: EnvConfig
     inputs: Shapes
+    """What the policy reads."""
+    optional: frozenset[str] = frozenset()
+    """Inputs that the environment need not give, if it gives one of them."""
     num_observations: int = 1
     """Latest observations that the policy reads together."""
 
@@ -63,7 +66,7 @@ class Episode:
     """Runs episodes in an environment, one after the other."""
 
     def __init__(self, setup: EpisodeSetup) -> None:
-        self._environment: Environment = build_environment(setup.config, setup.inputs)
+        self._environment = build_environment(setup.config, setup.inputs, setup.optional)
         self._max_steps = setup.config.episode_length
         self._history: deque[Observation] = deque(maxlen=setup.num_observations)
         self._num_steps = 0

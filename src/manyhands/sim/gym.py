@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from manyhands.config.sections.env import GymEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
 from manyhands.launch.environment import render_without_display, same_library_path
-from manyhands.sim.environment import Observation, Shapes, StepOutcome
+from manyhands.sim.environment import Observation, Shapes, StepOutcome, given_inputs
 
 INSTALL = "Install: pip install 'manyhands[sim]'"
 OWN_PACKAGES = ("gym_pusht", "gym_aloha")
@@ -24,14 +24,16 @@ warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
 class GymEnvironment:
     """Any registered environment; the config says which observation is which input."""
 
-    def __init__(self, config: GymEnvConfig, inputs: Shapes) -> None:
+    def __init__(
+        self, config: GymEnvConfig, inputs: Shapes, optional: Collection[str] = ()
+    ) -> None:
         self.instruction = config.instruction
         self._success_key = config.success_key
         arguments = {"render_mode": "rgb_array"} | config.gym_kwargs
         assert config.task is not None
         self._env = make(config.task, config.package, **arguments)
         offered = dict(flattened(self._env.observation_space.sample()))
-        self._keys = choose_keys(config.observation_keys, offered, inputs)
+        self._keys = choose_keys(config.observation_keys, offered, inputs, optional)
         self.action_size = action_size_of(config.task, self._env.action_space)
         self._values: Mapping[str, np.ndarray] = {}
 
@@ -65,7 +67,8 @@ class GymEnvironment:
         space = self._env.action_space
         if not space.shape:
             return int(np.rint(action).item())
-        return action.astype(space.dtype).reshape(space.shape)
+        rounded = np.rint(action) if np.issubdtype(space.dtype, np.integer) else action
+        return rounded.astype(space.dtype).reshape(space.shape)
 
 
 def make(task: str, package: str | None, **arguments: Any) -> Any:
@@ -78,7 +81,8 @@ def make(task: str, package: str | None, **arguments: Any) -> Any:
                 f"--env.package={package} is not installed. Install it, or add its folder to "
                 "PYTHONPATH"
             )
-        imported(package)
+        needed = f"--env.package={package} needs it"
+        imported(package, INSTALL if package in OWN_PACKAGES else needed)
     try:
         with same_library_path():
             return gymnasium.make(task, disable_env_checker=True, **arguments)
@@ -99,17 +103,15 @@ def action_size_of(task: str, space: Any) -> int:
     return int(np.prod(space.shape))
 
 
-def imported(package: str) -> Any:
-    """Import a package of the extra `sim`."""
+def imported(package: str, remedy: str = INSTALL) -> Any:
+    """Import a package of the extra `sim`, or another one with its own remedy."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
         name = str(error.name).replace("_", "-")
-        raise EnvironmentFault(f"package {name} is missing. {INSTALL}") from None
+        raise EnvironmentFault(f"package {name} is missing. {remedy}") from None
     except (ImportError, OSError, AttributeError) as error:
-        raise EnvironmentFault(
-            f"package {package} cannot be imported: {error}. {INSTALL}"
-        ) from None
+        raise EnvironmentFault(f"package {package} cannot be imported: {error}. {remedy}") from None
 
 
 def flattened(values: Any, prefix: str = "") -> Iterator[tuple[str, np.ndarray]]:
@@ -122,10 +124,22 @@ def flattened(values: Any, prefix: str = "") -> Iterator[tuple[str, np.ndarray]]
 
 
 def choose_keys(
-    declared: Mapping[str, str], offered: Mapping[str, np.ndarray], inputs: Shapes
+    declared: Mapping[str, str],
+    offered: Mapping[str, np.ndarray],
+    inputs: Shapes,
+    optional: Collection[str] = (),
 ) -> dict[str, str]:
     """The environment's key for every input; rejects inputs that no observation can be."""
+    unknown = [name for name in declared if name not in inputs]
+    if unknown:
+        raise UserError(
+            f"--env.observation_keys names {', '.join(unknown)}, which the policy does not read; "
+            f"it reads {', '.join(inputs)}"
+        )
     keys = {name: declared.get(name) or usual_key(name, offered) for name in inputs}
+    found = [name for name in inputs if name in declared or keys[name] in offered]
+    inputs = given_inputs(inputs, found, optional)
+    keys = {name: keys[name] for name in inputs}
     shapes = {key: as_input(value).shape for key, value in offered.items()}
     wrong = [name for name, key in keys.items() if shapes.get(key) != stored_shape(inputs[name])]
     if not wrong:

@@ -1,12 +1,13 @@
 """PushT: push a T-shaped block onto its target."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from manyhands.config.sections.env import PushtEnvConfig
 from manyhands.errors import EnvironmentFault
-from manyhands.sim.environment import Observation, Shapes, StepOutcome, check_inputs
+from manyhands.sim.environment import Observation, Shapes, StepOutcome, chosen_inputs
 from manyhands.sim.gym import as_input, imported, make
 
 STATE, ENVIRONMENT_STATE, CAMERA = (
@@ -23,8 +24,11 @@ class PushtEnvironment:
     instruction = "Push the T-shaped block onto the T-shaped target."
     action_size = 2
 
-    def __init__(self, config: PushtEnvConfig, inputs: Shapes) -> None:
-        check_inputs("pusht", {STATE: (2,), ENVIRONMENT_STATE: (16,), CAMERA: None}, inputs)
+    def __init__(
+        self, config: PushtEnvConfig, inputs: Shapes, optional: Collection[str] = ()
+    ) -> None:
+        offered = {STATE: (2,), ENVIRONMENT_STATE: (16,), CAMERA: None}
+        inputs = chosen_inputs("pusht", offered, inputs, optional)
         self._inputs = inputs
         sizes: dict[str, Any] = {
             "visualization_width": config.visualization_width,

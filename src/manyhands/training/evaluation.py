@@ -12,11 +12,9 @@ from typing import Any, TypeVar
 
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, UserError
-from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.evaluate import Evaluator
-from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.rollout_control import RolloutControl
-from manyhands.evaluation.run import film, run_episodes, write_info
+from manyhands.evaluation.run import EvaluationFiles, run_episodes, write_evaluation
 from manyhands.observe.clock import Clock
 from manyhands.observe.progress_line import Metrics
 from manyhands.parallel.world import World
@@ -64,7 +62,6 @@ class Rollouts:
         world: World,
         run_dir: Path,
     ) -> None:
-        self._expected = config.eval.expected_success
         self._evaluator = evaluator
         *_, self._in_place = weights.values()
         self._world = world
@@ -82,21 +79,24 @@ class Rollouts:
             if results is None or len(results) < self._evaluator.num_episodes:
                 return {}
             metrics = self.log.add(step, results, seconds)
-            self._attempt(step, lambda: self._write(step, results, seconds))
+            files = EvaluationFiles(self._folder / str(step), MAX_VIDEOS)
+            warning = self._attempt(
+                step,
+                lambda: write_evaluation(self._evaluator, results, seconds, files, self._world),
+            )
+            if warning is not None:
+                self._warn(step, warning)
         return metrics
 
-    def _write(self, step: int, results: list[EpisodeResult], seconds: float) -> None:
-        folder = self._folder / str(step)
-        videos = film(self._evaluator, results, MAX_VIDEOS, folder, self._world)
-        info = eval_info(results, self._evaluator.env.type, seconds, videos, self._expected)
-        write_info(info, folder, self._world)
+    def _warn(self, step: int, reason: object) -> None:
+        self.log.messages.put(f"WARNING: evaluation after step {step}: {reason}")
 
     def _attempt(self, step: int, work: Callable[[], T]) -> T | None:
         """Collective. Work whose usage errors, the same on all ranks, do not end the run."""
         try:
             return work()
         except UserError as error:
-            self.log.messages.put(f"WARNING: evaluation after step {step}: {error}")
+            self._warn(step, error)
             return None
         finally:
             if self._world.device.type == "cuda":
@@ -107,8 +107,9 @@ class Rollouts:
         """None: all ranks wait for the scores."""
         return []
 
-    def finish(self, stopping: bool) -> None:
-        """Nothing is left to wait for."""
+    def finish(self, stopping: bool) -> bool:
+        """False: nothing is left to wait for."""
+        return False
 
 
 class PeriodicEvaluation:
@@ -140,10 +141,9 @@ class PeriodicEvaluation:
         """Scores of earlier steps that arrived since the last call."""
         return [] if self._rollouts is None else self._rollouts.late_scores()
 
-    def finish(self, stopping: bool) -> None:
-        """Collective. Wait for evaluations that still run; a stop request ends them."""
-        if self._rollouts is not None:
-            self._rollouts.finish(stopping)
+    def finish(self, stopping: bool) -> bool:
+        """Collective. Wait for evaluations; return whether a stop request ended one."""
+        return self._rollouts is not None and self._rollouts.finish(stopping)
 
 
 def build_rollouts(

@@ -60,10 +60,11 @@ def train(run: Run) -> Ending:
     """Train from the current position to the last step, or until a stop request."""
     measure_missed(run)
     position, stopping = run.start, False
+    ended_early = run.early_stopping.reason_after(position.step)
     batches = run.stream.starting_at(position.samples)
 
     with training_context(run):
-        while position.step < run.periods.num_steps and not stopping:
+        while position.step < run.periods.num_steps and not (stopping or ended_early):
             run.profiler.before(position.step + 1)
             with run.meters.timing("data"):
                 batch = next(batches)
@@ -79,10 +80,12 @@ def train(run: Run) -> Ending:
             scores |= run.evaluation.scores_after(position.step)
             # A stop request while measuring stops the run here: a resumed run measures again.
             stopping = run.stop_poll.after_step(force=run.periods.measure(position.step))
-            saving = run.periods.save(position.step, stopping)
-            judging = run.periods.judge(position.step, stopping)
+            ended_early = run.early_stopping.reason_after(position.step, scores)
+            is_last = stopping or ended_early is not None
+            saving = run.periods.save(position.step, is_last)
+            judging = run.periods.judge(position.step, is_last)
             if judging and run.guard.must_roll_back(run.learner, saving):
-                position = roll_back(run, position)
+                position, ended_early = roll_back(run, position), None
                 continue
             if run.periods.record(position.step) or saving:
                 log_metrics(run, position.step, scores)
@@ -90,7 +93,7 @@ def train(run: Run) -> Ending:
                 save(run, position, scores)
             log_messages(run)
 
-    finish(run, stopping)
+    stopping |= finish(run, stopping, ended_early)
     return Ending.STOPPED if stopping else Ending.FINISHED
 
 
@@ -113,18 +116,25 @@ def save(run: Run, position: Position, scores: dict[str, float]) -> None:
 def measure_missed(run: Run) -> None:
     """Run the validation and evaluation of the resumed step that a stop request interrupted."""
     step = run.start.step
+    scores: dict[str, float] = {}
     if run.periods.validate(step) and run.world.any(run.run_log.lacks(step, HELD_OUT_LOSS)):
-        run.run_log.amend(step, run.validator.scores_after(step))
+        scores |= run.validator.scores_after(step)
     if run.periods.evaluate(step) and run.world.any(run.run_log.lacks(step, SUCCESS)):
-        run.run_log.amend(step, run.evaluation.scores_after(step))
+        scores |= run.evaluation.scores_after(step)
+    if scores:
+        run.run_log.amend(step, scores)
+        run.checkpoints.amend(step, scores)
 
 
-def finish(run: Run, stopping: bool) -> None:
-    """Collective. Wait for evaluations that still run; log them and the verdicts."""
-    run.evaluation.finish(stopping)
+def finish(run: Run, stopping: bool, ended_early: str | None) -> bool:
+    """Collective. Wait for evaluations, log them and the verdicts; return if a stop ended one."""
+    if ended_early is not None:
+        run.run_log.log_line(ended_early)
+    is_stopped = run.evaluation.finish(stopping)
     log_messages(run)
     run.run_log.note(run.evaluation.facts())
     run.run_log.log_verdict({"step_mode": run.learner.mode}, True)
+    return is_stopped
 
 
 def log_messages(run: Run) -> None:

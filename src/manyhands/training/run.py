@@ -13,6 +13,7 @@ from manyhands.observe.meters import Meters
 from manyhands.observe.profiler import NoProfiler, StepProfiler
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.parallel.world import World
+from manyhands.training.early_stopping import EarlyStopping
 from manyhands.training.evaluation import PeriodicEvaluation
 from manyhands.training.health.loss_spikes import LossSpikes
 from manyhands.training.health.nonfinite_guard import NonFiniteGuard
@@ -55,5 +56,6 @@ class Run:
     metrics_window: MetricsWindow
     guard: NonFiniteGuard
     loss_spikes: LossSpikes
+    early_stopping: EarlyStopping
     periods: Periods
     stop_poll: StopPoll

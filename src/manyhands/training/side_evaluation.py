@@ -34,6 +34,8 @@ from manyhands.training.step.trial import exit_reason, last_line
 PROGRAM = "manyhands.training.evaluation_process"
 SNAPSHOT, LOG_FILE = "policy", "log.txt"
 POLL_S = 0.2
+STOP_S = 10.0
+"""How long a stop waits for an evaluation to end."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class Job:
 
     step: int
     files: PolicyFiles
+
+
+def remove_snapshots(folder: Path) -> None:
+    """Remove what evaluations of a run left that was killed."""
+    for snapshot in folder.glob(f"*/{SNAPSHOT}"):
+        shutil.rmtree(snapshot, ignore_errors=True)
 
 
 class SideRollouts:
@@ -64,6 +72,8 @@ class SideRollouts:
         self._is_stopped = False
         # A file that appears while a folder is removed would keep it.
         self._snapshot_lock = threading.Lock()
+        if self._world.is_main:
+            remove_snapshots(self._folder)
 
     def scores(self, step: int) -> Metrics:
         """Collective. Start to evaluate the weights of a step; its scores come later."""
@@ -88,25 +98,26 @@ class SideRollouts:
         """Scores that arrived since the last call."""
         return emptied(self._late)
 
-    def finish(self, stopping: bool) -> None:
-        """Collective. Wait for the last evaluations; a stop request ends them."""
-        self._world.on_main(lambda: self._wait(stopping))
+    def finish(self, stopping: bool) -> bool:
+        """Collective. Wait for the last evaluations; return whether a stop request ended them."""
+        return self._world.on_main(lambda: self._wait(stopping))
 
     @property
     def _is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _wait(self, stopping: bool) -> None:
+    def _wait(self, stopping: bool) -> bool:
         while self._is_running or self._waiting is not None:
             if stopping or self._world.is_asked_to_stop:
                 self._stop()
-                return
+                return True
             self._lift_limit()
             if not self._is_running and self._waiting is not None:
                 self._start(self._waiting)
                 self._waiting = None
             assert self._thread is not None
             self._thread.join(POLL_S)
+        return False
 
     def _lift_limit(self) -> None:
         """Let an evaluation that runs use the whole GPU: training has ended."""
@@ -119,7 +130,10 @@ class SideRollouts:
         if self._process is not None:
             self._process.kill()
         if self._is_running:
+            assert self._thread is not None
             self.log.messages.put(f"evaluation after step {self._running_step} is stopped")
+            # It removes the snapshot.
+            self._thread.join(STOP_S)
 
     def _start(self, job: Job) -> None:
         self._running_step = job.step

@@ -12,6 +12,9 @@ from manyhands.config.train import ProcessesConfig
 
 EVAL_INFO = "eval_info.json"
 """File of results, as LeRobot calls it."""
+COMPARISON_FILE = "comparison.json"
+RESULT_FILES = (EVAL_INFO, COMPARISON_FILE)
+DEFAULT_MAX_VIDEOS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +26,7 @@ class EvaluatedPolicyConfig:
     revision: str | None = None
     """Revision on the Hub."""
     device: str | None = None
-    """cuda, cpu or mps (Apple GPUs, untested); null: a CUDA GPU if there is one."""
+    """cuda, cuda:N, cpu or mps (Apple GPUs, untested); null: that of training, if it is here."""
     use_ema: bool | None = None
     """Evaluate the averaged weights of a run; null: where it has some."""
 
@@ -43,7 +46,7 @@ class EvalCommandConfig:
     """Seed of the first episode, the others follow; seed of the noise without a simulation."""
     output_dir: Path | None = None
     """Folder for results and videos; null: outputs/eval/<date>/<time>_<env>_<policy>."""
-    max_videos: int = 10
+    max_videos: int = DEFAULT_MAX_VIDEOS
     """Episodes to film, failures first; 0: none."""
     json: Path | None = None
     """JSON file for the results."""
@@ -132,6 +135,10 @@ class EvalCommandConfig:
                 "--open_loop needs --dataset.root=FOLDER: recorded episodes",
             ),
             (
+                has_data and self.max_videos != DEFAULT_MAX_VIDEOS,
+                "--max_videos is for episodes in simulation and has no effect with --dataset",
+            ),
+            (
                 has_data and self.eval != EvalConfig(),
                 "--eval is for episodes in simulation and has no effect with --dataset",
             ),
@@ -148,7 +155,7 @@ class EvalCommandConfig:
         if self.output_dir is None:
             return None
         fault = folder_fault("--output_dir", self.output_dir)
-        if fault is None and (self.output_dir / EVAL_INFO).exists():
+        if fault is None and any((self.output_dir / file).exists() for file in RESULT_FILES):
             return f"--output_dir={self.output_dir} already contains an evaluation. Choose another"
         return fault
 

@@ -98,8 +98,8 @@ _NAMES: dict[str, str] = {
     "validate_every eval_strategy evaluation_strategy validation_steps",
     "--keep_last": "save_total_limit max_checkpoints max_to_keep keep_checkpoints "
     "checkpoints_total_limit",
-    "--keep_best=held_out_loss": "save_best best keep_best_checkpoint early_stopping "
-    "load_best_model_at_end",
+    "--keep_best=held_out_loss": "save_best best keep_best_checkpoint load_best_model_at_end",
+    "--early_stopping_patience": "early_stopping patience early_stop early_stop_patience",
     "--ema.enable=true": "ema use_ema",
     "--ema.decay": "ema_decay ema_beta ema_alpha ema_rate ema_momentum",
     "--cache.folder": "cache_dir cache_path cache_root",

@@ -10,7 +10,7 @@ class EvalConfig:
     n_episodes: int = 50
     """Episodes, with consecutive seeds."""
     batch_size: int = 0
-    """Environments per process; 0: 8 on a CPU, 128 on a GPU."""
+    """Environments per process; 0, and at most: 8 on a CPU, 32 to 256 on a GPU by image size."""
     use_async_envs: bool = True
     """Run each environment in a process of its own."""
     timeout_s: float = 120.0
@@ -29,7 +29,8 @@ class EvalConfig:
         if not self.timeout_s > 0:
             faults.append(f"--eval.timeout_s={self.timeout_s} must be greater than 0")
         low, high = self.expected_success or (0.0, 100.0)
-        if not 0 <= low <= high <= 100:
+        is_fraction = 0 < high <= 1
+        if is_fraction or not 0 <= low <= high <= 100:
             faults.append(
                 f"--eval.expected_success=[{low:g},{high:g}] must be percentages from 0 to 100, "
                 "the lower one first, such as [59.5,67.9]"

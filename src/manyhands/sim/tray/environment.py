@@ -1,9 +1,11 @@
 """The built-in task as an environment."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from manyhands.errors import UserError
-from manyhands.sim.environment import Observation, Shapes, StepOutcome, check_inputs
+from manyhands.sim.environment import Observation, Shapes, StepOutcome, chosen_inputs
 from manyhands.sim.tray.task import CAMERA, ENVIRONMENT_STATE, INSTRUCTION, STATE, TrayTask
 
 FILM_SIZE = 256
@@ -15,8 +17,9 @@ class TrayEnvironment:
     instruction = INSTRUCTION
     action_size = 3
 
-    def __init__(self, inputs: Shapes) -> None:
-        check_inputs("tray", {STATE: (4,), ENVIRONMENT_STATE: (4,), CAMERA: None}, inputs)
+    def __init__(self, inputs: Shapes, optional: Collection[str] = ()) -> None:
+        offered = {STATE: (4,), ENVIRONMENT_STATE: (4,), CAMERA: None}
+        inputs = chosen_inputs("tray", offered, inputs, optional)
         _, height, width = inputs.get(CAMERA, (3, 1, 1))
         if height != width:
             raise UserError(

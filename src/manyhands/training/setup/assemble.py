@@ -32,6 +32,7 @@ from manyhands.policies.build import build_policy
 from manyhands.policies.load import find_policy, load_pretrained, prepare_adapters, saved_stats
 from manyhands.policies.policy import Policy
 from manyhands.rng import derive_seed
+from manyhands.training.early_stopping import EarlyStopping
 from manyhands.training.evaluation import PeriodicEvaluation, build_rollouts
 from manyhands.training.evaluation_scores import FOLDER as EVALUATIONS
 from manyhands.training.health.loss_spikes import LossSpikes
@@ -83,8 +84,7 @@ def build_run(
 ) -> Run:
     """Collective. Build the parts of a run, in the order of their dependencies."""
     config, start, resume = resolved.config, resolved.start, resolved.resume
-    loading = loader_options(config, world.num_local_ranks, world.device.type == "cuda")
-    stream = SampleStream(data.source, data.order, resolved.split, loading, world.device)
+    stream = build_stream(resolved, data, world)
     learner, notes = build_fitting_learner(resolved, data.stats, world, stream)
     checkpoints = CheckpointStore(run_dir, config, world)
     resuming = [] if resume is None else checkpoints.restore(learner, resume)
@@ -115,9 +115,16 @@ def build_run(
         metrics_window=build_metrics_window(resolved, world, meters, periods),
         guard=build_guard(config, stream, world, run_log),
         loss_spikes=LossSpikes(run_log),
+        early_stopping=EarlyStopping(config, world, run_dir / "metrics.jsonl"),
         periods=periods,
         stop_poll=StopPoll(world),
     )
+
+
+def build_stream(resolved: ResolvedRun, data: TrainingData, world: World) -> SampleStream:
+    """The batches of this rank."""
+    loading = loader_options(resolved.config, world.num_local_ranks, world.device.type == "cuda")
+    return SampleStream(data.source, data.order, resolved.split, loading, world.device)
 
 
 def build_run_log(
