@@ -1,6 +1,7 @@
 """What all commands do alike."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def test_results_go_to_the_file_that_is_named(tmp_path):
     write_results(tmp_path / "a.json", {"rate": 2.5})
     write_results(None, {"rate": 2.5})
     assert json.loads((tmp_path / "a.json").read_text()) == {"rate": 2.5}
+    write_results(tmp_path / "a.json", [{"loss": math.nan, "times": (1, math.inf)}])
+    assert json.loads((tmp_path / "a.json").read_text()) == [{"loss": None, "times": [1, None]}]
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 

@@ -1,6 +1,7 @@
 """The state of runs, from their files alone."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,22 @@ def test_runs_are_found_below_a_folder_and_not_inside_runs(tmp_path):
     (tmp_path / "other").mkdir()
     assert [*find_runs(tmp_path)] == runs
     assert [*find_runs(runs[0])] == [runs[0]]
+
+
+@pytest.mark.parametrize(
+    ("run", "row"),
+    [
+        ({"budget": 3}, {"step": 4, "loss": "0.3"}),
+        ({"budget": {"steps": "all"}}, {"step": None, "loss": [1]}),
+        ({"budget": None, "ending": 5}, {"step": math.nan, "samples_per_s": "fast"}),
+    ],
+)
+def test_values_of_another_kind_are_as_good_as_missing_ones(tmp_path, run, row):
+    run_dir = make_run(tmp_path / "run", None)
+    (run_dir / "run.json").write_text(json.dumps(run))
+    (run_dir / "metrics.jsonl").write_text(json.dumps(row))
+    status = read_status(run_dir)
+    assert (status.num_steps, status.loss, status.samples_per_s) == (None, None, None)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"step": 1', "\x00"])

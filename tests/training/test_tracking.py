@@ -148,8 +148,25 @@ def test_a_tracker_that_hangs_is_left_after_a_limited_time(train, metrics, monke
     assert "WARNING: wandb did not finish in time" in log_of(run_dir)
 
 
-def running_trackers() -> Iterator[psutil.Process]:
-    for process in psutil.Process().children():
+@pytest.mark.soak
+@pytest.mark.process
+@pytest.mark.skipif("tensorboard" not in NAMES, reason=NEEDS)
+def test_waiting_for_a_tracker_is_no_hang_of_a_rank(start_job, tmp_path):
+    run_dir, timeout_s = tmp_path / "run", 8
+    flags = (*STEPS, "--tensorboard.enable=true", f"--timeout_s={timeout_s}", "--steps=30")
+    job = start_job(run_dir, 2, *flags)
+    job.wait_until(lambda: [*running_trackers(job.launcher)])
+    (tracker,) = running_trackers(job.launcher)
+    tracker.suspend()
+    job.wait_until(lambda: read(run_dir / "run.json").get("ending") == "finished")
+    time.sleep(2 * timeout_s)
+    tracker.resume()
+    assert job.end()[0] == 0, job.printed()
+    assert not (run_dir / "hang").exists()
+
+
+def running_trackers(parent: psutil.Process | None = None) -> Iterator[psutil.Process]:
+    for process in (parent or psutil.Process()).children(recursive=True):
         # Other tests may have left processes that have ended.
         with suppress(psutil.NoSuchProcess):
             if PROGRAM in " ".join(process.cmdline()):

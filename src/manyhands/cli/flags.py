@@ -1,6 +1,7 @@
 """Flags and results common to all commands: configs, synthetic data, JSON files."""
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -68,7 +69,17 @@ def write_results(file: Path | None, results: Mapping[str, Any] | Sequence[Any])
     """Write results as JSON, if a file is given."""
     if file is not None:
         with atomic_file(file) as scratch:
-            scratch.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+            text = json.dumps(finite(results), indent=2, allow_nan=False)
+            scratch.write_text(text + "\n", encoding="utf-8")
+
+
+def finite(value: Any) -> Any:
+    """The same values with null for numbers that JSON does not have: NaN and infinite ones."""
+    if isinstance(value, Mapping):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_command_flags(

@@ -1,6 +1,5 @@
 """`manyhands push`: upload the policy of a run to the Hub."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,11 +59,9 @@ def published_config(checkpoint: Path, repo_id: str, push: PushConfig) -> TrainC
 
 def run_files(run_dir: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The facts and metrics of a run; empty for a checkpoint that was copied out of one."""
+    from manyhands.observe.diagnosis.run_verdict import read_facts
     from manyhands.observe.jsonl import read_rows
-    from manyhands.observe.run_status import METRICS_FILE, RUN_FILE
+    from manyhands.observe.run_status import METRICS_FILE
 
-    facts, rows = run_dir / RUN_FILE, run_dir / METRICS_FILE
-    return (
-        json.loads(facts.read_text(encoding="utf-8")) if facts.is_file() else {},
-        list(read_rows(rows)) if rows.is_file() else [],
-    )
+    rows = run_dir / METRICS_FILE
+    return read_facts(run_dir), list(read_rows(rows)) if rows.is_file() else []

@@ -57,21 +57,21 @@ def find_runs(folder: Path) -> Iterator[Path]:
 def read_status(run_dir: Path) -> RunStatus:
     """The status of a run; damaged files are as good as missing ones."""
     facts, rows = read_facts(run_dir), _rows(run_dir)
-    last = rows[-1] if rows else {}
-    step, num_steps = int(last.get("step", 0)), facts.get("budget", {}).get("steps")
+    step = _count(rows[-1] if rows else {}, "step") or 0
+    num_steps = _count(facts.get("budget"), "steps")
     recent = rows[-NUM_RECENT:]
     step_s = _median(recent, "step_s")
     is_running = lock_holder(run_dir) is not None
-    is_timed = is_running and num_steps is not None and step_s is not None
+    left_s = None if num_steps is None or step_s is None else (num_steps - step) * step_s
     return RunStatus(
         folder=run_dir,
         state="running" if is_running else str(facts.get("ending") or "killed"),
         step=step,
         num_steps=num_steps,
-        loss=last.get("loss"),
+        loss=_last(rows[-1:], "loss"),
         samples_per_s=_median(recent, "samples_per_s"),
-        remaining_s=(num_steps - step) * step_s if is_timed else None,
-        success=next((row["eval_success"] for row in rows[::-1] if "eval_success" in row), None),
+        remaining_s=left_s if is_running else None,
+        success=_last(rows, "eval_success"),
         changed_at=_changed_at(run_dir),
     )
 
@@ -100,9 +100,22 @@ def _rows(run_dir: Path) -> list[dict[str, Any]]:
         return []
 
 
+def _count(values: Any, name: str) -> int | None:
+    value = values.get(name) if isinstance(values, dict) else None
+    return value if isinstance(value, int) else None
+
+
+def _numbers(rows: list[dict[str, Any]], name: str) -> list[float]:
+    return [row[name] for row in rows if isinstance(row.get(name), int | float)]
+
+
 def _median(rows: list[dict[str, Any]], name: str) -> float | None:
-    values = [row[name] for row in rows if isinstance(row.get(name), int | float)]
+    values = _numbers(rows, name)
     return median(values) if values else None
+
+
+def _last(rows: list[dict[str, Any]], name: str) -> float | None:
+    return next(reversed(_numbers(rows, name)), None)
 
 
 def _changed_at(run_dir: Path) -> float:

@@ -145,6 +145,14 @@ class Tracking:
         self._finish(0, FINISH_S if ending is Ending.FINISHED else STOP_S)
 
     def _finish(self, exit_code: int, max_s: float) -> None:
+        # Other ranks wait for the main one here, which is not a hang.
+        with self._world.watch.without_timeout("waiting for trackers"):
+            self._wait(exit_code, max_s)
+        for process in self._processes:
+            self._run_log.log(process.end())
+        self._note()
+
+    def _wait(self, exit_code: int, max_s: float) -> None:
         start = time.monotonic()
         for process in self._processes:
             process.close(exit_code)
@@ -154,9 +162,6 @@ class Tracking:
             if time.monotonic() > start + max_s:
                 break
             time.sleep(WAIT_S)
-        for process in self._processes:
-            self._run_log.log(process.end())
-        self._note()
 
     def _note(self) -> None:
         facts = {process.name: process.notes for process in self._processes if process.notes}

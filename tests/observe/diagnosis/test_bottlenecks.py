@@ -75,9 +75,12 @@ def test_remedies_fit_the_settings_of_the_run():
     cached = {**RUN["config"], "cache": {"mode": "off"}, "num_workers": 8}
     ((_, _, remedy, _),) = found_in(slow_data, {**RUN, "config": cached})
     assert remedy == "Set --cache.mode=auto"
-    eager = {**RUN, "step_mode": "eager"}
+    eager = {**RUN, "config": {**RUN["config"], "step": {"mode": "eager"}}}
     ((_, _, remedy, _),) = found_in(idle, eager)
     assert remedy == "Set --step.mode=auto"
+    # Steps of sharded weights run eagerly in any mode.
+    ((_, _, remedy, _),) = found_in(idle, {**RUN, "step_mode": "eager"})
+    assert remedy == "Set --batch_size=16"
 
 
 def test_a_slow_rank_is_named_with_its_host_gpu_and_phase():
@@ -93,6 +96,9 @@ def test_a_slow_rank_is_named_with_its_host_gpu_and_phase():
     assert (found.kind, found.severity) == ("straggler", "warning")
     assert "rank 2 (node1, A100)" in found.text and "is in forward" in found.text
     assert "--launch.gpu_ids" in found.remedy and found.gain.startswith("up to 2.0x")
+    on_cpu = [row | {"gpu": None} for row in ranks]
+    (found,) = bottlenecks(History(RUN, rows, on_cpu))
+    assert "another program on its host" in found.remedy and "gpu" not in found.remedy
 
 
 def test_a_rank_that_waits_for_its_data_is_one_slow_rank():

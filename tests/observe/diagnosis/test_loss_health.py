@@ -83,6 +83,17 @@ def test_a_held_out_loss_that_rises_names_the_best_step():
     assert_flags_exist(found)
 
 
+def test_the_best_held_out_loss_may_be_many_rows_ago():
+    rows = overfitted()
+    often = [
+        {name: value for name, value in row.items() if name != "held_out_loss"} | {"step": step}
+        for row in rows
+        for step in range(row["step"] - 199, row["step"])
+    ]
+    (found,) = found_in(sorted([*rows, *often], key=lambda row: row["step"]))
+    assert "that of step 4800" in found.text
+
+
 def test_few_rows_or_samples_prove_nothing():
     assert found_in(oscillating()[:30]) == []
     single = {**RUN, "batch": {"effective": 1}}

@@ -45,6 +45,15 @@ def test_only_the_end_of_a_long_file_is_read(tmp_path, monkeypatch):
     assert found == rows[-len(found) :] and 50 < len(found) < 100
 
 
+def test_held_out_losses_of_a_long_file_are_all_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_verdict, "TAIL_BYTES", 1000)
+    rows = [{"step": step, "held_out_loss" if step % 50 == 7 else "loss": 1} for step in range(500)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_last_rows(tmp_path / "metrics.jsonl")
+    assert [row["step"] for row in found if "held_out_loss" in row] == [*range(7, 500, 50)]
+    assert found[-30:] == rows[-30:] and len(found) < 100
+
+
 def test_words_are_repeated_only_when_more_than_numbers_changed(tmp_path):
     watch = VerdictWatch(write_run(tmp_path, slow_rows(0.50), []))
     assert any("waits for data" in line for line in watch.judge(RUN).lines)

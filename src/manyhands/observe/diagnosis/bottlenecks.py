@@ -30,6 +30,7 @@ TARGET_SAVING_SHARE = 0.02
 WORK = ("data_s", "copy_s", "forward_s", "backward_s", "optimizer_s", "checkpoint_s")
 """Phases in which a rank does not wait for others."""
 SLOW_LOADER = "Check the disk of its host; set --num_workers or --cache.mode=ram"
+SLOW_CPU = "Look for another program on its host, and start no more processes than it has cores"
 SLOW_DEVICE = (
     "Look for another program, heat or a lower clock on it (nvidia-smi); exclude it with "
     "--launch.gpu_ids"
@@ -177,7 +178,8 @@ def idle_gpu(history: History) -> Iterator[Diagnosis]:
     if idle < MIN_IDLE:
         return
     batch = history.fact("batch.per_process", 0)
-    is_eager = "eager" in (history.fact("step_mode"), history.setting("step.mode"))
+    # Other modes may run eagerly too, where steps cannot be captured.
+    is_eager = history.setting("step.mode") == "eager"
     flag = "--step.mode=auto" if is_eager else f"--batch_size={2 * batch or 64}"
     yield Diagnosis(
         kind="launch_bound",
@@ -216,14 +218,16 @@ def stragglers(history: History) -> Iterator[Diagnosis]:
         text=f"One rank slows all others down: {place} works {milliseconds(own.busy_s)} per step, "
         f"the others {milliseconds(usual)}; most of the difference is in "
         f"{phase.removesuffix('_s')}",
-        remedy=straggler_remedy(phase),
+        remedy=straggler_remedy(phase, own.row),
         gain=f"{speed_up(1 - usual / own.busy_s)} if rank {slowest} were as fast as the others",
     )
 
 
-def straggler_remedy(phase: str) -> str:
+def straggler_remedy(phase: str, row: Row) -> str:
     """What to do about a rank that is slow in a phase."""
-    return SLOW_LOADER if phase == "data_s" else SLOW_DEVICE
+    if phase == "data_s":
+        return SLOW_LOADER
+    return SLOW_DEVICE if row.get("gpu") else SLOW_CPU
 
 
 def pace_of(rows: list[Row]) -> Pace:

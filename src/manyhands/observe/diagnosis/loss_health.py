@@ -152,7 +152,8 @@ def spiking_loss(history: History) -> Iterator[Diagnosis]:
 
 def overfitting(history: History) -> Iterator[Diagnosis]:
     """The held-out loss rises while training continues."""
-    rows = [row for row in history.settled if values("held_out_loss", [row])]
+    # Of all rows: the best one may be long ago, and steady training is not needed for it.
+    rows = [row for row in history.rows if values("held_out_loss", [row]) and row.get("step")]
     losses = values("held_out_loss", rows)
     if len(losses) < MIN_HELD_OUT or not all(0 < each < math.inf for each in losses):
         return

@@ -13,6 +13,8 @@ from manyhands.observe.jsonl import parse_rows
 
 TAIL_BYTES = 4 << 20
 """End of a file of rows that is read: all rows that count, in a fraction of a second."""
+RARE = b'"held_out_loss"'
+"""Part of earlier rows that count too: the best held-out loss may be long ago."""
 PERIOD_S = 180.0
 """Time between two verdicts during training."""
 
@@ -51,15 +53,19 @@ def read_facts(run_dir: Path) -> dict[str, Any]:
 
 
 def read_last_rows(path: Path) -> list[dict[str, Any]]:
-    """The newest rows of a file; none if it is missing."""
+    """The newest rows of a file, and all with a rare metric; none if it is missing."""
     if not path.is_file():
         return []
     with path.open("rb") as file:
         start = max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES)
-        file.seek(start)
-        # The first line of a tail has lost its beginning.
-        lines = file.read().decode(errors="replace").splitlines()[start > 0 :]
-    return [*parse_rows("\n".join(lines))]
+        file.seek(0)
+        lines = []
+        while file.tell() < start:
+            line = file.readline()
+            if RARE in line:
+                lines.append(line)
+        lines.append(file.read())
+    return [*parse_rows(b"".join(lines).decode(errors="replace"))]
 
 
 class VerdictWatch:

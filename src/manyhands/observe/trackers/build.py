@@ -2,7 +2,7 @@
 
 import secrets
 
-from manyhands.observe.trackers.notes import read_notes, write_notes
+from manyhands.observe.trackers.notes import Notes, read_notes, write_notes
 from manyhands.observe.trackers.tracked_run import TrackedRun
 from manyhands.observe.trackers.tracker import Tracker
 
@@ -24,8 +24,21 @@ def build_tracker(name: str, run: TrackedRun) -> Tracker:
             from manyhands.observe.trackers.tensorboard import TensorboardTracker
 
             tracker = TensorboardTracker(run)
-    write_notes(run.run_dir, name, tracker.facts)
+    write_notes(run.run_dir, name, tracker.facts | foreign_steps(name, run, tracker.sent.last_step))
     return tracker
+
+
+def foreign_steps(name: str, run: TrackedRun, last_step: int) -> Notes:
+    """A warning if a new run continues what a flag names, and so logs no step twice."""
+    tensorboard, wandb = run.config.tensorboard.folder, run.config.wandb.run_id
+    flags = {"tensorboard": ("folder", tensorboard), "wandb": ("run_id", wandb)}
+    flag, value = flags.get(name, ("", None))
+    if value is None or run.start_step > 0 or last_step == 0:
+        return {}
+    return {
+        "warning": f"--{name}.{flag}={value} already has steps 1 to {last_step}, and this run logs "
+        "only later ones. Choose another to log all"
+    }
 
 
 def note_run_id(name: str, run: TrackedRun) -> str:

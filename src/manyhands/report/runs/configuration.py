@@ -23,7 +23,7 @@ CHOSEN = {
     "scheduler": SCHEDULER_TYPES,
 }
 """Sections whose defaults depend on their type."""
-OF_THIS_RUN = ("output_dir", "resume")
+OF_THIS_RUN = ("output_dir", "resume", "tensorboard.folder", "wandb.run_id")
 """Flags that another run of the same configuration must not have."""
 
 Flags = dict[str, Any]
@@ -193,7 +193,7 @@ def reproducing_flags(run: Mapping[str, Any]) -> list[str]:
 def _is_wanted(name: str, own: Flags) -> bool:
     # Steps that follow from another budget would contradict it.
     is_derived = name == "steps" and (own.get("epochs") or own.get("samples"))
-    return name.partition(".")[0] not in OF_THIS_RUN and not is_derived
+    return not {name, name.partition(".")[0]} & {*OF_THIS_RUN} and not is_derived
 
 
 def _processes(run: Mapping[str, Any], own: Flags) -> Iterator[tuple[str, int]]:
