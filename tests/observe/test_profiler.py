@@ -11,8 +11,8 @@ from manyhands.observe.profiler import StepProfiler
 CPU = torch.device("cpu")
 
 
-def run_steps(profiler: StepProfiler, num_steps: int) -> None:
-    for step in range(1, num_steps + 1):
+def run_steps(profiler: StepProfiler, num_steps: int, start: int = 0) -> None:
+    for step in range(start + 1, num_steps + 1):
         profiler.before(step)
         torch.ones(3, step) @ torch.ones(step, 2)
     profiler.close()
@@ -35,8 +35,30 @@ def test_the_trace_has_the_steps_of_the_range_and_no_others(tmp_path):
 
 
 def test_a_run_that_ends_early_writes_what_there_is(tmp_path):
-    run_steps(StepProfiler(tmp_path, range(3, 50), 0, CPU, lambda _: None), num_steps=4)
+    lines: list[str] = []
+    run_steps(StepProfiler(tmp_path, range(3, 50), 0, CPU, lines.append), num_steps=4)
     assert len(products(tmp_path / "profile" / "trace-rank-00.json.gz")) == 2
+    assert lines[0].startswith("Profile of steps 3 to 4: ")
+
+
+def test_a_run_that_resumes_inside_the_range_profiles_the_rest(tmp_path):
+    lines: list[str] = []
+    run_steps(StepProfiler(tmp_path, range(3, 7), 0, CPU, lines.append), num_steps=9, start=4)
+    assert products(tmp_path / "profile" / "trace-rank-00.json.gz") == [
+        [[3, 5], [5, 2]],
+        [[3, 6], [6, 2]],
+    ]
+    assert len(lines) == 1 and lines[0].startswith("Profile of steps 5 to 6: ")
+
+
+def test_a_run_that_rolls_back_writes_one_profile(tmp_path):
+    lines: list[str] = []
+    profiler = StepProfiler(tmp_path, range(2, 4), 0, CPU, lines.append)
+    for step in (1, 2, 3, 2, 3, 4, 2, 3, 4):
+        profiler.before(step)
+        torch.ones(3, step) @ torch.ones(step, 2)
+    assert len(products(tmp_path / "profile" / "trace-rank-00.json.gz")) == 4
+    assert len(lines) == 1 and lines[0].startswith("Profile of steps 2 to 3: ")
 
 
 def test_a_run_that_does_not_reach_the_range_writes_nothing(tmp_path):

@@ -30,6 +30,30 @@ def test_a_run_leaves_its_files(tmp_path: Path):
     assert "step 1/10" in log
 
 
+def test_the_time_of_a_run_is_that_of_all_its_processes(tmp_path: Path, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    for seconds, is_killed in ((100, False), (20, True), (3, False)):
+        run_log = RunLog(tmp_path, 10, 0)
+        run_log.log_start({}, [])
+        now += seconds
+        run_log.note({"step_mode": "eager"})
+        if is_killed:
+            assert facts(tmp_path)["ending"] is None
+            now += 5000
+        else:
+            run_log.log_end("finished")
+    assert facts(tmp_path)["wall_s"] == 123.0
+
+
+@pytest.mark.parametrize("written", ['{"wall_s": null}', '{"wall_s": NaN}', "[]", "{", '{"a": 1}'])
+def test_an_earlier_time_that_is_unknown_counts_as_none(tmp_path: Path, written: str):
+    (tmp_path / "run.json").write_text(written)
+    run_log = RunLog(tmp_path, 10, 0)
+    run_log.log_start({}, [])
+    assert 0 <= facts(tmp_path)["wall_s"] < 100
+
+
 def test_a_run_that_goes_back_forgets_measures_but_no_incident(tmp_path: Path):
     run_log = RunLog(tmp_path, 10, 0)
     for step in (1, 2, 3):

@@ -132,6 +132,16 @@ def test_stacked_lines_lie_on_top_of_each_other_below_their_total() -> None:
     assert set(corners(whole["raw"])[:, 1]) == {0} and whole["color"] == "ink"
 
 
+def test_a_rare_high_value_of_a_long_stack_neither_vanishes_nor_grows() -> None:
+    usual, total = np.full(4000, 0.1), np.full(4000, 0.1)
+    rare = np.zeros(4000)
+    rare[[7, 1011, 3333]] = 0.5
+    chart = drawn(*map(series, (usual, rare, total + rare)), is_stacked=True, from_zero=True)
+    low, high, whole = (np.array(line["y"]) for line in chart["data"]["lines"])
+    assert np.count_nonzero(high) == 3 and np.isclose(high.mean(), rare.mean(), rtol=0.05)
+    assert np.allclose(low + high, whole, rtol=1e-4)
+
+
 def test_a_value_that_is_not_finite_interrupts_a_line() -> None:
     chart = drawn(series([1.0, np.nan, 2.0, 3.0]))
     assert chart["lines"][0]["raw"].count("M") == 2

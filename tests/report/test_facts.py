@@ -135,6 +135,7 @@ def test_the_title_names_what_is_known(run: dict[str, Any], title: str) -> None:
 
 def test_a_full_run_fills_every_tile() -> None:
     run = {
+        "ending": "finished",
         "wall_s": 571.3,
         "policy": {"num_parameters": 51_597_190, "num_trainable": 11_000_000},
         "batch": {"per_process": 8, "processes": 4, "accumulation": 2, "effective": 64}
@@ -173,6 +174,12 @@ def test_a_full_run_fills_every_tile() -> None:
 )
 def test_what_is_not_known_has_no_tile(run: dict[str, Any]) -> None:
     assert key_numbers(run, {}) == []
+
+
+def test_the_time_of_a_run_without_an_ending_is_a_lower_bound() -> None:
+    assert key_numbers({"wall_s": 61.0, "ending": None}, {}) == [
+        Tile("time", "1 min 01 s", "at least")
+    ]
 
 
 def test_a_run_that_only_logged_nonsense_has_no_loss() -> None:

@@ -29,13 +29,19 @@ class StepProfiler:
         self._is_gpu = device.type == "cuda"
         self._log = log
         self._profile: profile | None = None
+        self._first: int | None = None
+        self._last = 0
 
     def before(self, step: int) -> None:
-        """Begin before the first step of the range, and end after its last."""
-        if step == self._steps.start:
-            self._begin()
-        elif step >= self._steps.stop:
+        """Begin before the first step in the range, once, and end after its last."""
+        if step >= self._steps.stop:
             self.close()
+        elif step in self._steps:
+            # A run that rolls back does some steps again.
+            if self._first is None:
+                self._first = step
+                self._begin()
+            self._last = max(step, self._last)
 
     def close(self) -> None:
         """Write the files of a profile that is not complete, or do nothing."""
@@ -67,8 +73,8 @@ class StepProfiler:
             file = self._folder / f"memory-rank-{self._rank:02d}.pickle"
             with file.open("wb") as snapshot:
                 pickle.dump(torch.cuda.memory._snapshot(), snapshot)
-        first, last = self._steps.start, self._steps.stop - 1
-        self._log(f"Profile of steps {first} to {last}: {self._folder}; open traces with Perfetto")
+        steps = f"steps {self._first} to {self._last}"
+        self._log(f"Profile of {steps}: {self._folder}; open traces with Perfetto")
 
 
 class NoProfiler:

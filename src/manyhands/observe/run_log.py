@@ -1,6 +1,7 @@
 """The logs of a run, written by the main rank: console, log.txt, JSON files."""
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ from manyhands.atomic import atomic_file
 from manyhands.config.runs.run_dir import missing_run_dir, unwritable_run_dir
 from manyhands.errors import EnvironmentFault, Stopped
 from manyhands.observe.console import Display
-from manyhands.observe.diagnosis.run_verdict import VerdictWatch
+from manyhands.observe.diagnosis.run_verdict import VerdictWatch, read_facts
 from manyhands.observe.jsonl import AppendFile, JsonLines
 from manyhands.observe.progress_line import Metrics
 from manyhands.observe.start_phases import StartPhases
@@ -41,6 +42,7 @@ class RunLog:
             self._incidents = JsonLines(run_dir / NONFINITE_FILE, step)
         self._verdicts = VerdictWatch(run_dir)
         self._facts: Facts = {}
+        self._earlier_s = earlier_s(run_dir)
         self._has_warned = self._has_quit = False
         # A second Ctrl-C is recorded by a thread: the main thread may hang.
         self._lock = threading.RLock()
@@ -156,7 +158,7 @@ class RunLog:
 
     def log_end(self, ending: str) -> None:
         """Write the ending of the run to run.json."""
-        self.note({"ending": ending, "wall_s": time.monotonic() - self._started})
+        self.note({"ending": ending})
 
     def log_quit(self, ending: str) -> None:
         """Record that the user quit, once, from any thread."""
@@ -196,8 +198,17 @@ class RunLog:
         self._attempt(self._replace_facts)
 
     def _replace_facts(self) -> None:
+        # In every version of the file: a run that is killed writes no ending.
+        wall_s = self._earlier_s + time.monotonic() - self._started
+        facts = self._facts | {"wall_s": wall_s}
         with self._lock, atomic_file(self._run_dir / "run.json") as scratch:
-            scratch.write_text(json.dumps(self._facts, indent=2, default=str), encoding="utf-8")
+            scratch.write_text(json.dumps(facts, indent=2, default=str), encoding="utf-8")
+
+
+def earlier_s(run_dir: Path) -> float:
+    """Seconds that earlier processes of a run took, as far as its run.json knows."""
+    known = read_facts(run_dir).get("wall_s")
+    return float(known) if isinstance(known, int | float) and 0 <= known < math.inf else 0.0
 
 
 class NullRunLog:

@@ -55,7 +55,8 @@ class Scale:
     may_be_log: bool = False  # Use a logarithmic axis when the values span a wide range
     from_zero: bool = False  # Start the axis at zero, for amounts whose size matters
     is_dotted: bool = True  # Mark the points of short lines
-    is_stacked: bool = False  # Draw lines on top of each other, but the last, which is their total
+    # Draw lines, all at the same steps, on top of each other, but the last, which is their total
+    is_stacked: bool = False
     along: str = "step"  # Name of the horizontal axis
     covers: tuple[float, ...] = ()  # Values on the vertical axis in any case, to compare charts
     bar_width: float = 0.0  # Draw bars of that width around the points instead of lines
@@ -107,8 +108,11 @@ def _thinned(line: Line, max_points: int, scale: Scale) -> Line:
     max_points = min(max_points, MOST_STACKED) if scale.is_stacked else max_points
     if len(line.series) <= max_points:
         return line
-    if scale.is_stacked or (line.low and line.high):
-        # What lies on top of each other, or around a line, must stay at the same steps.
+    if scale.is_stacked:
+        # A rare high value, such as that of a checkpoint, must neither vanish nor be repeated.
+        return replace(line, series=averaged(line.series, max_points))
+    if line.low and line.high:
+        # What lies around a line must stay at the same steps.
         low, high = (each and every_nth(each, max_points) for each in (line.low, line.high))
         return replace(line, series=every_nth(line.series, max_points), low=low, high=high)
     # The extremes that a downsampled line consists of have another mean than all values.
@@ -161,10 +165,8 @@ def _drawn(line: Line, across: Axis, upward: Axis, scale: Scale) -> dict[str, An
 
 
 def _tops(lines: Sequence[Line]) -> list[np.ndarray]:
-    """The upper edges of all stacked lines at the steps of the first."""
-    steps = lines[0].series.steps
-    heights = [np.interp(steps, line.series.steps, line.series.values) for line in lines[:-1]]
-    return list(np.cumsum(heights, axis=0))
+    """The upper edges of all stacked lines."""
+    return list(np.cumsum([line.series.values for line in lines[:-1]], axis=0))
 
 
 def _stacked(lines: Sequence[Line], across: Axis, upward: Axis) -> list[dict[str, Any]]:

@@ -156,13 +156,12 @@ def key_numbers(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[T
     """The summary numbers of a run, as far as they are known."""
     drawable = {name: series.drawable() for name, series in metrics.items()}
     known = {name: series for name, series in drawable.items() if len(series)}
-    wall_s = _amount({"run": run}, "run", "wall_s")
     tiles = [
         _latest(known, "loss", "loss"),
         _latest(known, "held_out_loss", "held-out loss"),
         _success(known),
         _steps(run, known),
-        Tile("time", duration(wall_s)) if wall_s else None,
+        _time(run),
         _speed(known),
         _batch(run),
         _parameters(run),
@@ -192,6 +191,15 @@ def _steps(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> Tile | None
     last = max(series.steps[-1] for series in metrics.values())
     total = _amount(run, "budget", "steps")
     return Tile("steps", f"{last:,.0f}", f"of {total:,.0f}" if total else "")
+
+
+def _time(run: Mapping[str, Any]) -> Tile | None:
+    """The time of all processes of a run."""
+    wall_s = _amount({"run": run}, "run", "wall_s")
+    if not wall_s:
+        return None
+    # A run writes its time every few minutes, and at its end.
+    return Tile("time", duration(wall_s), "" if run.get("ending") else "at least")
 
 
 def _speed(metrics: Mapping[str, Series]) -> Tile | None:

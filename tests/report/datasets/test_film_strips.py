@@ -66,6 +66,15 @@ def test_what_does_not_fit_or_cannot_be_decoded_is_said(
     assert "would take too long" in strips(root, [0])[0][0].fault
 
 
+def test_a_missing_video_is_the_fault_of_its_own_episode(tmp_path: Path) -> None:
+    root = write_dataset(tmp_path / "d", 3)
+    sorted((root / "videos").rglob("*.mp4"))[1].unlink()
+    found = strips(root, [0, 1, 2])
+    assert "is missing" in found[1][0].fault and not found[1][0].images
+    assert found[0][0].images and found[2][0].images
+    assert strips(root, [1])[1][0].fault == found[1][0].fault
+
+
 def test_no_images_are_decoded_if_none_are_wanted(tmp_path: Path) -> None:
     assert strips(write_dataset(tmp_path / "d", 1), [0], num_images=0) == {0: []}
 

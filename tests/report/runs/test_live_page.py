@@ -95,6 +95,19 @@ def test_a_page_is_not_built_more_often_than_its_pause_allows(
     assert page.changes(known) == {"sections": {}}
 
 
+def test_the_last_page_stays_when_its_run_is_removed(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    page = LivePage(run, num_frames=0)
+    known = versions(page)
+    for file in run.iterdir():
+        file.unlink()
+    assert page.changes(known) == {"sections": {}}
+    run.rmdir()
+    assert page.changes(known) == {"sections": {}} and "data-live" in page.html()
+    write_run(run, num_rows=50)
+    assert "learning" in page.changes(known)["sections"]
+
+
 def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a folder"):
         LivePage(tmp_path / "none", num_frames=0)

@@ -87,6 +87,23 @@ def test_a_run_without_detailed_phases_shows_its_compute() -> None:
     assert phase_chart({"step_s": series(0.1)}) is None
 
 
+def test_a_checkpoint_takes_time_only_in_its_own_rows() -> None:
+    saved = {20: 0.5, 60: 0.25}
+    rows = [
+        {"step": step, "step_s": 0.1, "forward_s": 0.08}
+        | ({"step_s": 0.1 + saved[step], "checkpoint_s": saved[step]} if step in saved else {})
+        for step in range(10, 100, 10)
+    ]
+    chart = phase_chart(columns(rows))
+    assert chart is not None
+    forward, checkpoint, total = (line.series for line in chart.lines)
+    for each in (forward, checkpoint, total):
+        assert each.steps.tolist() == [*range(20, 100, 10)]
+    seen = dict(zip(checkpoint.steps.tolist(), checkpoint.values.tolist(), strict=True))
+    assert seen == {step: saved.get(step, 0.0) for step in range(20, 100, 10)}
+    assert np.all(forward.values + checkpoint.values <= total.values)
+
+
 def test_several_runs_share_one_chart_per_quantity() -> None:
     one, other = {"loss": series(3.0, 2.0)}, {"loss": series(4.0, 1.0), "lr": series(0.1, 0.2)}
     loss, lr = compared_charts({"a": one, "b": other})[LEARNING]

@@ -22,7 +22,8 @@ def test_the_rank_that_computes_longest_is_the_straggler(tmp_path: Path) -> None
         "GPU memory [GiB]",
     ]
     assert list(table.rows[3].cells) == ["3", "node0, H200", "100", "1", "8"]
-    assert table.note.startswith("Medians of all measurements. Straggler: 3;")
+    warm_up = "Means of all rows without the first, which includes warm-up."
+    assert table.note.startswith(f"{warm_up} Straggler: 3;")
 
 
 def test_ranks_that_are_alike_have_no_straggler() -> None:
@@ -40,9 +41,29 @@ def test_of_very_many_ranks_the_slowest_are_shown() -> None:
     assert f"The slowest {MAX_ROWS} of 1,000 ranks." in table.note
 
 
-def test_a_measure_is_the_median_of_what_was_logged() -> None:
-    (rank,) = read_ranks([{"rank": 0, "step_s": value} for value in (9.0, 0.1, 0.2)])
-    assert rank.measures == {"step_s": 0.2}
+def test_a_measure_is_the_mean_of_what_was_logged_after_the_warm_up() -> None:
+    (rank,) = read_ranks([{"rank": 0, "step_s": value} for value in (9.0, 0.125, 0.375)])
+    assert rank.measures == {"step_s": 0.25}
+    (rank,) = read_ranks([{"rank": 0, "step_s": 9.0}])
+    assert rank.measures == {"step_s": 9.0}
+
+
+def test_phases_are_parts_of_a_step_and_a_load_is_a_mean_of_its_samples() -> None:
+    usual = {"rank": 0, "step_s": 0.25, "forward_s": 0.25}
+    saving = usual | {"step_s": 0.75, "checkpoint_s": 0.5, "gpu_memory_bytes": 8}
+    (rank,) = read_ranks([usual, saving, usual, usual, usual])
+    assert rank.measures == {
+        "step_s": 0.375,
+        "forward_s": 0.25,
+        "checkpoint_s": 0.125,
+        "gpu_memory_bytes": 8,
+    }
+
+
+def test_one_slow_row_makes_no_straggler() -> None:
+    rows = [{"rank": rank, "step_s": 0.1} for rank in (0, 1) for _ in range(5)]
+    rows[7] = {"rank": 1, "step_s": 9.0}
+    assert stragglers(read_ranks(rows)) == []
 
 
 def test_rows_that_are_no_measurements_are_skipped() -> None:

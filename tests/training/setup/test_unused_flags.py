@@ -62,3 +62,19 @@ def test_what_the_data_or_the_length_of_the_run_does_not_allow_is_noted(notes):
     ):
         assert any(told in line for line in found), told
     assert len(found) == 5
+
+
+def test_a_resumed_run_notes_a_profile_of_steps_it_does_not_run(command, tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    run_training(read_train_config(command.argv(run_dir, "--steps=2", "--batch_size=2")))
+    capsys.readouterr()
+    resumed = [f"--resume={run_dir}", "--steps=12", "--save_checkpoint=false"]
+    for profile, reason in (
+        ("1:2", "has no effect: the run resumes from step 2"),
+        ("steps", "has no effect: the run has 12 steps"),
+        ("2:3", None),
+    ):
+        run_training(read_train_config([*resumed, f"--profile={profile}"]))
+        printed = capsys.readouterr().out.splitlines()
+        notes = [line for line in printed if line.startswith("NOTE: --profile")]
+        assert notes == ([f"NOTE: --profile={profile} {reason}"] if reason else [])

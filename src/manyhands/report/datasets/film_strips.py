@@ -8,7 +8,7 @@ import numpy as np
 
 from manyhands.data.build_columns import image_source
 from manyhands.data.checking.finding import error_message
-from manyhands.data.episodes import Source, select_episodes
+from manyhands.data.episodes import Selection, Source
 from manyhands.data.images.cameras import ImageSource
 from manyhands.data.images.formats import Size
 from manyhands.data.read_options import ReadOptions
@@ -49,7 +49,7 @@ def film_strips(
 ) -> dict[int, list[Strip]]:
     """The strips of episodes, in the order in which they are shown."""
     table, end = dataset.meta.episodes, time.monotonic() + DECODE_S
-    cameras = _cameras(dataset, episodes) if num_images else {}
+    cameras = _cameras(dataset) if num_images else {}
     count = images_per_strip(len(episodes) * len(cameras), num_images)
     found: dict[int, list[Strip]] = {}
     for done, episode in enumerate(episodes):
@@ -64,9 +64,11 @@ def film_strips(
     return found
 
 
-def _cameras(dataset: DatasetFiles, episodes: Sequence[int]) -> dict[str, ImageSource]:
+def _cameras(dataset: DatasetFiles) -> dict[str, ImageSource]:
     features = dataset.meta.info.features
-    source = Source(dataset.root, dataset.meta, select_episodes(dataset.meta.episodes, [*episodes]))
+    # Files of selected episodes must exist; here a missing one is the fault of a single strip.
+    none = Selection(np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros(0, np.int64))
+    source = Source(dataset.root, dataset.meta, none)
     return {
         key: image_source(source, ReadOptions(image_size=strip_size(feature)), key)
         for key, feature in features.items()

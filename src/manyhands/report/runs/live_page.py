@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.config.commands.eval import EVAL_INFO
+from manyhands.errors import UserError
 from manyhands.evaluation.open_loop_run import ERRORS_FILE
 from manyhands.report.page import Page, require_report
 from manyhands.report.runs.evaluations import files_named
 from manyhands.report.runs.ranks import RANKS_FILE
-from manyhands.report.runs.run_files import check_live_run, read_run_files
+from manyhands.report.runs.run_files import check_live_run, has_results, read_run_files
 from manyhands.report.runs.run_page import build_page
 from manyhands.report.runs.run_sections import NOTHING_MORE
 from manyhands.report.runs.training_frames import TrainingFrames, training_frames
@@ -53,10 +54,20 @@ class LivePage:
             stamp, start = self._files_stamp(), time.monotonic()
             if self._page is not None and (stamp == self._stamp or start < self._next_s):
                 return self._page
-            page = self._page = self._built()
+            page = self._page = self._rebuilt()
             self._stamp, end = stamp, time.monotonic()
             self._next_s = end + max(LEAST_PAUSE_S, PAUSE_FACTOR * (end - start))
             return page
+
+    def _rebuilt(self) -> Page:
+        """A new page; the last one if the files of the run were removed."""
+        if self._page is None:
+            return self._built()
+        try:
+            return self._built() if has_results(self._run_dir) else self._page
+        except (UserError, OSError):
+            # They are just being removed.
+            return self._page
 
     def _built(self) -> Page:
         files = read_run_files(self._run_dir)

@@ -228,10 +228,10 @@ def phase_chart(metrics: Mapping[str, Series]) -> Chart | None:
         return None
     is_detailed = any(name in metrics for name in UPDATE_PHASES)
     names = [*PHASES] if is_detailed else [PHASES[0], "update_s", *PHASES[1:]]
-    known = {name: _warm(metrics[name]) for name in (*names, STEP) if name in metrics}
-    total = known.pop(STEP)
+    total = _warm(metrics[STEP].drawable())
+    known = {name: _aligned(metrics[name], total.steps) for name in names if name in metrics}
     shown = {name: series for name, series in known.items() if np.any(series.values != 0)}
-    if not shown or not len(total):
+    if not shown:
         return None
     titles = {"update_s": "compute"}
     lines = [
@@ -246,9 +246,16 @@ def phase_chart(metrics: Mapping[str, Series]) -> Chart | None:
 
 
 def _warm(series: Series) -> Series:
-    """What can be drawn after the first row, if there are others."""
-    drawable = series.drawable()
-    return Series(drawable.steps[1:], drawable.values[1:]) if len(drawable) > 1 else drawable
+    """The rows after the first, if there are others."""
+    return Series(series.steps[1:], series.values[1:]) if len(series) > 1 else series
+
+
+def _aligned(series: Series, steps: np.ndarray) -> Series:
+    """A phase at all steps: a row without it, such as one without a checkpoint, has zero of it."""
+    values, drawable = np.zeros(len(steps)), series.drawable()
+    _, places, own = np.intersect1d(steps, drawable.steps, return_indices=True)
+    values[places] = drawable.values[own]
+    return Series(steps, values)
 
 
 def _gap(name: str, series: Series) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median_low
+from statistics import fmean, median_low
 from typing import Any
 
 from manyhands.report.axes import Unit, short, unit_for
@@ -33,21 +33,17 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Rank:
-    """The typical measures of one rank."""
+    """The measures of one rank."""
 
     number: int
     place: str
     measures: dict[str, float]
-
-    @property
-    def busy_s(self) -> float | None:
-        """Seconds of a step in which it does not wait for other ranks."""
-        step_s = self.measures.get(STEP)
-        return None if step_s is None else step_s - self.measures.get(WAITING, 0.0)
+    busy_s: float | None
+    """Seconds of a usual step in which it does not wait for other ranks."""
 
 
 def read_ranks(rows: Sequence[Mapping[str, Any]]) -> list[Rank]:
-    """The ranks in rows of `ranks.jsonl`, each with the median of what was measured."""
+    """The ranks in rows of `ranks.jsonl`, each with the means of what was measured."""
     by_rank: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         if is_number(row.get("rank")) and 0 <= row["rank"] < LARGEST_DRAWN:
@@ -56,14 +52,26 @@ def read_ranks(rows: Sequence[Mapping[str, Any]]) -> list[Rank]:
 
 
 def _rank(place: int, rows: Sequence[Mapping[str, Any]]) -> Rank:
+    known = [_drawable(row) for row in rows]
+    known = known[1:] or known  # The first row includes warm-up
+    timed = [row for row in known if STEP in row]
     measures = {}
     for name in SHOWN:
-        values = [number(row[name]) for row in rows if is_number(row.get(name))]
-        drawable = [value for value in values if abs(value) < LARGEST_DRAWN]
-        if drawable:
-            measures[name] = median_low(drawable)
-    where = [rows[-1].get(name) for name in ("host", "gpu")]
-    return Rank(place, clipped(", ".join(str(each) for each in where if each), 80), measures)
+        own = [row for row in known if name in row]
+        # A row without a phase, such as one without a checkpoint, has zero of it.
+        counted = timed if own and name.endswith("_s") else own
+        if counted:
+            measures[name] = fmean(row.get(name, 0.0) for row in counted)
+    # One slow row makes no straggler.
+    busy = [row[STEP] - row.get(WAITING, 0.0) for row in timed]
+    where = ", ".join(str(rows[-1][name]) for name in ("host", "gpu") if rows[-1].get(name))
+    return Rank(place, clipped(where, 80), measures, median_low(busy) if busy else None)
+
+
+def _drawable(row: Mapping[str, Any]) -> dict[str, float]:
+    """The measures of a row that are no nonsense."""
+    numbers = {name: number(row[name]) for name in SHOWN if is_number(row.get(name))}
+    return {name: value for name, value in numbers.items() if abs(value) < LARGEST_DRAWN}
 
 
 def stragglers(ranks: Sequence[Rank]) -> list[Rank]:
@@ -107,7 +115,7 @@ def _cell(rank: Rank, name: str, unit: Unit) -> str:
 
 
 def _note(ranks: Sequence[Rank], slow: Sequence[Rank], num_shown: int) -> str:
-    note = "Medians of all measurements."
+    note = "Means of all rows without the first, which includes warm-up."
     if num_shown < len(ranks):
         note += f" The slowest {num_shown} of {len(ranks):,} ranks."
     if slow:

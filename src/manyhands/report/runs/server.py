@@ -3,6 +3,7 @@
 import gzip
 import ipaddress
 import json
+import re
 import sys
 from contextlib import suppress
 from http import HTTPStatus
@@ -16,6 +17,7 @@ from manyhands.report.runs.live_page import LivePage
 
 MAX_QUERY = 64  # Sections of a page: more are none
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+PORT = re.compile(r":\d*$")  # At the end of an address
 
 
 class PageServer(ThreadingHTTPServer):
@@ -31,6 +33,8 @@ class PageServer(ThreadingHTTPServer):
             super().__init__((str(place[0]), port), PageHandler)
         except gaierror as error:
             raise UserError(f"--host={host} is no address: {error.strerror}") from None
+        except UnicodeError:
+            raise UserError(f"--host={host} is no address: not a valid host name") from None
         except OSError as error:
             raise UserError(
                 f"cannot listen on --host={host} --port={port}: {error.strerror}. Choose another "
@@ -40,9 +44,13 @@ class PageServer(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         """What to open in a browser."""
-        host, port = self.server_address[:2]
-        name = f"[{host!s}]" if ":" in str(host) else str(host)
-        return f"http://{name}:{port}/"
+        return f"http://{self.name}:{self.server_port}/"
+
+    @property
+    def name(self) -> str:
+        """The address it is bound to, as browsers write it."""
+        host = str(self.server_address[0])
+        return f"[{host}]" if ":" in host else host
 
     @property
     def is_local(self) -> bool:
@@ -74,10 +82,18 @@ class PageHandler(BaseHTTPRequestHandler):
         if not self._is_addressed():
             # Another site may have pointed its name at this machine.
             self.send_error(HTTPStatus.FORBIDDEN)
-        elif parts.path == "/":
+            return
+        try:
+            self._answer(parts.path, parts.query)
+        except UserError as error:
+            # The run directory was removed before the first page.
+            self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
+
+    def _answer(self, path: str, query: str) -> None:
+        if path == "/":
             self._send("text/html; charset=utf-8", self.server.page.html())
-        elif parts.path == "/changes":
-            known = self._known(parts.query)
+        elif path == "/changes":
+            known = self._known(query)
             self._send("application/json", json.dumps(self.server.page.changes(known)))
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
@@ -89,8 +105,9 @@ class PageHandler(BaseHTTPRequestHandler):
             return {}
 
     def _is_addressed(self) -> bool:
-        name = self.headers.get("Host", "").rpartition(":")[0]
-        return not self.server.is_local or name in LOCAL_NAMES
+        # Browsers omit port 80.
+        name = PORT.sub("", self.headers.get("Host", "")).lower()
+        return not self.server.is_local or name in (*LOCAL_NAMES, self.server.name)
 
     def _send(self, kind: str, text: str) -> None:
         content = text.encode("utf-8", "replace")

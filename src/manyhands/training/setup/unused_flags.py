@@ -1,9 +1,11 @@
 """Flags that have no effect, or hardly one, on this machine and this data."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
+from manyhands.checkpoint.store import read_position
 from manyhands.config.policies.base import ChunkPolicyConfig, PolicyConfig, visual_features
 from manyhands.config.sections.optim import CosineDecayWithWarmupConfig
 from manyhands.config.sections.profile import profiled_steps
@@ -76,9 +78,22 @@ def length_notes(config: TrainConfig) -> Iterator[str]:
             f"NOTE: --ema.update_after_step={config.ema.update_after_step} is not below the "
             f"{steps} steps of the run: nothing is averaged"
         )
-    profiled = profiled_steps(config.profile, start=0)
-    if profiled is not None and profiled.start > steps:
-        yield f"NOTE: --profile={config.profile} has no effect: the run has {steps} steps"
+    yield from _profile_notes(config)
+
+
+def _profile_notes(config: TrainConfig) -> Iterator[str]:
+    """Yield a note if none of the steps to profile are those of this process."""
+    start = read_position(Path(str(config.resume))).step if config.resumes else 0
+    profiled = profiled_steps(config.profile, start)
+    if profiled is None:
+        return
+    if profiled.start > config.num_steps:
+        reason = f"the run has {config.num_steps} steps"
+    elif profiled.stop <= start + 1:
+        reason = f"the run resumes from step {start}"
+    else:
+        return
+    yield f"NOTE: --profile={config.profile} has no effect: {reason}"
 
 
 def data_notes(config: TrainConfig, data: TrainingData, split: BatchSplit) -> Iterator[str]:
