@@ -1,11 +1,22 @@
 """Videos show every step of an episode; failures are shown first."""
 
+from dataclasses import replace
+
 import av
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from manyhands.data.images.image_files import decode_image
-from manyhands.evaluation.films import film_strip, filmed_first, write_film_strips, write_video
+from manyhands.evaluation.captions import caption_coverage
+from manyhands.evaluation.films import (
+    NUM_STILLS,
+    film_strip,
+    filmed_first,
+    write_film_strips,
+    write_video,
+)
 from manyhands.evaluation.rollout import EpisodeResult
 
 
@@ -52,15 +63,42 @@ def test_a_video_has_a_frame_for_the_start_and_every_step(tmp_path, size):
 
 
 @pytest.mark.parametrize("number", [1, 5, 8, 90])
-def test_a_strip_goes_from_the_first_frame_to_the_last(number):
+def test_a_strip_goes_from_the_first_frame_to_the_last_and_repeats_none(number):
     frames = shades(number)
-    strip = film_strip(episode(0, frames=frames))
-    assert strip.shape == (32, 8 * 48, 3)
-    assert (strip[:, :48] == frames[0]).all() and (strip[:, -48:] == frames[-1]).all()
+    stills = film_strip(episode(0, frames=frames)).stills
+    assert len(stills) == min(number, NUM_STILLS)
+    assert (stills[0] == frames[0]).all() and (stills[-1] == frames[-1]).all()
+    levels = stills[:, 0, 0, 0].tolist()
+    assert levels == sorted(set(levels))
 
 
-def test_strips_of_episodes_stand_below_each_other(tmp_path):
-    strips = [film_strip(episode(index, frames=shades(9))) for index in range(3)]
+def test_a_caption_names_the_episode_and_how_it_went():
+    frames = shades(2)
+    failed = replace(episode(7, frames=frames), seed=1007, max_reward=0.92345)
+    succeeded = replace(failed, success=True)
+    assert film_strip(failed).caption == "episode 7, seed 1007: failure, maximum reward 0.923"
+    assert film_strip(succeeded).caption == "episode 7, seed 1007: success"
+
+
+@given(index=st.integers(0), seed=st.integers(0), reward=st.floats(), success=st.booleans())
+def test_every_caption_can_be_drawn(index, seed, reward, success):
+    result = replace(episode(index, success, frames=shades(1)), seed=seed, max_reward=reward)
+    assert caption_coverage(film_strip(result).caption, 1).max() > 0.9
+
+
+@pytest.mark.parametrize("size", [(32, 48), (240, 320)])
+def test_strips_of_episodes_are_rows_with_their_captions(tmp_path, size):
+    strips = [film_strip(episode(index, frames=shades(9, *size))) for index in range(3)]
     write_film_strips(tmp_path / "strips.png", strips)
-    image = decode_image((tmp_path / "strips.png").read_bytes())
-    assert (np.asarray(image) == np.concatenate(strips)).all()
+    image = np.asarray(decode_image((tmp_path / "strips.png").read_bytes()))
+    height, width = size
+    # The first frame of these episodes is black, which captions are not.
+    is_black = (image == 0).all(axis=2)
+    tops = [row for row in range(1, len(image)) if is_black[row].any() > is_black[row - 1].any()]
+    assert len(tops) == 3
+    end = 0
+    for top in tops:
+        (left,) = set(is_black[top : top + height].argmax(axis=1))
+        assert is_black[top : top + height, left : left + width].all()
+        assert (image[end:top] < 128).any(), "no caption"
+        end = top + height

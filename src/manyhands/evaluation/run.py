@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from manyhands.atomic import atomic_file
@@ -21,6 +20,7 @@ from manyhands.errors import UserError
 from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.evaluate import Evaluator, OnResult
 from manyhands.evaluation.films import (
+    FilmStrip,
     film_strip,
     filmed_first,
     write_film_strips,
@@ -175,7 +175,7 @@ def film(
     """Collective. Film some episodes, failures first: they are run again, and go the same way."""
     chosen = filmed_first(results, max_videos)
     tasks = [EpisodeTask(result.index, result.seed, is_filmed=True) for result in chosen]
-    films: dict[int, tuple[str, np.ndarray]] = {}
+    films: dict[int, tuple[str, FilmStrip]] = {}
 
     def film_own() -> None:
         filmed = evaluator.results(tasks[world.rank :: world.size])
