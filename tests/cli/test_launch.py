@@ -134,7 +134,8 @@ def test_other_clusters_are_unknown(capsys):
 def test_other_jobs_are_written_from_the_same_flags(folder, capsys, cluster, own, file, submit):
     flags = ["--nodes=2", "--gpus_per_node=4", own, "--", *TRAIN]
     assert run_guarded(launch_command, [cluster, *flags]) == 0
-    assert capsys.readouterr().out == f"{file}: submit it with: {submit} {file}\n"
+    *_, printed = capsys.readouterr().out.splitlines()
+    assert printed == f"{file}: submit it with: {submit} {file}"
     text = (folder / file).read_text()
     assert text.startswith(f"# Written by:\n#     manyhands launch {cluster} --nodes=2")
     assert "--dataset.root=data" in text and "--resume=auto" in text
@@ -164,6 +165,25 @@ def test_mistakes_of_other_jobs_are_told_too(folder, cluster, arguments, told, c
     assert run_guarded(launch_command, [cluster, *arguments]) == 2
     assert told in capsys.readouterr().err
     assert not [*folder.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("own", "output_dir", "is_kept"),
+    [
+        (["--volumes={robot-data: /data}"], "/data/runs/pick", True),
+        (["--volumes={robot-data: /data}", "--working_dir=/data/work"], "runs/pick", True),
+        (["--volumes={robot-data: /data}"], "runs/pick", False),
+        (["--volumes={robot-data: /data}"], "/database/pick", False),
+        ([], "/data/runs/pick", False),
+    ],
+)
+def test_checkpoints_that_end_with_their_pods_are_a_warning(
+    folder, capsys, own, output_dir, is_kept
+):
+    flags = ["--dataset.root=/data/pick", "--policy.type=act", f"--output_dir={output_dir}"]
+    launch_command(["kubernetes", "--image=team/manyhands:1", *own, "--", *flags])
+    told = f"WARNING: --output_dir={output_dir} is on no mounted volume"
+    assert (told in capsys.readouterr().out) != is_kept
 
 
 def test_help_is_an_answer(capsys):

@@ -3,8 +3,8 @@
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 
 from manyhands.atomic import atomic_file
 from manyhands.cli.flags import Config, read_config
@@ -27,7 +27,7 @@ Writes an sbatch script that trains on all nodes, with the flags of manyhands tr
 Before its time limit, or when preempted, the job saves a checkpoint and requeues; it resumes from
 the checkpoint until the run has finished. --submit=true submits the script.
 
-manyhands launch kubernetes and manyhands launch skypilot write such jobs from the same flags."""
+manyhands launch kubernetes and manyhands launch skypilot write such jobs for pods and clouds."""
 KUBERNETES_USAGE = """manyhands launch kubernetes --nodes=2 --image=IMAGE -- FLAGS OF TRAINING
 
 Writes an indexed Job, one pod per node, and the headless service by which pods find each other.
@@ -74,6 +74,7 @@ def launch_kubernetes_command(arguments: Sequence[str]) -> int:
     """Write the manifest of a job."""
     config, job = read_job("kubernetes", KubernetesConfig, KUBERNETES_USAGE, arguments)
     write_script(config.script, kubernetes_manifest(config, job), config.overwrite)
+    warn_unless_mounted(job.run_dir, config.working_dir, "--volumes", config.volumes.values())
     print_next(config.script, "kubectl", "apply", "-f")
     return 0
 
@@ -82,6 +83,7 @@ def launch_skypilot_command(arguments: Sequence[str]) -> int:
     """Write a task."""
     config, job = read_job("skypilot", SkyPilotConfig, SKYPILOT_USAGE, arguments)
     write_script(config.script, skypilot_task(config, job), config.overwrite)
+    warn_unless_mounted(job.run_dir, None, "--mounts", config.mounts)
     print_next(config.script, "sky", "jobs", "launch")
     return 0
 
@@ -98,6 +100,18 @@ def read_job(
 def print_next(script: Path, *command: str) -> None:
     """Print the command that submits a file."""
     print(f"{script}: submit it with: {shlex.join([*command, str(script)])}")
+
+
+def warn_unless_mounted(
+    run_dir: Path, working_dir: str | None, flag: str, mounts: Iterable[str]
+) -> None:
+    """Print a warning if the checkpoints of a run would be deleted with its nodes."""
+    place = PurePosixPath(working_dir or "", run_dir)
+    if not any(place.is_relative_to(mount) for mount in mounts):
+        print(
+            f"WARNING: --output_dir={run_dir} is on no mounted volume: nodes do not share its "
+            f"checkpoints, and delete them at their end. Set a folder below one of {flag}"
+        )
 
 
 def split(cluster: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
