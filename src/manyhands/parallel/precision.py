@@ -17,6 +17,11 @@ def resolve_precision(config: TrainConfig, launcher: Launcher, device: torch.dev
     return preferred_precision(config, launcher, has_bf16)
 
 
+def has_fast_bf16() -> bool:
+    """Whether this CPU multiplies in bf16 itself."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 def preferred_precision(config: TrainConfig, launcher: Launcher, has_bf16: bool) -> str:
     """The precision of a run on a device with or without bf16 support."""
     precision = config.accelerator.mixed_precision or launcher.mixed_precision
@@ -31,7 +36,9 @@ def preferred_precision(config: TrainConfig, launcher: Launcher, has_bf16: bool)
 def check_precision(precision: str, config: TrainConfig, device: torch.device) -> None:
     """Reject a precision that the device lacks or that contradicts --dtype."""
     if precision == "fp16" and device.type == "cpu":
-        raise EnvironmentFault("fp16 needs a GPU, but the device is the CPU. Use bf16 or no")
+        raise EnvironmentFault(
+            "fp16 needs a GPU, but the device is the CPU. Use --accelerator.mixed_precision=no"
+        )
     if precision != "no" and config.dtype == "float64":
         raise EnvironmentFault(
             f"the launcher asks for {precision}, which contradicts --dtype=float64. Use only one "

@@ -23,6 +23,17 @@ def test_a_run_that_is_what_it_says_has_no_notes(notes):
     assert notes() == []
 
 
+@pytest.mark.parametrize(("is_fast", "num_told"), [(False, 1), (True, 0)])
+def test_bf16_that_a_cpu_emulates_is_a_warning(
+    command, tmp_path, capsys, monkeypatch, is_fast, num_told
+):
+    monkeypatch.setattr("manyhands.training.setup.unused_flags.has_fast_bf16", lambda: is_fast)
+    flags = ("--steps=1", "--batch_size=2", "--accelerator.mixed_precision=bf16")
+    run_training(read_train_config(command.argv(tmp_path / "run", *flags)))
+    told = "WARNING: this CPU emulates bf16"
+    assert capsys.readouterr().out.count(told) == num_told
+
+
 def test_flags_that_need_a_gpu_several_processes_or_cameras_are_noted(notes):
     found = "\n".join(
         notes(

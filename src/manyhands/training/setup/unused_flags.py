@@ -12,6 +12,7 @@ from manyhands.config.sections.profile import profiled_steps
 from manyhands.config.train import TrainConfig
 from manyhands.config.unused_flags import unused_flag_notes, unused_notes
 from manyhands.data.loading.stream import BatchSplit
+from manyhands.parallel.precision import has_fast_bf16
 from manyhands.parallel.strategy import StrategyKind
 from manyhands.parallel.world import World
 from manyhands.training.setup.data import TrainingData, datasets_of
@@ -43,6 +44,11 @@ def device_notes(config: TrainConfig, world: World) -> Iterator[str]:
     name = "a CPU" if world.device.type == "cpu" else "an Apple GPU"
     if world.device.type == "mps":
         yield "NOTE: Apple GPUs (mps) are untested. Compare the loss with --policy.device=cpu"
+    if world.precision == "bf16" and world.device.type == "cpu" and not has_fast_bf16():
+        yield (
+            "WARNING: this CPU emulates bf16, which is many times slower than float32. Set "
+            "--accelerator.mixed_precision=no"
+        )
     if config.step.mode in ("graph", "compile"):
         yield f"NOTE: --step.mode={config.step.mode} has no effect on {name}: steps run eagerly"
     yield from unused_notes(config, ("step.compile_min_left_s",), f"on {name}")
