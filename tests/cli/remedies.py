@@ -162,6 +162,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"(?:Create it): (.*)$", run_shell),
     (rf"unknown flag .*(?:use|did you mean) ({FLAG}.*)$", replace_flag),
     (r"^cache \w+ is unknown; choose from \w+, (\w+)", replace_subcommand),
+    (rf"Did you mean ({FLAG})\?", replace_flag),
     (r"did you mean ([^\s?]+)\?", replace_value),
     (r"Choose a run below it: ([^\s,]+)", replace_value),
     (r"[Rr]emove it", remove_flag),

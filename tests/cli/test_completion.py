@@ -34,6 +34,8 @@ def offered(*words: str) -> list[str]:
         (("manyhands", "train", "--ema.enable", "=", "t"), ["true"]),
         (("manyhands", "plan", "--global_b"), ["--global_batch_size="]),
         (("manyhands", "cache", "b"), ["build"]),
+        (("manyhands", "completion", ""), ["bash", "zsh", "fish"]),
+        (("manyhands", "completion", "bash", ""), []),
         (("manyhands", "cache", "build", "--dataset.roo"), ["--dataset.root="]),
         (("manyhands", "train", "--dataset.root", "=", "da"), []),
     ],
@@ -59,7 +61,20 @@ def test_fish_names_every_flag_of_every_command():
             assert f" -l {flag.name} " in script
 
 
-@pytest.mark.parametrize("arguments", [[], ["tcsh"], ["bash", "zsh"]])
+def test_fish_offers_the_words_that_follow_a_command():
+    lines = script_of("fish", all_commands()).splitlines()
+    for first, others in (("completion", "bash zsh fish"), ("cache", "build show clear")):
+        seen = f"complete -c manyhands -n '__fish_seen_subcommand_from {first}' -f -a "
+        assert f"{seen}'{others}'" in lines
+
+
+@pytest.mark.parametrize("arguments", [["tcsh"], ["bash", "zsh"]])
 def test_another_shell_is_refused(arguments):
-    with pytest.raises(UserError, match="bash, zsh, fish"):
+    told = f"takes the name of a shell, not {' '.join(arguments)}: bash, zsh, fish"
+    with pytest.raises(UserError, match=told):
         completion_command(arguments)
+
+
+def test_without_a_shell_all_are_named():
+    with pytest.raises(UserError, match=r"no shell\. Name one of bash, zsh, fish, as manyhands"):
+        completion_command([])

@@ -5,7 +5,10 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 from manyhands.cli.doctor import doctor_command
+from manyhands.errors import UserError
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -94,6 +97,18 @@ def test_a_folder_that_is_no_run_is_a_usage_error(tmp_path):
     done = run(str(tmp_path))
     assert done.returncode == 2
     assert "has no metrics.jsonl" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("pikc", "; did you mean pick?"), ("nope", "."), ("notes.txt", ".")]
+)
+def test_a_path_that_is_no_folder_is_told_with_the_nearest(name, hint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pick").mkdir()
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UserError) as error:
+        doctor_command([name])
+    assert str(error.value) == f"{name} is not a folder{hint} Pass a run's --output_dir"
 
 
 def test_quality_is_printed_and_written_and_leaves_the_exit_code(tiny_dataset, tmp_path, capsys):

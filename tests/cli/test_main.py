@@ -55,9 +55,22 @@ def test_a_file_that_is_no_script_says_what_to_run():
     )
 
 
-def test_an_unknown_command_is_named_with_the_nearest(capsys):
-    assert unknown_command("trian") == 2
-    assert "did you mean train?" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("trian", "train"), *((name, "--version") for name in ("version", "-v", "-V"))],
+)
+def test_an_unknown_command_is_named_with_the_nearest(name, meant):
+    assert str(unknown_command(name)) == f"unknown command {name}; did you mean {meant}?"
+
+
+def test_a_flag_without_a_command_is_shown_behind_one():
+    assert str(unknown_command("--lr=3")).endswith(", as manyhands train --lr=3")
+
+
+def test_an_unknown_command_is_a_usage_error():
+    done = run("trian")
+    assert done.returncode == 2
+    assert done.stderr == "manyhands: unknown command trian; did you mean train?\n"
 
 
 @pytest.mark.parametrize(("error", "code"), [(UserError("a\nb"), 2), (Diverged("a\nb"), 3)])
@@ -160,6 +173,61 @@ def test_a_reader_that_leaves_early_is_no_fault():
     script = f"{Path(sys.executable).with_name('manyhands')} train --help | head -1"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+def run_unread(stream: str, unbuffered: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose output or errors nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: writer}
+    environ = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "manyhands", *argv]
+    try:
+        return subprocess.run(command, **streams, text=True, env=environ, timeout=60, check=False)
+    finally:
+        os.close(writer)
+
+
+# Python writes buffered output at exit, where nothing of ours handles an error.
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("argv", [[], ["--help"], ["--version"], ["status", "--help"]], ids=str)
+def test_every_answer_may_lose_its_reader(argv, unbuffered):
+    done = run_unread("stdout", unbuffered, *argv)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("argv", [["trian"], ["status", "nowhere"]], ids=str)
+def test_an_error_that_nobody_reads_keeps_its_exit_code(argv, unbuffered):
+    assert run_unread("stderr", unbuffered, *argv).returncode == 2
+
+
+def test_a_stop_that_nobody_reads_about_keeps_its_exit_code(monkeypatch):
+    def stopped(_):
+        raise Stopped
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    def unread(_text):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("manyhands.cli.main.print_over_echo", unread)
+    assert run_guarded(stopped, []) == 75
+    assert run_guarded(interrupted, []) == 130
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_told_also_at_exit(unbuffered):
+    command = [sys.executable, "-m", "manyhands", "--version"]
+    environ = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environ, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("manyhands: cannot write: No space left on device.")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_main_leaves_with_the_commands_exit_code(monkeypatch, capsys):

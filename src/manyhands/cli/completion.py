@@ -54,9 +54,11 @@ def completion_command(arguments: Sequence[str]) -> int:
     """Print the script of a shell; return the exit code."""
     names, flags = split_names(arguments)
     read_config(CompletionConfig, USAGE, flags)
-    if len(names) != 1 or names[0] not in SHELLS:
-        given = " ".join(names) or "nothing"
-        raise UserError(f"completion takes the name of a shell, not {given}: {', '.join(SHELLS)}")
+    shells = ", ".join(SHELLS)
+    if not names:
+        raise UserError(f"no shell. Name one of {shells}, as manyhands completion bash")
+    if len(names) > 1 or names[0] not in SHELLS:
+        raise UserError(f"completion takes the name of a shell, not {' '.join(names)}: {shells}")
     print(script_of(names[0], all_commands()))
     return 0
 
@@ -73,11 +75,11 @@ def script_of(shell: str, commands: Sequence[Command]) -> str:
 def bash_script(commands: Sequence[Command]) -> str:
     """The script of bash, which zsh emulates."""
     words = {each.name: [f"--{name}=" for name in flags_by_name(each)] for each in commands}
-    for group in groups(commands):
-        words[group] = [name.split()[1] for name in words if name.startswith(f"{group} ")]
+    seconds = second_words(commands)
+    words |= seconds
     values = {f"--{name}": values_of(flag) for name, flag in all_flags(commands).items()}
     return (
-        BASH.replace("__GROUPS__", " ".join(groups(commands)))
+        BASH.replace("__GROUPS__", " ".join(seconds))
         .replace("__FIRST__", " ".join(first_words(commands)))
         .replace("__FLAGS__", cases(words))
         .replace("__VALUES__", cases({name: each for name, each in values.items() if each}))
@@ -96,8 +98,7 @@ def fish_lines(commands: Sequence[Command]) -> Iterator[str]:
     """Yield the script of fish."""
     first = " ".join(first_words(commands))
     yield f"complete -c manyhands -n __fish_use_subcommand -f -a {shlex.quote(first)}"
-    for group in groups(commands):
-        names = [each.name.split()[1] for each in commands if each.name.startswith(f"{group} ")]
+    for group, names in second_words(commands).items():
         seen = shlex.quote(f"__fish_seen_subcommand_from {group}")
         yield f"complete -c manyhands -n {seen} -f -a {shlex.quote(' '.join(names))}"
     for command in commands:
@@ -115,9 +116,13 @@ def first_words(commands: Sequence[Command]) -> list[str]:
     return sorted({each.name.split()[0] for each in commands} | {"help"})
 
 
-def groups(commands: Sequence[Command]) -> list[str]:
-    """First words that a second one follows."""
-    return sorted({each.name.split()[0] for each in commands if " " in each.name})
+def second_words(commands: Sequence[Command]) -> dict[str, list[str]]:
+    """The words that follow a first one: subcommands, and the shells of this command."""
+    found: dict[str, list[str]] = {"completion": [*SHELLS]}
+    for first, *others in (each.name.split() for each in commands):
+        if others:
+            found.setdefault(first, []).extend(others)
+    return found
 
 
 def flags_by_name(command: Command) -> dict[str, Flag]:

@@ -111,7 +111,9 @@ def check_run(run_dir: Path, config: ExaminationConfig) -> int:
     """Diagnose a run."""
     from manyhands.doctor.check import checks_table
     from manyhands.doctor.run import examine_run, phases_table
+    from manyhands.report.runs.run_files import check_folder
 
+    check_folder(run_dir)
     found = examine_run(run_dir)
     console = open_console()
     console.print(checks_table(str(run_dir), found.checks, console.width))

@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import cast
 
@@ -50,8 +51,9 @@ OTHER_NAMES = {
     "status": "list ls ps runs",
     "train": "finetune fit run training",
     "watch": "dashboard monitor serve",
+    "--version": "version -v -V",
 }
-"""Commands by names that they have in other programs."""
+"""Commands, and the flag without one, by names that they have in other programs."""
 PEER_DELAY_S = 3.0
 IMPORT_TORCH = ("bench", "cache", "convert", "demo", "doctor", "eval", "plan", "report", "watch")
 """Commands that take seconds to start."""
@@ -65,14 +67,21 @@ def main() -> None:
     arguments = sys.argv[1:]
     if len(arguments) > 1 and arguments[0] == "help":
         arguments = [arguments[1], "=".join(["--help", *arguments[2:3]])]
+    command = find_command(arguments[0]) if arguments else None
+    if command is None:
+        sys.exit(run_guarded(answer_without_command, arguments))
+    sys.exit(run_guarded(command, arguments[1:]))
+
+
+def answer_without_command(arguments: Sequence[str]) -> int:
+    """Print all commands or the version; raise for an unknown command."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print_usage()
-        sys.exit(0 if arguments else 2)
-    if arguments == ["--version"]:
+        return 0 if arguments else UserError.exit_code
+    if [*arguments] == ["--version"]:
         print(f"manyhands {VERSION}")
-        sys.exit(0)
-    command = find_command(arguments[0])
-    sys.exit(run_guarded(command, arguments[1:]) if command else unknown_command(arguments[0]))
+        return 0
+    raise unknown_command(arguments[0])
 
 
 def print_usage() -> None:
@@ -126,18 +135,43 @@ def asks_only(arguments: Sequence[str]) -> bool:
     return any(map(QUESTION.match, arguments))
 
 
-def unknown_command(name: str) -> int:
-    """Report an unknown command."""
+def unknown_command(name: str) -> UserError:
+    """The error for an unknown command."""
     meant = [command for command, names in OTHER_NAMES.items() if name in names.split()]
     alike = meant or difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.7)
     hint = f"; did you mean {alike[0]}?" if alike else f"; choose from {', '.join(COMMANDS)}"
-    if name.startswith("-") or "=" in name:
+    if not meant and (name.startswith("-") or "=" in name):
         hint = f"; name one before its flags, as manyhands train {name}"
-    print_wrapped(f"manyhands: unknown command {name}{hint}", sys.stderr)
-    return UserError.exit_code
+    return UserError(f"unknown command {name}{hint}")
 
 
 def run_guarded(command: Command, arguments: Sequence[str]) -> int:
+    """Run a command; end quietly when the reader of its output has gone."""
+    code = 0
+    try:
+        code = run_explained(command, arguments)
+        print(end="", flush=True)
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        if error.errno not in USERS_OWN:
+            raise
+        print_error(UserError(explain(error)))
+        code = UserError.exit_code
+    discard_unwritten()
+    return code
+
+
+def discard_unwritten() -> None:
+    """Discard output that cannot be written: at exit, Python would try again and report it."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def run_explained(command: Command, arguments: Sequence[str]) -> int:
     """Run a command; print usage errors briefly, without a traceback."""
     try:
         return command(arguments)
@@ -148,21 +182,18 @@ def run_guarded(command: Command, arguments: Sequence[str]) -> int:
         return error.exit_code
     except Stopped as stopped:
         if os.environ.get("RANK", "0") == "0":
-            print_over_echo(f"manyhands: {stopped}")
+            answer_signal(str(stopped))
         return stopped.exit_code
-    except BrokenPipeError:
-        # The reader closed the pipe; nothing more may be written at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        if error.errno not in USERS_OWN:
-            raise
-        print_error(UserError(explain(error)))
-        return UserError.exit_code
     except KeyboardInterrupt as interrupt:
         if command is not train_command:  # Training has answered.
-            print_over_echo(f"manyhands: {str(interrupt) or 'interrupted'}")
+            answer_signal(str(interrupt) or "interrupted")
         return 130
+
+
+def answer_signal(text: str) -> None:
+    """Answer Ctrl-C or a stop request; without a reader, the exit code says it."""
+    with suppress(BrokenPipeError):
+        print_over_echo(f"manyhands: {text}")
 
 
 def print_error(error: UserError | Diverged | RankLost) -> None:
@@ -175,8 +206,9 @@ def print_error(error: UserError | Diverged | RankLost) -> None:
         error.is_reported = True
     is_of_all = rank == "0" if speaker is None else getattr(error, "is_common", False)
     name = "manyhands" if is_of_all else f"manyhands rank {rank}"
-    for line in str(error).splitlines():
-        print_wrapped(f"{name}: {line}", sys.stderr)
+    with suppress(BrokenPipeError):  # Without a reader, the exit code says it.
+        for line in str(error).splitlines():
+            print_wrapped(f"{name}: {line}", sys.stderr)
 
 
 if __name__ == "__main__":

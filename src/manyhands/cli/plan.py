@@ -63,9 +63,8 @@ def find_benchmark(plan: PlanConfig, config: TrainConfig) -> "StepBenchmark | No
         return read_benchmark(plan.benchmark)
     if not plan.probe:
         return None
-    from manyhands_bench.step.probe import probe_steps
-
     from manyhands.plan.topologies import planned_batch_sizes
+    from manyhands_bench.step.probe import probe_steps
 
     with progress_bar("timing steps") as on_progress:
         return probe_steps(plan, config, planned_batch_sizes(plan, config), on_progress)

@@ -76,6 +76,27 @@ def test_an_unknown_type_is_told_with_the_known_ones():
     assert "did you mean act?" in decoder.faults[0]
 
 
+@pytest.mark.parametrize(
+    ("policy", "faults"),
+    [
+        ({"typ": "act"}, ["unknown flag --policy.typ; did you mean --policy.type?"]),
+        ({"chunk_size": 8}, ["--policy.chunk_size needs --policy.type=act|diffusion|smolvla"]),
+        ({"type": None}, ["--policy.type needs --policy.type=act|diffusion|smolvla"]),
+        (
+            {"dropout": 0.1, "chunk_szie": 8, "chunk_size": 8},
+            [
+                "unknown flag --policy.chunk_szie; did you mean --policy.chunk_size?",
+                "--policy.dropout needs --policy.type=act|diffusion|smolvla",
+            ],
+        ),
+    ],
+)
+def test_without_a_type_only_flags_of_some_type_need_it(policy, faults):
+    decoder = Decoder(TrainConfig)
+    decoder.section(TrainConfig, {"policy": policy})
+    assert decoder.faults == faults
+
+
 @given(
     chunk=st.integers(1, 500),
     dropout=st.floats(0, 0.9),

@@ -67,6 +67,19 @@ def test_an_unknown_topic_is_refused_with_the_nearest_one():
         help_text(TrainConfig, "", "xyz")
 
 
+@pytest.mark.parametrize(
+    ("topic", "meant"),
+    [
+        ("chunk_size", "--help=policy.chunk_size"),
+        ("lr", "--help=optimizer.lr or --help=scaling.lr"),
+    ],
+)
+def test_the_last_word_of_a_flag_leads_to_its_topic(topic, meant):
+    with pytest.raises(ConfigError) as error:
+        help_text(TrainConfig, "", topic)
+    assert str(error.value) == f"--help={topic} is no topic and no flag. Did you mean {meant}?"
+
+
 def test_help_shows_defaults():
     text = " ".join(help_text(TrainConfig, "", ALL).split())
     assert "[brightness, contrast, saturation, hue, sharpness, affine]" in text

@@ -152,8 +152,12 @@ class Decoder:
         if kind is not None and str(kind) in choice.types:
             return self.section(choice.types[str(kind)], tree, f"{name}.")
         if kind is None and tree:
-            first = next(iter(tree))
-            self.faults.append(f"--{name}.{first} needs --{name}.type={'|'.join(choice.types)}")
+            kinds = choice.types.values()
+            known = {"type", *(stored_name(item.name) for each in kinds for item in fields(each))}
+            for key in (each for each in tree if each not in known):
+                self.unknown(f"{name}.{key}", tree[key])
+            for key in [each for each in tree if each in known][:1]:
+                self.faults.append(f"--{name}.{key} needs --{name}.type={'|'.join(choice.types)}")
         if kind is not None:
             self.faults.append(f"--{name}.type={choice.why_not(shown(kind))}")
         return None

@@ -76,8 +76,10 @@ def flags_about(groups: Mapping[str, list[Flag]], topic: str) -> dict[str, list[
 def unknown_topic(groups: Mapping[str, list[Flag]], topic: str) -> ConfigError:
     """The error for a topic that is no section and no flag."""
     flags = [flag.name for group in groups.values() for flag in group]
-    alike = difflib.get_close_matches(topic, [*groups, *flags], n=1, cutoff=0.8)
-    hint = f"Did you mean --help={alike[0]}?" if alike else f"Topics: {', '.join(groups)}"
+    inner = [name for name in dict.fromkeys(flags) if name.endswith(f".{topic}")]
+    alike = inner or difflib.get_close_matches(topic, [*groups, *flags], n=1, cutoff=0.8)
+    meant = " or ".join(f"--help={name}" for name in alike)
+    hint = f"Did you mean {meant}?" if alike else f"Topics: {', '.join(groups)}"
     return ConfigError(f"--help={topic} is no topic and no flag. {hint}")
 
 
