@@ -29,10 +29,10 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
-from manyhands_bench.resume.cases import ACT_SIZES, POLICIES
 
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.launch.environment import same_library_path
+from manyhands_bench.resume.cases import ACT_SIZES, POLICIES
 
 DEADLINE_S = 200
 NUM_NEW_MODULES = 20

@@ -11,7 +11,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent / "src" / "manyhands"
-BENCH = TESTS.parent / "tools" / "manyhands_bench"
+BENCH = TESTS.parent / "src" / "manyhands_bench"
 
 MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 40

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from manyhands_bench.lerobot import ask_lerobot
 
 from manyhands.errors import UserError
+from manyhands_bench.lerobot import ask_lerobot
 
 
 def ask(python: Path):

@@ -1,9 +1,9 @@
 """`manyhands bench` as users run it."""
 
 import pytest
-from manyhands_bench.main import KNOWN, bench_command, find_bench
 
 from manyhands.cli.main import run_guarded
+from manyhands_bench.main import KNOWN, bench_command, find_bench
 
 
 def test_what_is_unknown_is_told_with_what_is_known(capsys):

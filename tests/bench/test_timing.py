@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+
 from manyhands_bench.timing import step_times
 
 CPU = torch.device("cpu")

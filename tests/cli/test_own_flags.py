@@ -1,10 +1,10 @@
 """Flags of a measurement beside those of training."""
 
 import pytest
-from manyhands_bench.config import BenchLoaderConfig, BenchScalingConfig
 
 from manyhands.cli.flags import read_command_flags
 from manyhands.errors import ConfigError, HelpShown
+from manyhands_bench.config import BenchLoaderConfig, BenchScalingConfig
 
 BASE = ["--policy=act", "--dataset.root=x"]
 

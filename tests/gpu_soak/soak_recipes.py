@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands_bench.resume.cases import POLICIES
 from run_dataset import Recording
 from run_flags import SMOLVLA
+
+from manyhands_bench.resume.cases import POLICIES
 
 ENDLESS = 1_000_000
 LOG_EVERY = 10

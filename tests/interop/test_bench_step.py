@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from manyhands_bench.main import bench_command
 
 SHAPES = ("--image_size=[64,64]", "--state_dim=3", "--action_dim=2")

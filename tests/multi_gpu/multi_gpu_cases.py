@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from manyhands_bench.resume.cases import POLICIES
 from run_dataset import Recording
 from run_flags import SMOLVLA
+
+from manyhands_bench.resume.cases import POLICIES
 
 NUM_STEPS = 40
 LOG_EVERY = 4

@@ -17,11 +17,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "real_runs"))
 
-from manyhands_bench.resume.cases import POLICIES
 from run_flags import SMOLVLA
 
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.observe.jsonl import read_rows
+from manyhands_bench.resume.cases import POLICIES
 
 CAMERA = "observation.images.top"
 DEADLINE_S = 1800

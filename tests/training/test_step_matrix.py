@@ -10,8 +10,6 @@ from itertools import combinations, product
 
 import pytest
 import torch
-from manyhands_bench.step.command import read_step_flags
-from manyhands_bench.step.subject import subject_of
 from torch import Tensor
 
 from manyhands.checkpoint.snapshot import Position
@@ -19,6 +17,8 @@ from manyhands.parallel.world import joined_world
 from manyhands.training.setup.assemble import build_learner
 from manyhands.training.step.learner import Learner
 from manyhands.types import Batch
+from manyhands_bench.step.command import read_step_flags
+from manyhands_bench.step.subject import subject_of
 
 Case = Mapping[str, str]
 """The value of every option."""

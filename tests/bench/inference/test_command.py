@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from manyhands_bench.inference.command import bench_inference_command, latency_table
-from manyhands_bench.inference.latency import InferenceResult, LatencyRow
 from rich.console import Console
 
 from manyhands.errors import ConfigError
+from manyhands_bench.inference.command import bench_inference_command, latency_table
+from manyhands_bench.inference.latency import InferenceResult, LatencyRow
 
 FLAGS = (
     "--policy.type=act",

@@ -5,13 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from manyhands_bench.config import BenchInferenceConfig
-from manyhands_bench.inference.latency import (
-    bench_inference,
-    chunk_times,
-    frame_shapes,
-    observation_of,
-)
 
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
@@ -19,6 +12,13 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.policies.build import build_policy
 from manyhands.policies.synthetic import synthetic_stats, with_synthetic_features
+from manyhands_bench.config import BenchInferenceConfig
+from manyhands_bench.inference.latency import (
+    bench_inference,
+    chunk_times,
+    frame_shapes,
+    observation_of,
+)
 
 TINY = ActConfig(
     dim_model=16,

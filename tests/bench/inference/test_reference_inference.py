@@ -7,6 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+
 from manyhands_bench.inference import reference_inference
 
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from manyhands_bench.main import bench_command
 
 from manyhands.cli.main import run_guarded
+from manyhands_bench.main import bench_command
 
 
 def test_a_table_for_people_and_numbers_for_programs(tiny_dataset, tmp_path, capsys):

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from manyhands_bench.config import BenchLoaderConfig
-from manyhands_bench.loader.rates import LoaderResult, bench_loader, request_of
 
 from manyhands.config.resolve import read_train_config
 from manyhands.data.writing.writer import DatasetWriter
 from manyhands.errors import ConfigError, UserError
 from manyhands.training.setup.data import alone, open_training_data
+from manyhands_bench.config import BenchLoaderConfig
+from manyhands_bench.loader.rates import LoaderResult, bench_loader, request_of
 
 CAMERA = "observation.image"
 

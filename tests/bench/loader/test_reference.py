@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from manyhands_bench.loader.reference import ReferenceRequest, measure_reference
 
 from manyhands.errors import UserError
+from manyhands_bench.loader.reference import ReferenceRequest, measure_reference
 
 REQUEST = ReferenceRequest(
     repo_id="local/dataset",

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 
 import pytest
+
 from manyhands_bench.config import BenchResumeConfig
 from manyhands_bench.resume.campaign import ResumeResult, bench_resume
 from manyhands_bench.resume.delay import Delay

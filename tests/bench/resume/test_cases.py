@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from manyhands_bench.config import CASES
-from manyhands_bench.resume.cases import NUM_STEPS, SAVE_EVERY, case_of, record_dataset
 
 from manyhands.config.resolve import read_train_config
 from manyhands.lerobot_format.dataset.meta import read_dataset_meta
+from manyhands_bench.config import CASES
+from manyhands_bench.resume.cases import NUM_STEPS, SAVE_EVERY, case_of, record_dataset
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -4,13 +4,13 @@ import json
 from collections import Counter
 
 import pytest
+
+from manyhands.cli.main import run_guarded
 from manyhands_bench.main import bench_command
 from manyhands_bench.resume.campaign import ResumeResult
 from manyhands_bench.resume.command import captions, show, train_as_program
 from manyhands_bench.resume.delay import Delay
 from manyhands_bench.resume.trial import Tally
-
-from manyhands.cli.main import run_guarded
 
 
 def result_of(*failures, **changes):

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from manyhands.config.resolve import read_train_config
+from manyhands.lerobot_format.files import read_tensors, write_tensors
+from manyhands.training.start import run_training
 from manyhands_bench.resume.compare import (
     interim_differences,
     last_step,
     run_differences,
     tensor_differences,
 )
-
-from manyhands.config.resolve import read_train_config
-from manyhands.lerobot_format.files import read_tensors, write_tensors
-from manyhands.training.start import run_training
 
 
 @pytest.fixture(scope="module")

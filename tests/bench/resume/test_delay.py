@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from manyhands_bench.resume.cases import record_dataset
-from manyhands_bench.resume.delay import POLICY, Delay, delay_of, one_core_left
 
 from manyhands.config.resolve import read_train_config
+from manyhands_bench.resume.cases import record_dataset
+from manyhands_bench.resume.delay import POLICY, Delay, delay_of, one_core_left
 
 
 @pytest.fixture(scope="module")

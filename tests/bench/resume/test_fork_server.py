@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from manyhands_bench.resume.fork_server import ForkServer, start_program
 
 DEADLINE_S = 60

@@ -4,6 +4,9 @@ import threading
 import time
 
 import torch
+
+from manyhands.observe.audit import Audit, audit_file
+from manyhands.observe.jsonl import JsonLines
 from manyhands_bench.resume.moments import (
     LONGEST_S,
     SHORTEST_S,
@@ -15,9 +18,6 @@ from manyhands_bench.resume.moments import (
     wait_in_start,
     wait_until,
 )
-
-from manyhands.observe.audit import Audit, audit_file
-from manyhands.observe.jsonl import JsonLines
 
 DEADLINE_S = 20.0
 

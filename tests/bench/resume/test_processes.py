@@ -8,6 +8,7 @@ import time
 
 import psutil
 import pytest
+
 from manyhands_bench.resume.fork_server import ForkServer
 from manyhands_bench.resume.processes import Member, Starter, adopting, chosen
 

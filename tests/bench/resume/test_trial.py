@@ -1,6 +1,7 @@
 """A run that is killed again and again."""
 
 import pytest
+
 from manyhands_bench.resume.cases import NUM_STEPS, case_of, record_dataset
 from manyhands_bench.resume.moments import Kill, Moment
 from manyhands_bench.resume.processes import starter

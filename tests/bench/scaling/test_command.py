@@ -4,14 +4,14 @@ import json
 import os
 
 import pytest
+
+from manyhands.cli.main import run_guarded
+from manyhands.cores import num_cores
 from manyhands_bench.config import BenchScalingConfig
 from manyhands_bench.main import bench_command
 from manyhands_bench.scaling.command import captions
 from manyhands_bench.scaling.host import Host
 from manyhands_bench.scaling.speedup import Row, Scaling
-
-from manyhands.cli.main import run_guarded
-from manyhands.cores import num_cores
 
 NEEDS_TWO_CORES = pytest.mark.skipif(num_cores() < 2, reason="two processes need two cores")
 FIELDS = {"processes", "samples_per_s", "speedup", "efficiency", "communication_share"}

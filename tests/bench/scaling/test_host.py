@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from manyhands_bench.config import BenchScalingConfig
-from manyhands_bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
 
 from manyhands.config.launch.launcher import Launcher
 from manyhands.config.resolve import read_train_config
 from manyhands.cores import num_cores
 from manyhands.errors import ConfigError, EnvironmentFault
+from manyhands_bench.config import BenchScalingConfig
+from manyhands_bench.scaling.host import Host, host_of, refuse_other_starts, sizes_of
 
 BASE = ["--policy=act", "--dataset.root=x", "--policy.device=cpu"]
 TWO_CORES = Host(False, 2, 2)

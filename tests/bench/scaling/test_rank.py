@@ -4,9 +4,9 @@ import os
 
 import pytest
 import torch
-from manyhands_bench.scaling.rank import RankRequest, measure_rank
 
 from manyhands.config.resolve import read_train_config
+from manyhands_bench.scaling.rank import RankRequest, measure_rank
 
 
 @pytest.fixture

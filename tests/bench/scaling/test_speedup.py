@@ -3,6 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from manyhands.config.launch.launcher import Launcher
+from manyhands.config.resolve import read_train_config
+from manyhands.errors import ConfigError, EnvironmentFault
+from manyhands.plan.communication import Link, Traffic
+from manyhands.plan.link import ETHERNET
 from manyhands_bench.config import BenchScalingConfig
 from manyhands_bench.scaling.rank import RankReport
 from manyhands_bench.scaling.speedup import (
@@ -15,12 +21,6 @@ from manyhands_bench.scaling.speedup import (
     traffic_of,
     update_of,
 )
-
-from manyhands.config.launch.launcher import Launcher
-from manyhands.config.resolve import read_train_config
-from manyhands.errors import ConfigError, EnvironmentFault
-from manyhands.plan.communication import Link, Traffic
-from manyhands.plan.link import ETHERNET
 
 BASE = ["--policy=act", "--dataset.root=x", "--policy.device=cpu"]
 TRAFFIC = Traffic(gradient_bytes=10**8, weight_bytes=10**8, num_units=10)

@@ -1,10 +1,10 @@
 """Processes that are really started."""
 
 import pytest
-from manyhands_bench.scaling.rank import RankRequest
-from manyhands_bench.scaling.world import WorldFailed, measure_world, placed
 
 from manyhands.config.resolve import read_train_config
+from manyhands_bench.scaling.rank import RankRequest
+from manyhands_bench.scaling.world import WorldFailed, measure_world, placed
 
 REQUEST = RankRequest(num_steps=4, warm_up=1, threads=1, exchanges=True)
 BASE = ["--policy=act", "--dataset.root=x"]

@@ -3,10 +3,10 @@
 from contextlib import contextmanager
 
 import pytest
-from manyhands_bench.step.command import read_step_flags
-from manyhands_bench.step.subject import subject_of
 
 from manyhands.parallel.world import joined_world
+from manyhands_bench.step.command import read_step_flags
+from manyhands_bench.step.subject import subject_of
 
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")
 

@@ -4,11 +4,11 @@ import json
 import sys
 
 import pytest
+
+from manyhands.cli.main import run_guarded
 from manyhands_bench.config import BenchStepConfig
 from manyhands_bench.main import bench_command
 from manyhands_bench.step.command import captions, show
-
-from manyhands.cli.main import run_guarded
 
 SHAPES = ["--cameras=0", "--state_dim=3", "--action_dim=2"]
 SHORT = ["--num_steps=3", "--warm_up=1", "--batch_size=4"]

@@ -1,9 +1,10 @@
 """Operations counted."""
 
 import torch
-from manyhands_bench.step.roofline import counted_flops, flops_per_update
 from torch import nn
 from torch.nn import functional as F
+
+from manyhands_bench.step.roofline import counted_flops, flops_per_update
 
 
 def test_products_are_counted_in_closed_form():

@@ -1,6 +1,7 @@
 """Training from the loader."""
 
 import pytest
+
 from manyhands_bench.step.loading import fill_caches, with_loader
 from manyhands_bench.step.row import measured_row
 

@@ -1,6 +1,7 @@
 """The most memory that was taken."""
 
 import torch
+
 from manyhands_bench.step.row import forget_peak, peak_bytes
 
 CPU = torch.device("cpu")

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from manyhands_bench.config import BenchStepConfig
-from manyhands_bench.step.row import modes_of, with_mode
 
 from manyhands.config.sections.execution import StepConfig
 from manyhands.config.train import TrainConfig
 from manyhands.errors import EnvironmentFault
+from manyhands_bench.config import BenchStepConfig
+from manyhands_bench.step.row import modes_of, with_mode
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 CONFIG = TrainConfig(step=StepConfig(mode="graph"))

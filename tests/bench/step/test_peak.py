@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from manyhands_bench.step import roofline as peak
 from manyhands_bench.step.roofline import peak_bytes_per_s, peak_flops_per_s
 

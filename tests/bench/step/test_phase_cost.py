@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from manyhands_bench.step import phase_cost as measurement
 from manyhands_bench.step.phase_cost import phase_cost, update_of
 

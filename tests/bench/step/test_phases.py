@@ -4,9 +4,9 @@ import time
 
 import pytest
 import torch
-from manyhands_bench.step.phases import mark, median_s, passes_of, submission_of, wait_for
 
 from manyhands.training.setup.assemble import build_learner
+from manyhands_bench.step.phases import mark, median_s, passes_of, submission_of, wait_for
 
 CPU = torch.device("cpu")
 

@@ -1,8 +1,7 @@
 """Short measurements for plans."""
 
-from manyhands_bench.step.probe import probe_steps
-
 from manyhands.cli.plan import read_plan_flags
+from manyhands_bench.step.probe import probe_steps
 
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2")
 

@@ -9,15 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from manyhands_bench.step.reference import (
-    LEROBOT,
-    features_in,
-    make_request,
-    precisions_of,
-    reference_rows,
-    task_of,
-    write_reference_policy,
-)
 
 from manyhands.config.launch.launcher import Launcher
 from manyhands.config.policies.act import ActConfig
@@ -27,6 +18,15 @@ from manyhands.lerobot_format.policy.folder import read_config
 from manyhands.parallel.rendezvous import NoWatchdog, Rendezvous
 from manyhands.parallel.world import World, indexed
 from manyhands.stop import StopSignal
+from manyhands_bench.step.reference import (
+    LEROBOT,
+    features_in,
+    make_request,
+    precisions_of,
+    reference_rows,
+    task_of,
+    write_reference_policy,
+)
 
 FAKES = {
     "configs/policies.py": """

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from manyhands_bench.step.roofline import Demand, Kernel, demand_of, flops_per_update
 from torch.nn import functional as F
+
+from manyhands_bench.step.roofline import Demand, Kernel, demand_of, flops_per_update
 
 FLOAT = 4
 

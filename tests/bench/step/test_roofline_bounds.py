@@ -1,6 +1,7 @@
 """The least time of kernels."""
 
 import pytest
+
 from manyhands_bench.step.roofline import Kernel, Peak, roofline_of
 
 PEAK = Peak(flops_per_s=1e12, bytes_per_s=1e9)

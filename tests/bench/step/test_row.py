@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+
 from manyhands_bench.config import BenchStepConfig
 from manyhands_bench.step.row import Timed, measured_row, rated, row_of, timed_updates
 

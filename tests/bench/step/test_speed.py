@@ -3,11 +3,11 @@
 import shutil
 
 import pytest
-from manyhands_bench.step.command import read_step_flags
-from manyhands_bench.step.speed import bench_step, refuse_other_starts
 
 from manyhands.config.launch.launcher import Launcher
 from manyhands.errors import ConfigError, EnvironmentFault
+from manyhands_bench.step.command import read_step_flags
+from manyhands_bench.step.speed import bench_step, refuse_other_starts
 
 SHAPES = ("--cameras=0", "--state_dim=3", "--action_dim=2", "--batch_size=4")
 

@@ -5,6 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
+from manyhands.data.writing.writer import DatasetWriter
+from manyhands.parallel.world import joined_world
+from manyhands.training.setup.assemble import build_learner
 from manyhands_bench.step.command import read_step_flags
 from manyhands_bench.step.subject import (
     autocast_of,
@@ -13,10 +17,6 @@ from manyhands_bench.step.subject import (
     subject_of,
     tensor_shapes,
 )
-
-from manyhands.data.writing.writer import DatasetWriter
-from manyhands.parallel.world import joined_world
-from manyhands.training.setup.assemble import build_learner
 
 
 def test_made_up_data_needs_no_dataset(open_subject):
