@@ -93,12 +93,14 @@ class _Row:
 
     @property
     def height(self) -> int:
-        return len(self.coverage) + self.gap + self.stills.shape[1]
+        height: int = self.stills.shape[1]
+        return len(self.coverage) + self.gap + height
 
     @property
     def width(self) -> int:
         number, _, width, _ = self.stills.shape
-        return max(self.coverage.shape[1], number * (width + self.gap) - self.gap)
+        widest: int = max(self.coverage.shape[1], number * (width + self.gap) - self.gap)
+        return widest
 
     def draw(self, area: np.ndarray) -> None:
         """Draw at the upper left of an area of the background."""
