@@ -19,7 +19,9 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 # What processes share between runs must not come from, or go to, the home of whoever runs tests.
 os.environ["MANYHANDS_HOME"] = tempfile.mkdtemp(prefix="manyhands-tests-")
-os.environ["HF_HOME"] = os.environ["MANYHANDS_HOME"] + "/huggingface"
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    # One for all runners: a program for which it differs cannot be forked, see forked_python.py.
+    os.environ["HF_HOME"] = os.environ["MANYHANDS_HOME"] + "/huggingface"
 
 sys.path.insert(0, str(Path(__file__).with_name("processes")))
 
@@ -51,12 +53,15 @@ if os.environ.get("MANYHANDS_FORK_TESTS") == "1":
 TINY_ACT = (*POLICIES["act"], "--policy.device=cpu", "--num_workers=0")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def home() -> Iterator[Path]:
-    """The folder tests share files in; it goes when they end."""
-    folder = Path(os.environ["MANYHANDS_HOME"])
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+@pytest.fixture(scope="session")
+def home() -> Path:
+    """The folder tests share files in."""
+    return Path(os.environ["MANYHANDS_HOME"])
+
+
+def pytest_unconfigure() -> None:
+    """Remove the folder, also of the process that hands out tests and runs none."""
+    shutil.rmtree(os.environ["MANYHANDS_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
