@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.errors import EnvironmentFault
-from manyhands.launch.srun import hosts_of, port_of_step, task_variables
+from manyhands.launch.srun import hosts_of, port_of_step, rank_of, task_variables
 
 TASK = {
     "SLURM_JOB_ID": "4711",
@@ -94,3 +94,17 @@ def test_jobs_and_steps_have_ports_of_their_own():
     ports = {port_of_step(step) for step in steps}
     assert len(ports) == len(steps)
     assert all(12_000 <= port < 32_000 for port in ports)
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank"),
+    [
+        ({}, "0"),
+        (TASK, "5"),
+        (TASK | {"SLURM_STEP_NUM_TASKS": "1"}, "0"),
+        (TASK | {"RANK": "2"}, "2"),
+        ({"RANK": "3"}, "3"),
+    ],
+)
+def test_the_rank_is_that_of_the_innermost_launcher(environ, rank):
+    assert rank_of(environ) == rank

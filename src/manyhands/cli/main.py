@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import cast
 
 from manyhands.errors import Diverged, HelpShown, RankLost, Stopped, UserError
+from manyhands.launch.srun import rank_of
 from manyhands.observe.start_phases import STARTED, StartPhases
 from manyhands.observe.wrapping import print_over_echo, print_wrapped
 from manyhands.os_errors import USERS_OWN, explain
@@ -114,7 +115,7 @@ def train_command(arguments: Sequence[str]) -> int:
     # every other rank; the cause is reported as a message, and errors are still shown.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     started = os.environ.pop(STARTED, None)
-    phases = StartPhases(os.environ.get("RANK", "0") == "0", started)
+    phases = StartPhases(rank_of(os.environ) == "0", started)
     if "RANK" not in os.environ and not asks_only(arguments):
         os.environ[STARTED] = str(time.monotonic())
         phases.begin("reading the", "configuration")
@@ -126,7 +127,7 @@ def train_command(arguments: Sequence[str]) -> int:
 
 def answer_early() -> None:
     """Tell the user that a run stops before its first step, from one process."""
-    if os.environ.get("RANK", "0") == "0":
+    if rank_of(os.environ) == "0":
         print_over_echo("Stopping before the first step; there is nothing to save.")
 
 
@@ -181,7 +182,7 @@ def run_explained(command: Command, arguments: Sequence[str]) -> int:
         print_error(error)
         return error.exit_code
     except Stopped as stopped:
-        if os.environ.get("RANK", "0") == "0":
+        if rank_of(os.environ) == "0":
             answer_signal(str(stopped))
         return stopped.exit_code
     except KeyboardInterrupt as interrupt:
@@ -199,7 +200,7 @@ def answer_signal(text: str) -> None:
 def print_error(error: UserError | Diverged | RankLost) -> None:
     """Print an error once, from the rank that reports it; one of this rank alone names it."""
     # Before the rendezvous, other ranks print only if they outlive the main rank.
-    rank, speaker = os.environ.get("RANK", "0"), getattr(error, "rank", None)
+    rank, speaker = rank_of(os.environ), getattr(error, "rank", None)
     if rank != "0" and speaker is None and str(error):
         time.sleep(PEER_DELAY_S)
     if not isinstance(error, RankLost):

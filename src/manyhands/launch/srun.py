@@ -14,11 +14,26 @@ FIRST_PORT = 12_000
 NUM_PORTS = 20_000  # Ports below those that systems hand out by themselves.
 
 
+def rank_of(environ: Mapping[str, str]) -> str:
+    """The rank that a launcher or srun gives a process; 0 for the only one."""
+    return environ["SLURM_PROCID"] if is_task(environ) else environ.get("RANK", "0")
+
+
+def is_task(environ: Mapping[str, str]) -> bool:
+    """Whether a process is one of several tasks, which no other launcher started."""
+    is_one = "SLURM_PROCID" in environ and "RANK" not in environ
+    return is_one and _num_tasks(environ) > 1
+
+
+def _num_tasks(environ: Mapping[str, str]) -> int:
+    return int(environ.get("SLURM_STEP_NUM_TASKS") or 1)
+
+
 def task_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables for rank, world size and rendezvous of one of several tasks; empty otherwise."""
-    num_tasks = int(environ.get("SLURM_STEP_NUM_TASKS") or 1)
-    if "RANK" in environ or "SLURM_PROCID" not in environ or num_tasks < 2:
+    if not is_task(environ):
         return {}
+    num_tasks = _num_tasks(environ)
     num_local = _num_local_tasks(environ, num_tasks)
     place = {
         "RANK": environ["SLURM_PROCID"],
