@@ -26,7 +26,7 @@ class EarlyStopping:
         self._file = metrics_file
 
     def reason_after(self, step: int, scores: Metrics | None = None) -> str | None:
-        """Collective. Why the run ends after a step with these scores; None if it goes on."""
+        """Collective. Why the run ends after a step with these scores; None to continue."""
         if self._patience == 0 or scores == {}:
             return None
         return self._world.on_main(lambda: self._reason(step, scores or {}))
