@@ -69,3 +69,11 @@ def test_tests_fork_unless_they_ask_for_a_new_interpreter(is_new):
     text = "import sys; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.stdout.strip() == str(not is_new)
+
+
+@pytest.mark.skipif(os.environ.get("MANYHANDS_FORK_TESTS") != "1", reason="nothing is forked here")
+def test_programs_of_a_program_of_a_test_are_forked_too():
+    inner = "import sys; print('torch' in sys.modules)"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}], check=True)"
+    done = subprocess.run([sys.executable, "-c", outer], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stderr
