@@ -1,7 +1,7 @@
 """Ends a run whose score no longer improves.
 
-The rows of metrics.jsonl are all it remembers: a run that is resumed or rolled back ends after the
-same step as one that was not.
+The rows of metrics.jsonl, which end where a run is resumed or rolled back to, are all it remembers:
+such a run ends after the same step as one that was not interrupted.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ class EarlyStopping:
         return self._world.on_main(lambda: self._reason(step, scores or {}))
 
     def _reason(self, step: int, scores: Metrics) -> str | None:
-        rows: dict[int, Row] = {row["step"]: row for row in self._rows() if row["step"] <= step}
+        rows: dict[int, Row] = {row.get("step", 0): row for row in self._rows()}
         rows[step] = rows.get(step, {}) | scores
         losses = {at: self._score.loss(row) for at, row in rows.items() if self._score.is_in(row)}
         if not losses:
