@@ -11,6 +11,7 @@ from manyhands.config.commands.eval import EvalCommandConfig, EvalConfig, Evalua
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import CheckpointError, UserError
 from manyhands.evaluation.run import chosen_device, evaluated_folder, run_evaluation
+from manyhands.observe import progress_lines
 
 LENGTH = 6
 
@@ -52,6 +53,16 @@ def test_videos_that_are_named_exist_and_show_every_step(evaluation):
 def test_nothing_is_filmed_on_request(tray_run, tmp_path):
     found = run_evaluation(config_of(tray_run, tmp_path / "out", max_videos=0))
     assert [path.name for path in found.output_dir.iterdir()] == ["eval_info.json"]
+
+
+def test_progress_is_shown_while_videos_are_rendered(tray_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress_lines, "PERIOD_S", 0.0)
+    run_evaluation(config_of(tray_run, tmp_path / "out", max_videos=2))
+    shown = capsys.readouterr().err.splitlines()
+    filmed = [line for line in shown if line.startswith("steps of videos: ")]
+    num_steps = 2 * LENGTH
+    assert filmed[0].startswith(f"steps of videos: 0 of {num_steps} (0%)")
+    assert filmed[-1].startswith(f"steps of videos: {num_steps} of {num_steps} (100%)")
 
 
 def test_results_lie_in_a_folder_of_their_own_by_default(tray_run, tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.rollout import (
     EpisodeResult,
     EpisodeTask,
+    OnSteps,
     Rollout,
     refuse_broken,
 )
@@ -60,7 +61,10 @@ class Evaluator:
         return [EpisodeTask(index, self._seed + index) for index in range(first, end)]
 
     def results(
-        self, tasks: Sequence[EpisodeTask], on_result: OnResult = lambda _: None
+        self,
+        tasks: Sequence[EpisodeTask],
+        on_result: OnResult = lambda _: None,
+        on_steps: OnSteps = lambda _: None,
     ) -> list[EpisodeResult]:
         """Run episodes; results are in the order of the tasks. A stop leaves the others out."""
         found: list[EpisodeResult] = []
@@ -70,7 +74,7 @@ class Evaluator:
             max_steps = self.env.episode_length
             rollout = Rollout(self._policy, self._actor, slots, max_steps, self._control)
             with explaining_oom(self._actor.num_rows), tf32_on_gpu(self._policy.device):
-                for result in rollout.results(tasks):
+                for result in rollout.results(tasks, on_steps):
                     found.append(result)
                     refuse_broken(found, max(len(slots), MIN_CRASHES))
                     on_result(result)

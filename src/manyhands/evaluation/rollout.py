@@ -1,6 +1,6 @@
 """Runs episodes side by side: environments act while the policy predicts for others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -17,6 +17,8 @@ from manyhands.sim.slot import POLL_S, Failure, Slot, finished_slots
 
 PREDICTION_POLL_S = 0.005
 """Time between two looks for a prediction while environments act."""
+
+OnSteps = Callable[[int], object]  # Called with the number of steps that an environment has made.
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Rollout:
         self._requesters: dict[int, list[_Running]] = {}
         """The episodes that the prediction for each group is made for."""
 
-    def results(self, tasks: Sequence[EpisodeTask]) -> Iterator[EpisodeResult]:
+    def results(self, tasks: Sequence[EpisodeTask], on_steps: OnSteps) -> Iterator[EpisodeResult]:
         """Run every episode once; results come as episodes end. A stop leaves the others out."""
         waiting = list(tasks)
         with closing(Predictions(self._actor, self._max_steps, self._control)) as predictions:
@@ -104,7 +106,7 @@ class Rollout:
                 self._begin(waiting)
                 self._request_chunks(predictions)
                 self._execute_chunks(predictions)
-                yield from self._progress(predictions)
+                yield from self._progress(predictions, on_steps)
 
     def _begin(self, waiting: list[EpisodeTask]) -> None:
         """Begin episodes in free slots, each in the first group whose batch has its row free."""
@@ -138,16 +140,16 @@ class Rollout:
                 actions = episode.plan.actions_before_next(chunk)
                 episode.slot.send(Act(actions[0].numpy()))
 
-    def _progress(self, predictions: Predictions) -> Iterator[EpisodeResult]:
+    def _progress(self, predictions: Predictions, on_steps: OnSteps) -> Iterator[EpisodeResult]:
         """Wait for environments or a prediction; yield the episodes that have ended."""
         acting = {each.slot: each for each in self._running if each.segment is None}
         if not acting:
             predictions.wait(POLL_S)
             return
         for slot in finished_slots([*acting], PREDICTION_POLL_S if predictions.groups else POLL_S):
-            yield from self._take_result(acting[slot])
+            yield from self._take_result(acting[slot], on_steps)
 
-    def _take_result(self, episode: _Running) -> Iterator[EpisodeResult]:
+    def _take_result(self, episode: _Running, on_steps: OnSteps) -> Iterator[EpisodeResult]:
         """Take the result of a slot, if there is one; yield the episode if it has ended."""
         found = episode.slot.result()
         if found is None:
@@ -157,6 +159,7 @@ class Rollout:
                 raise found.fault
             yield self._end(episode, found.reason)
             return
+        on_steps(len(found.rewards))
         episode.rewards += found.rewards
         episode.frames += found.frames
         episode.success |= found.success

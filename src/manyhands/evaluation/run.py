@@ -28,7 +28,7 @@ from manyhands.evaluation.films import (
 )
 from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, refuse_broken
 from manyhands.evaluation.rollout_control import RolloutControl
-from manyhands.observe.console import progress_bar
+from manyhands.observe.console import OnProgress, progress_bar
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.load import choose_device, find_policy, load_policy
 from manyhands.policies.policy import Policy
@@ -116,8 +116,9 @@ def evaluate_policy(
 
         results = run_episodes(evaluator, world, count)
     seconds = time.monotonic() - start
-    output = EvaluationFiles(output_dir, config.max_videos)
-    warning = write_evaluation(evaluator, results, seconds, output, world)
+    with progress_bar("steps of videos") as on_progress:
+        output = EvaluationFiles(output_dir, config.max_videos, on_progress)
+        warning = write_evaluation(evaluator, results, seconds, output, world)
     return Evaluation(folder, output_dir, results, seconds, warning) if world.is_main else None
 
 
@@ -138,6 +139,8 @@ class EvaluationFiles:
 
     folder: Path
     max_videos: int
+    on_filmed: OnProgress = lambda done, total: None
+    """Called on the main rank, for rendering may take longer than the evaluation."""
 
 
 def write_evaluation(
@@ -156,7 +159,7 @@ def write_evaluation(
 
     write({})
     try:
-        videos = film(evaluator, results, files.max_videos, files.folder, world)
+        videos = film(evaluator, results, files, world)
     except UserError as error:
         # The same on all ranks. Results without videos are better than none.
         return f"no videos: {error}"
@@ -166,31 +169,35 @@ def write_evaluation(
 
 
 def film(
-    evaluator: Evaluator,
-    results: Sequence[EpisodeResult],
-    max_videos: int,
-    output_dir: Path,
-    world: World,
+    evaluator: Evaluator, results: Sequence[EpisodeResult], files: EvaluationFiles, world: World
 ) -> dict[int, str]:
     """Collective. Film some episodes, failures first: they are run again, and go the same way."""
-    chosen = filmed_first(results, max_videos)
-    tasks = [EpisodeTask(result.index, result.seed, is_filmed=True) for result in chosen]
+    chosen = filmed_first(results, files.max_videos)
+    own = chosen[world.rank :: world.size]
     films: dict[int, tuple[str, FilmStrip]] = {}
+    num_done = 0
+
+    def count(num_steps: int) -> None:
+        nonlocal num_done
+        num_done += num_steps
+        if world.is_main:
+            files.on_filmed(num_done, sum(result.length for result in own))
 
     def film_own() -> None:
-        filmed = evaluator.results(tasks[world.rank :: world.size])
-        with writing(output_dir):
+        tasks = [EpisodeTask(result.index, result.seed, is_filmed=True) for result in own]
+        filmed = evaluator.results(tasks, on_steps=count)
+        with writing(files.folder):
             for each in (result for result in filmed if result.error is None):
-                path = write_video(output_dir / VIDEOS, each, evaluator.env.fps)
+                path = write_video(files.folder / VIDEOS, each, evaluator.env.fps)
                 films[each.index] = (str(path), film_strip(each))
 
     world.on_every_rank(film_own)
     gathered = {index: film for part in world.gather(films) for index, film in part.items()}
 
     def write_strips() -> None:
-        with writing(output_dir):
+        with writing(files.folder):
             strips = [gathered[each.index][1] for each in chosen if each.index in gathered]
-            write_film_strips(output_dir / FILM_STRIPS, strips)
+            write_film_strips(files.folder / FILM_STRIPS, strips)
 
     if gathered:
         world.on_main(write_strips)
