@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from manyhands.errors import RankLost
 from manyhands.parallel.rendezvous import NoWatchdog
-from manyhands.parallel.watchdog import PERIOD_S, Watchdog
+from manyhands.parallel.watchdog import ASKED_TO_STOP, PERIOD_S, Watchdog
 
 
 @pytest.fixture
@@ -103,6 +103,8 @@ def test_a_request_that_one_rank_obeys_reaches_all_and_a_deferred_one_waits(watc
         time.sleep(0.05)
     assert watches[0].stop.requested != is_deferred
     assert watches[0].is_stopped() != is_deferred
+    # Who works while others wait for it asks for requests to them.
+    assert watches[0].has(ASKED_TO_STOP)
     others = [threading.Thread(target=watch.leave) for watch in watches]
     for thread in others:
         thread.start()

@@ -18,6 +18,7 @@ from manyhands.evaluation.run import run_evaluation
 from manyhands.launch.outcome import Ending
 from manyhands.sim.tray.environment import TrayEnvironment
 from manyhands.stop import StopSignal
+from manyhands.training.evaluation import Rollouts
 from manyhands.training.evaluation_scores import SUCCESS
 from manyhands.training.start import run_training
 
@@ -148,22 +149,45 @@ def test_a_stop_request_ends_an_evaluation_and_a_resumed_run_evaluates_again(
     assert all(torch.equal(weights(whole)[name], each) for name, each in weights(parts).items())
 
 
+def test_the_checkpoint_of_an_evaluated_step_is_saved_before_its_evaluation(
+    tray_argv, tmp_path, metrics, monkeypatch
+):
+    run_dir = tmp_path / "run"
+    flags = tray_argv(run_dir, *EVALUATION, *STEPS, IN_PROCESS, "--resume=auto", "--eval_freq=4")
+    flags += ["--save_freq=0", "--keep_best=success"]
+
+    def fall(*_: Any) -> None:
+        raise OSError("the simulator takes the run down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rollouts, "scores", fall)
+        with pytest.raises(OSError, match="takes the run down"):
+            train(flags)
+    assert "loss" in metrics(run_dir)[4] and SUCCESS not in metrics(run_dir)[4]
+    assert int((run_dir / "checkpoints/last").readlink().name) == 4
+    # All steps are done, but not that evaluation.
+    assert train(flags) is Ending.FINISHED
+    assert SUCCESS in metrics(run_dir)[4]
+    assert int((run_dir / "checkpoints/best").readlink().name) == 4
+
+
 @pytest.mark.soak
 @pytest.mark.process
+@pytest.mark.parametrize("period", [3, 4], ids=["between checkpoints", "at the last one"])
 def test_a_run_that_is_killed_while_it_evaluates_continues_as_if_it_had_not_been(
-    start_job, tray_argv, tmp_path, metrics, weights
+    start_job, tray_argv, tmp_path, metrics, weights, period
 ):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    flags = (*EVALUATION, *STEPS, "--eval_freq=3", "--resume=auto")
+    flags = (*EVALUATION, *STEPS, f"--eval_freq={period}", "--resume=auto")
     train(tray_argv(whole, *flags, IN_PROCESS))
     endless = "--env.episode_length=1000000"
     job = start_job(parts, 1, *tray_argv(parts, *flags, endless))
-    job.wait_for_updates(2)
+    job.wait_for_updates(period - 1)
     job.wait_until(lambda: len(job.launcher.children(recursive=True)) >= 5)
     job.processes = job.launcher.children(recursive=True)
     job.launcher.kill()
     job.end()
-    assert 3 not in metrics(parts)
+    assert all(SUCCESS not in row for row in metrics(parts).values())
 
     train(tray_argv(parts, *flags, IN_PROCESS))
     assert_same_run(metrics(whole), metrics(parts))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,21 @@ def test_sharded_weights_are_evaluated(tray_argv, tmp_path, metrics, in_ranks):
     sharded = ("--parallelism.dp_shard=2", "--batch_size=3", "--steps=2", "--eval_freq=2")
     in_ranks([(2, run_dir, tray_argv(run_dir, *EVALUATION, *sharded, ASIDE))])
     assert metrics(run_dir)[2]["eval_episodes"] == 5
+
+
+@pytest.mark.soak
+@pytest.mark.process
+def test_a_request_to_any_rank_ends_it(start_job, tray_argv, tmp_path):
+    run_dir = tmp_path / "run"
+    flags = (*EVALUATION, *STEPS, "--eval_freq=4", "--batch_size=3", ASIDE)
+    flags = tray_argv(run_dir, *flags, "--env.episode_length=1000000")
+    job = start_job(run_dir, 2, *flags)
+    job.wait_for_updates(4)
+    job.wait_until(lambda: (run_dir / "eval/4/policy").exists())
+    job.rank(1).send_signal(signal.SIGTERM)
+    code, took_s = job.end()
+    assert code == 75, job.printed()
+    assert took_s < 20
 
 
 def test_the_best_checkpoint_needs_its_score_at_once(tray_argv, tmp_path):

@@ -125,10 +125,17 @@ class CheckpointStore:
 
     def amend(self, step: int, scores: Mapping[str, float]) -> None:
         """Collective. Add scores to the checkpoint of a step, and keep the best one by them."""
+        if not scores:
+            return
+        self.finish()
 
         def add() -> None:
-            add_scores(self._run_dir, step, scores)
-            apply_retention(self._run_dir, self._config)
+            try:
+                add_scores(self._run_dir, step, scores)
+                apply_retention(self._run_dir, self._config)
+            except OSError as error:
+                fault = f"cannot add the scores of step {step} to its checkpoint: {error.strerror}"
+                self._messages.put(f"WARNING: {fault}")
 
         self._world.on_main(add)
 

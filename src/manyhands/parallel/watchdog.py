@@ -40,6 +40,8 @@ RETIRE_S = 2.0  # How long one check of the store may take.
 ALIKE_S = 1.0  # How long the first rank to fail waits for others that fail like it.
 WAIT_S = 0.05
 VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
+ASKED_TO_STOP = "asked to stop"
+"""Set once any rank has a stop request, which it obeys after its step."""
 
 
 class Watchdog:
@@ -69,6 +71,7 @@ class Watchdog:
         self._began_s = time.monotonic()
         self._ignores_timeout = False
         self._is_stopped = False
+        self._has_relayed = False
         self._exit_code = RankLost.exit_code
         self._error: BaseException | None = None
         self._ended = threading.Event()
@@ -237,6 +240,10 @@ class Watchdog:
             self._report_hang()
 
     def _check_stop_request(self) -> bool:
+        if self.stop.requested and not self._has_relayed:
+            # For a rank that works alone: the main thread of this one may wait for it.
+            self._store.set(ASKED_TO_STOP, "1")
+            self._has_relayed = True
         if self.stop.is_immediate and not self._is_stopped:
             self._store.set(STOPPED, "1")
         self._is_stopped = self._is_stopped or self._store.check([STOPPED])

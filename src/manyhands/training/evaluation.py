@@ -17,6 +17,7 @@ from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.evaluation.run import EvaluationFiles, run_episodes, write_evaluation
 from manyhands.observe.clock import Clock
 from manyhands.observe.progress_line import Metrics
+from manyhands.parallel.stop_notice import StopNotice
 from manyhands.parallel.world import World
 from manyhands.training.evaluation_scores import FOLDER, MAX_VIDEOS, ScoreLog, emptied
 from manyhands.training.periods import Periods
@@ -24,31 +25,7 @@ from manyhands.training.side_evaluation import SideRollouts
 from manyhands.training.step.ema import LIVE, Weights
 from manyhands.training.step.learner import Learner
 
-STOP_KEY = "evaluation/stop"
-POLL_S = 0.2  # Time between two looks for stop requests of other ranks.
-
 T = TypeVar("T")
-
-
-class StopNotice:
-    """Notifies ranks that run episodes of a stop request to one of them; not collective."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._is_stopping = False
-        self._next_s = 0.0
-
-    def __call__(self) -> bool:
-        """Whether any rank was asked to stop."""
-        if self._is_stopping:
-            return True
-        if self._world.is_asked_to_stop:
-            self._world.watch.publish(STOP_KEY)
-            self._is_stopping = True
-        elif time.monotonic() >= self._next_s:
-            self._is_stopping = self._world.watch.has(STOP_KEY)
-            self._next_s = time.monotonic() + POLL_S
-        return self._is_stopping
 
 
 class Rollouts:

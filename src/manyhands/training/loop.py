@@ -1,6 +1,6 @@
 """The training loop: when things happen. How they happen lives in the modules it calls.
 
-One iteration is: data, step, validate, evaluate, NaN check, log, save. A run resumed from the
+One iteration is: data, step, validate, NaN check, log, save, evaluate. A run resumed from the
 checkpoint of step N continues exactly as if it had never stopped.
 """
 
@@ -8,38 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from manyhands.checkpoint.snapshot import Position
-from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, find_checkpoint
 from manyhands.launch.outcome import Ending
 from manyhands.training.evaluation_scores import SUCCESS
 from manyhands.training.health.out_of_memory import explaining_oom
+from manyhands.training.rollback import roll_back
 from manyhands.training.run import Run
+from manyhands.training.step.train_step import StepMetrics
 from manyhands.training.stop_answers import StopAnswers
 from manyhands.training.validation import HELD_OUT_LOSS
-
-
-def ensure_checkpoint(run: Run) -> None:
-    """Collective. Save the start of a run that may roll back and has no checkpoint yet."""
-    if run.config.on_nonfinite != "rollback":
-        return
-    if not run.world.broadcast((run.run_dir / CHECKPOINTS / LAST).exists()):
-        run.checkpoints.save(run.start, run.learner)
-
-
-def roll_back(run: Run, position: Position) -> Position:
-    """Collective. Undo all steps since the last checkpoint; return the position to continue at."""
-    # Data continues at the current position: samples of the undone steps are not drawn again.
-    run.checkpoints.finish()
-    folder = run.world.on_main(lambda: find_checkpoint(run.run_dir / CHECKPOINTS / LAST))
-    saved, _ = run.checkpoints.load(folder, run.learner)
-    run.guard.record_rollback(saved.step)
-    run.metrics_window.restart(saved.step)
-    run.run_log.truncate(saved.step)
-    run.audit.truncate(saved.step)
-    run.run_log.log_line(
-        f"WARNING: rolled back from step {position.step} to the checkpoint of step {saved.step}; "
-        f"data continues at sample {position.samples}"
-    )
-    return Position(saved.step, position.samples)
+from manyhands.types import Batch
 
 
 @contextmanager
@@ -72,14 +49,11 @@ def train(run: Run) -> Ending:
                 result = run.learner.train_step(batch, position.step)
             run.guard.note(position, result)
             position = position.after(run.learner.split.samples_per_step)
+            note_step(run, position, batch, result)
 
-            run.metrics_window.note(result, run.learner.lr)
-            run.audit.record(position.step, batch)
-            run.run_log.advance(position.step, run.metrics_window.recent)
             scores = run.validator.scores_after(position.step)
-            scores |= run.evaluation.scores_after(position.step)
             # A stop request while measuring stops the run here: a resumed run measures again.
-            stopping = run.stop_poll.after_step(force=run.periods.measure(position.step))
+            stopping = run.stop_poll.after_step(force=run.periods.validate(position.step))
             ended_early = run.early_stopping.reason_after(position.step, scores)
             is_last = stopping or ended_early is not None
             saving = run.periods.save(position.step, is_last)
@@ -91,10 +65,21 @@ def train(run: Run) -> Ending:
                 log_metrics(run, position.step, scores)
             if saving:
                 save(run, position, scores)
+            if run.periods.evaluate(position.step) and not stopping:
+                # After the save: of all that a run does, simulators are the likeliest to end it.
+                stopping, reason = evaluate(run, position, scores, saving)
+                ended_early = ended_early or reason
             log_messages(run)
 
     stopping |= finish(run, stopping, ended_early)
     return Ending.STOPPED if stopping else Ending.FINISHED
+
+
+def note_step(run: Run, position: Position, batch: Batch, result: StepMetrics) -> None:
+    """Note a step for the next row, the audit and the progress line."""
+    run.metrics_window.note(result, run.learner.lr)
+    run.audit.record(position.step, batch)
+    run.run_log.advance(position.step, run.metrics_window.recent)
 
 
 def log_metrics(run: Run, step: int, scores: dict[str, float]) -> None:
@@ -113,6 +98,25 @@ def save(run: Run, position: Position, scores: dict[str, float]) -> None:
         run.checkpoints.save(position, run.learner, scores, run.metrics_window.unfinished)
 
 
+def evaluate(
+    run: Run, position: Position, scores: dict[str, float], is_saved: bool
+) -> tuple[bool, str | None]:
+    """Collective. Run episodes in simulation; return if a stop request came, and why to end early.
+
+    `scores` are those that the step has already.
+    """
+    found = run.evaluation.scores_after(position.step)
+    run.metrics_window.restart_speed()
+    run.run_log.amend(position.step, found)
+    stopping = run.stop_poll.poll()
+    ended_early = run.early_stopping.reason_after(position.step, found)
+    if is_saved:
+        run.checkpoints.amend(position.step, found)
+    elif run.periods.save(position.step, stopping or ended_early is not None):
+        save(run, position, scores | found)
+    return stopping, ended_early
+
+
 def measure_missed(run: Run) -> None:
     """Run the validation and evaluation of the resumed step that a stop request interrupted."""
     step = run.start.step
@@ -121,9 +125,8 @@ def measure_missed(run: Run) -> None:
         scores |= run.validator.scores_after(step)
     if run.periods.evaluate(step) and run.world.any(run.run_log.lacks(step, SUCCESS)):
         scores |= run.evaluation.scores_after(step)
-    if scores:
-        run.run_log.amend(step, scores)
-        run.checkpoints.amend(step, scores)
+    run.run_log.amend(step, scores)
+    run.checkpoints.amend(step, scores)
 
 
 def finish(run: Run, stopping: bool, ended_early: str | None) -> bool:

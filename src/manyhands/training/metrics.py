@@ -101,6 +101,10 @@ class MetricsWindow:
         speed = {"samples_per_s": num_steps * self._samples_per_step / seconds}
         return values | {"lr": self._lr, "step_s": seconds / num_steps} | speed
 
+    def restart_speed(self) -> None:
+        """Let the speed of `recent` leave out what came since the last row, if no step did."""
+        self._read = Reading.at_lap_start()
+
     def restart(self, step: int) -> None:
         """Discard the lap so far, and count from a step."""
         self._num_steps = self._num_timed = 0

@@ -93,11 +93,13 @@ class StopPoll:
         Counts calls: after a rollback the numbers of steps start again from a smaller one.
         """
         self._num_steps += 1
-        if self._num_steps < self._interval and not force:
-            return False
+        return self.poll() if force or self._num_steps >= self._interval else False
+
+    def poll(self) -> bool:
+        """Collective. Whether to stop now."""
         wait_for_device(self._world.device)
         now = time.monotonic()
-        step_s = (now - self._since) / self._num_steps
+        step_s = (now - self._since) / max(1, self._num_steps)
         gathered = self._world.gather((self._world.is_asked_to_stop, step_s))
         self._interval = next_interval(self._interval, max(seconds for _, seconds in gathered))
         self._num_steps, self._since = 0, now

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from manyhands.lerobot_format.policy.folder import PolicyFiles, saved_tensors
 from manyhands.observe.progress_line import Metrics
 from manyhands.parallel.host_buffers import HostBuffers
 from manyhands.parallel.sharded_tensors import gathered
+from manyhands.parallel.stop_notice import StopNotice
 from manyhands.training.evaluation_process import UNLIMITED
 from manyhands.training.evaluation_scores import FOLDER, MAX_VIDEOS, ScoreLog, emptied
 from manyhands.training.step.ema import Weights
@@ -100,15 +102,16 @@ class SideRollouts:
 
     def finish(self, stopping: bool) -> bool:
         """Collective. Wait for the last evaluations; return whether a stop request ended them."""
-        return self._world.on_main(lambda: self._wait(stopping))
+        must_stop = StopNotice(self._world)
+        return self._world.on_main(lambda: self._wait(lambda: stopping or must_stop()))
 
     @property
     def _is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _wait(self, stopping: bool) -> bool:
+    def _wait(self, must_stop: Callable[[], bool]) -> bool:
         while self._is_running or self._waiting is not None:
-            if stopping or self._world.is_asked_to_stop:
+            if must_stop():
                 self._stop()
                 return True
             self._lift_limit()

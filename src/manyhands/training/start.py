@@ -20,8 +20,9 @@ from manyhands.observe.start_phases import StartPhases
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.build import network_factory
 from manyhands.stop import StopSignal
-from manyhands.training.loop import ensure_checkpoint, train
+from manyhands.training.loop import train
 from manyhands.training.output_dir import reject_run_dir
+from manyhands.training.rollback import ensure_checkpoint
 from manyhands.training.run import Run
 from manyhands.training.run_lock import locked_run_dir
 from manyhands.training.setup.assemble import assemble

@@ -14,6 +14,7 @@ from manyhands.launch.outcome import Ending
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.observe.trackers.notes import Notes, notes_file, read_notes, write_notes
 from manyhands.observe.trackers.tracked_run import TrackedRun
+from manyhands.parallel.stop_notice import StopNotice
 from manyhands.parallel.world import World
 from manyhands.training.step.trial import exit_reason, last_line
 from manyhands.training.tracking_process import request_of
@@ -153,11 +154,11 @@ class Tracking:
         self._note()
 
     def _wait(self, exit_code: int, max_s: float) -> None:
-        start = time.monotonic()
+        start, must_stop = time.monotonic(), StopNotice(self._world)
         for process in self._processes:
             process.close(exit_code)
         while any(process.is_running for process in self._processes):
-            if self._world.is_asked_to_stop:
+            if must_stop():
                 max_s = min(max_s, STOP_S)
             if time.monotonic() > start + max_s:
                 break
