@@ -84,7 +84,29 @@ def test_too_many_loader_processes_are_noted(tiny_act, capsys):
 
 def test_reasons_stand_below_the_table(tiny_act, capsys):
     assert plan_command([*SHAPES, *tiny_act, "--global_batch_size=2", "--gpus=[1,4]"]) == 0
-    assert "4 GPUs: --global_batch_size=2 leaves some" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("4 GPUs: --global_batch_size=2 leaves some") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "most"),
+    [
+        (["--parallelism.dp_shard=2"], 8),
+        (["--parallelism.dp_replicate=2", "--parallelism.dp_shard=-1"], 8),
+        (["--parallelism.gpus_per_process=4", "--gpus=[1,4]"], 4),
+    ],
+)
+def test_the_first_number_of_gpus_may_be_impossible(tiny_act, capsys, flags, most):
+    assert plan_command([*SHAPES, *tiny_act, *flags]) == 0
+    printed = capsys.readouterr().out
+    assert "1 GPU: --parallelism." in printed and f"recommended: {most} GPUs" in printed
+
+
+def test_where_nothing_is_possible_there_are_reasons_and_no_tables(tiny_act, capsys):
+    flags = ["--parallelism.dp_shard=2", "--gpus=[1]", "--probe", "--policy.device=cpu"]
+    assert plan_command([*SHAPES, *tiny_act, *flags]) == 2
+    printed = capsys.readouterr().out
+    assert printed.startswith("1 GPU: --parallelism.dp_replicate=null")
+    assert "Change the flags that are named above" in printed and "Nothing fits" not in printed
 
 
 @pytest.mark.parametrize("width", [60, 80])

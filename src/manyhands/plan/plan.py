@@ -1,5 +1,6 @@
 """Estimates batches, steps, learning rates, memory, disk and time of a run before it starts."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import torch
 
 from manyhands.config.commands.plan import PlanConfig
 from manyhands.config.train import LR_SCALINGS, TrainConfig
+from manyhands.data.checking.finding import counted
 from manyhands.errors import UserError
 from manyhands.observe.console import OnProgress
 from manyhands.plan.fake_step import FakeSteps
@@ -38,11 +40,16 @@ class Row:
     steps_per_epoch: float | None = None
     lr: float = 0.0
     lr_rules: dict[str, float] = field(default_factory=dict)
-    """Learning rate under every rule of --scaling.lr, relative to the first row by default."""
+    """Learning rate under every rule of --scaling.lr; by default of the first feasible row."""
     memory: Footprint | None = None
     disk: Disk | None = None
     fits: bool | None = None  # Whether it fits into the memory of a GPU; None if that is unknown.
     time: RunTime | None = None  # None without a benchmark.
+
+    @property
+    def scale(self) -> str:
+        """The number of GPUs in words."""
+        return counted(self.gpus, "GPU")
 
     @property
     def is_possible(self) -> bool:
@@ -61,6 +68,11 @@ class Plan:
     num_trained: int
     gpu_bytes: int | None
     benchmark: str | None = None  # Where step times were measured.
+
+    @property
+    def feasible_rows(self) -> list[Row]:
+        """The rows without a fault, whether they fit or not."""
+        return [row for row in self.rows if row.fault is None]
 
     @property
     def is_possible(self) -> bool:
@@ -102,7 +114,7 @@ def make_plan(
         rows.append(subject.row(gpus, spread))
     on_progress(len(ways), len(ways))
     return Plan(
-        rows=[with_lr_rules(row, rows[0], config) for row in rows],
+        rows=with_lr_rules(rows, config),
         precision=precision_on_gpus(config),
         num_samples=num_samples,
         num_parameters=sum(each.numel() for each in weights),
@@ -112,16 +124,17 @@ def make_plan(
     )
 
 
-def with_lr_rules(row: Row, first: Row, config: TrainConfig) -> Row:
-    """A row with its learning rate under every rule."""
-    base, optimizer = config.scaling.base_batch_size or first.effective_batch, config.optimizer
-    if row.fault is not None or not base:
-        return row
+def with_lr_rules(rows: Sequence[Row], config: TrainConfig) -> list[Row]:
+    """Rows with their learning rates under every rule, relative to the first feasible row."""
+    batches = (row.effective_batch for row in rows if row.fault is None)
+    base, optimizer = config.scaling.base_batch_size or next(batches, None), config.optimizer
     assert optimizer is not None
     scalings = [replace(config.scaling, lr=rule, base_batch_size=base) for rule in LR_SCALINGS]
-    factors = [lr_factor(scaling, row.effective_batch) for scaling in scalings]
-    rules = {rule: factor * optimizer.lr for rule, factor in zip(LR_SCALINGS, factors, strict=True)}
-    return replace(row, lr_rules=rules)
+
+    def rules(row: Row) -> dict[str, float]:
+        return {each.lr: lr_factor(each, row.effective_batch) * optimizer.lr for each in scalings}
+
+    return [row if row.fault is not None else replace(row, lr_rules=rules(row)) for row in rows]
 
 
 def describe_run(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats, int | None]:

@@ -47,7 +47,7 @@ def reasons(row: Row, simplest: Sequence[Row], rows: Sequence[Row]) -> list[str]
     if row.time is not None and base.time is not None and row is not base:
         speedup = row.time.samples_per_s / base.time.samples_per_s
         found.append(
-            f"{speedup:.2f}x the samples per second of {base.gpus} GPU{'s' * (base.gpus > 1)}, "
+            f"{speedup:.2f}x the samples per second of {base.scale}, "
             f"{efficiency(row, base):.0%} efficiency"
         )
     if row is not simplest[-1]:
