@@ -10,7 +10,7 @@ from manyhands.plan.run_time import RunTime
 
 
 def row(gpus, strategy, samples_per_s=None, fits=True):
-    time = None if samples_per_s is None else RunTime(1.0, 10.0, samples_per_s, 0.0)
+    time = None if samples_per_s is None else RunTime(1.0, 10.0, samples_per_s, 0.0, None)
     return Row(gpus=gpus, strategy=strategy, fits=fits, time=time, batch_size=8)
 
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, datetime
 from typing import TYPE_CHECKING
 
 from manyhands import units
@@ -113,7 +113,15 @@ def schedule_cells(row: "Row", plan: "Plan") -> Iterator[str]:
         return
     yield f"{1e3 * row.time.step_s:,.1f}"
     yield units.duration(row.time.run_s)
-    yield f"{datetime.now() + timedelta(seconds=row.time.run_s):%b %d %H:%M}"
+    yield end_cell(row.time.ends_at)
+
+
+def end_cell(ends_at: datetime | None) -> str:
+    """When a run ends, with its year if that is not the current one."""
+    if ends_at is None:
+        return f"after {MAXYEAR}"
+    year = "" if ends_at.year == datetime.now().year else " %Y"
+    return f"{ends_at:%b %d{year} %H:%M %Z}"
 
 
 def memory_cells(row: "Row", plan: "Plan") -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from manyhands.observe.console import OnProgress
 from manyhands.plan.fake_step import FakeSteps
 from manyhands.plan.memory import Disk, Footprint, checkpoint_disk, memory_footprint, model_sizes
 from manyhands.plan.run_time import RunTime, StepBenchmark, estimate_run_time
-from manyhands.plan.topologies import plan_topology, precision_on_gpus, topologies
+from manyhands.plan.topologies import PlannedRun, plan_topology, precision_on_gpus, topologies
 from manyhands.policies.synthetic import synthetic_stats, with_synthetic_features
 from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.batch import lr_factor
@@ -91,6 +92,9 @@ def _row_as_json(row: Row) -> dict[str, Any]:
         fields["memory"] |= {"needed": memory.needed, "most": memory.most, "trial": memory.trial}
     if row.disk is not None:
         fields["disk"] |= {"most_bytes": row.disk.most_bytes}
+    if row.time is not None:
+        ends_at = row.time.ends_at
+        fields["time"] |= {"ends_at": ends_at and ends_at.isoformat(timespec="seconds")}
     return fields
 
 
@@ -155,6 +159,7 @@ class Planner:
     num_samples: int | None
     gpu_bytes: int | None
     benchmark: StepBenchmark | None = None
+    starts_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def row(self, gpus: int, config: TrainConfig) -> Row:
         """Plan the run on so many GPUs; an infeasible run is a row with the reason."""
@@ -170,7 +175,6 @@ class Planner:
         batch, num_samples = share.samples_per_step, self.num_samples
         sizes = model_sizes(self.rehearsals.network, spread.config, strategy)
         memory = memory_footprint(self.rehearsals, sizes, spread)
-        known, network = self.benchmark, self.rehearsals.network
         return Row(
             gpus=gpus,
             strategy=strategy.kind.value,
@@ -183,5 +187,11 @@ class Planner:
             memory=memory,
             disk=checkpoint_disk(sizes, spread.config, strategy),
             fits=None if self.gpu_bytes is None else memory.needed + DRIVER_BYTES <= self.gpu_bytes,
-            time=None if known is None else estimate_run_time(spread, network, known),
+            time=self._run_time(spread),
         )
+
+    def _run_time(self, spread: PlannedRun) -> RunTime | None:
+        if self.benchmark is None:
+            return None
+        network = self.rehearsals.network
+        return estimate_run_time(spread, network, self.benchmark, self.starts_at)
