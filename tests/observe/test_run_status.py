@@ -84,6 +84,22 @@ def test_a_run_that_ended_says_how(tmp_path, ending):
     assert (status.state, status.remaining_s, status.samples_per_s) == (ending, None, 16)
 
 
+@pytest.mark.parametrize("ending", [None, "failed: OutOfMemoryError"])
+def test_a_run_that_died_in_its_first_step_is_found(tmp_path, ending):
+    run_dir = make_run(tmp_path / "run", ending)
+    (run_dir / "metrics.jsonl").unlink()
+    assert [*find_runs(tmp_path)] == [run_dir]
+    status = read_status(run_dir)
+    assert (status.state, status.step, status.num_steps) == (ending or "killed", 0, 100)
+    assert status.changed_at == (run_dir / "run.json").stat().st_mtime
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"name": "of another program"}'])
+def test_files_of_other_programs_are_no_runs(tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    assert [*find_runs(tmp_path)] == []
+
+
 def test_runs_are_found_below_a_folder_and_not_inside_runs(tmp_path):
     runs = [make_run(tmp_path / name, "finished") for name in ("a", "lab/b", "lab/c")]
     make_run(tmp_path / "a" / "checkpoints" / "copy", "finished")

@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +42,7 @@ def find_runs(folder: Path) -> Iterator[Path]:
     """Run directories in a folder, itself included; links are not followed."""
     for place, folders, files in os.walk(folder):
         depth = len(Path(place).relative_to(folder).parts)
-        is_run = RUN_FILE in files and METRICS_FILE in files
-        # A run that has just begun has only its lock.
-        if is_run or (LOCK in files and lock_holder(Path(place)) is not None):
+        if is_run(Path(place), files):
             yield Path(place)
             folders.clear()
         folders[:] = sorted(
@@ -52,6 +50,15 @@ def find_runs(folder: Path) -> Iterator[Path]:
         )
         if depth == MAX_DEPTH:
             folders.clear()
+
+
+def is_run(folder: Path, files: Collection[str]) -> bool:
+    """Whether a folder with these files belongs to a run, however early it ended."""
+    # Before its first row a run has no metrics; without an ending, run.json is another program's.
+    if RUN_FILE in files and (METRICS_FILE in files or "ending" in read_facts(folder)):
+        return True
+    # A run that has just begun has only its lock.
+    return LOCK in files and lock_holder(folder) is not None
 
 
 def read_status(run_dir: Path) -> RunStatus:
