@@ -100,6 +100,27 @@ def test_files_of_other_programs_are_no_runs(tmp_path, content):
     assert [*find_runs(tmp_path)] == []
 
 
+def test_the_status_of_a_long_run_is_that_of_its_rows(tmp_path, monkeypatch):
+    run_dir = make_run(tmp_path / "run", "finished", num_rows=3000)
+    rows = [json.loads(row) for row in (run_dir / "metrics.jsonl").open()]
+    rows[400] |= {"eval_success": 0.3}
+    rows[500] |= {"eval_success": 0.7}
+    (run_dir / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parse, parsed = json.loads, []
+    monkeypatch.setattr(json, "loads", lambda text: parsed.append(text) or parse(text))
+    status = read_status(run_dir)
+    assert len(parsed) < 1000, "the rows that count, and run.json"
+    assert (status.step, status.loss, status.success) == (30000, 1 / 3000, 0.7)
+    assert status.samples_per_s == 16
+
+
+def test_a_damaged_row_hides_no_others(tmp_path):
+    run_dir = make_run(tmp_path / "run", "finished")
+    rows = (run_dir / "metrics.jsonl").read_bytes()
+    (run_dir / "metrics.jsonl").write_bytes(b'{"step": 5, "loss": \xff\n' + rows)
+    assert read_status(run_dir).step == 80
+
+
 def test_runs_are_found_below_a_folder_and_not_inside_runs(tmp_path):
     runs = [make_run(tmp_path / name, "finished") for name in ("a", "lab/b", "lab/c")]
     make_run(tmp_path / "a" / "checkpoints" / "copy", "finished")
