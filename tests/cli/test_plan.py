@@ -3,11 +3,12 @@
 import json
 import re
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from manyhands.cli.main import run_guarded
-from manyhands.cli.plan import plan_command
+from manyhands.cli.plan import end_cell, plan_command
 
 SHAPES = ["--cameras=0", "--state_dim=3", "--action_dim=2"]
 COLORS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -64,10 +65,32 @@ def test_a_benchmark_gives_hours_and_the_end(tiny_act, tmp_path, capsys):
     file = tmp_path / "step.json"
     file.write_text('{"batch_size": 4, "median_ms": 500, "device": "GPU X", "mode": "graph"}')
     flags = [*SHAPES, *tiny_act, "--batch_size=4", "--steps=72000", f"--benchmark={file}"]
-    flags.append("--gpus=[1]")
-    assert plan_command(flags) == 0
+    results = tmp_path / "plan.json"
+    earliest = datetime.now().astimezone() + timedelta(hours=9, minutes=59)
+    assert plan_command([*flags, "--gpus=[1]", f"--json={results}"]) == 0
     printed = capsys.readouterr().out
     assert "10 h 00 min" in printed and "ends" in printed and "GPU X, step mode graph" in printed
+    (row,) = json.loads(results.read_text())["rows"]
+    ends_at = datetime.fromisoformat(row["time"]["ends_at"]).astimezone()
+    assert earliest < ends_at < earliest + timedelta(minutes=5)
+    assert end_cell(ends_at) in printed
+
+
+def test_a_run_that_ends_in_millions_of_years_is_planned(tiny_act, tmp_path, capsys):
+    file, results = tmp_path / "step.json", tmp_path / "plan.json"
+    file.write_text('{"batch_size": 4, "median_ms": 500, "device": "GPU X", "mode": "graph"}')
+    flags = ["--batch_size=4", "--steps=1000000000000000", f"--benchmark={file}", "--gpus=[1]"]
+    assert plan_command([*SHAPES, *tiny_act, *flags, f"--json={results}"]) == 0
+    assert "after 9999" in capsys.readouterr().out
+    (row,) = json.loads(results.read_text())["rows"]
+    assert row["time"]["ends_at"] is None
+
+
+def test_the_end_of_a_run_has_its_time_zone_and_a_year_if_it_is_another_one():
+    now = datetime.now(UTC)
+    assert end_cell(now.replace(month=3, day=5, hour=7, minute=9)) == "Mar 05 07:09 UTC"
+    next_year = now.replace(year=now.year + 1, month=3, day=5, hour=7, minute=9)
+    assert end_cell(next_year) == f"Mar 05 {now.year + 1} 07:09 UTC"
 
 
 def test_steps_can_be_timed_here(tiny_act, capsys):
@@ -84,7 +107,29 @@ def test_too_many_loader_processes_are_noted(tiny_act, capsys):
 
 def test_reasons_stand_below_the_table(tiny_act, capsys):
     assert plan_command([*SHAPES, *tiny_act, "--global_batch_size=2", "--gpus=[1,4]"]) == 0
-    assert "4 GPUs: --global_batch_size=2 leaves some" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("4 GPUs: --global_batch_size=2 leaves some") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "most"),
+    [
+        (["--parallelism.dp_shard=2"], 8),
+        (["--parallelism.dp_replicate=2", "--parallelism.dp_shard=-1"], 8),
+        (["--parallelism.gpus_per_process=4", "--gpus=[1,4]"], 4),
+    ],
+)
+def test_the_first_number_of_gpus_may_be_impossible(tiny_act, capsys, flags, most):
+    assert plan_command([*SHAPES, *tiny_act, *flags]) == 0
+    printed = capsys.readouterr().out
+    assert "1 GPU: --parallelism." in printed and f"recommended: {most} GPUs" in printed
+
+
+def test_where_nothing_is_possible_there_are_reasons_and_no_tables(tiny_act, capsys):
+    flags = ["--parallelism.dp_shard=2", "--gpus=[1]", "--probe", "--policy.device=cpu"]
+    assert plan_command([*SHAPES, *tiny_act, *flags]) == 2
+    printed = capsys.readouterr().out
+    assert printed.startswith("1 GPU: --parallelism.dp_replicate=null")
+    assert "Change the flags that are named above" in printed and "Nothing fits" not in printed
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -1,9 +1,14 @@
 """Rows survive crashes and resumes."""
 
 import errno
+import json
 from pathlib import Path
+from typing import Any
 
-from manyhands.observe.jsonl import UNFINISHED, JsonLines, read_rows
+import pytest
+
+from manyhands.observe import jsonl
+from manyhands.observe.jsonl import UNFINISHED, JsonLines, read_last_rows, read_rows
 
 
 def test_a_resumed_file_keeps_rows_up_to_its_step_only(tmp_path: Path):
@@ -84,3 +89,31 @@ def test_several_rows_are_appended_at_once(tmp_path):
     file.append({"step": 1, "rank": 0}, {"step": 1, "rank": 1})
     file.append()
     assert [row["rank"] for row in read_rows(tmp_path / "rows.jsonl")] == [0, 1]
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_only_the_end_of_a_long_file_is_read(tmp_path: Path):
+    rows = [{"step": step} for step in range(500)]
+    found = read_last_rows(write_rows(tmp_path / "rows.jsonl", rows), 1000, "rare")
+    assert found == rows[-len(found) :] and 50 < len(found) < 100
+
+
+@pytest.mark.parametrize("block_bytes", [1, 500, 1 << 20])
+def test_rows_with_a_rare_metric_are_read_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+):
+    monkeypatch.setattr(jsonl, "BLOCK_BYTES", block_bytes)
+    rows = [{"step": step, "rare" if step % 50 == 7 else "loss": 1} for step in range(500)]
+    found = read_last_rows(write_rows(tmp_path / "rows.jsonl", rows), 1000, "rare")
+    assert [row["step"] for row in found if "rare" in row] == [*range(7, 500, 50)]
+    assert found[-30:] == rows[-30:] and len(found) < 100
+
+
+def test_a_short_or_missing_file_is_read_completely(tmp_path: Path):
+    rows = [{"step": 1}, {"step": 2}]
+    assert read_last_rows(write_rows(tmp_path / "rows.jsonl", rows), 1000, "rare") == rows
+    assert read_last_rows(tmp_path / "missing.jsonl", 1000, "rare") == []

@@ -84,6 +84,43 @@ def test_a_run_that_ended_says_how(tmp_path, ending):
     assert (status.state, status.remaining_s, status.samples_per_s) == (ending, None, 16)
 
 
+@pytest.mark.parametrize("ending", [None, "failed: OutOfMemoryError"])
+def test_a_run_that_died_in_its_first_step_is_found(tmp_path, ending):
+    run_dir = make_run(tmp_path / "run", ending)
+    (run_dir / "metrics.jsonl").unlink()
+    assert [*find_runs(tmp_path)] == [run_dir]
+    status = read_status(run_dir)
+    assert (status.state, status.step, status.num_steps) == (ending or "killed", 0, 100)
+    assert status.changed_at == (run_dir / "run.json").stat().st_mtime
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"name": "of another program"}'])
+def test_files_of_other_programs_are_no_runs(tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    assert [*find_runs(tmp_path)] == []
+
+
+def test_the_status_of_a_long_run_is_that_of_its_rows(tmp_path, monkeypatch):
+    run_dir = make_run(tmp_path / "run", "finished", num_rows=3000)
+    rows = [json.loads(row) for row in (run_dir / "metrics.jsonl").open()]
+    rows[400] |= {"eval_success": 0.3}
+    rows[500] |= {"eval_success": 0.7}
+    (run_dir / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parse, parsed = json.loads, []
+    monkeypatch.setattr(json, "loads", lambda text: parsed.append(text) or parse(text))
+    status = read_status(run_dir)
+    assert len(parsed) < 1000, "the rows that count, and run.json"
+    assert (status.step, status.loss, status.success) == (30000, 1 / 3000, 0.7)
+    assert status.samples_per_s == 16
+
+
+def test_a_damaged_row_hides_no_others(tmp_path):
+    run_dir = make_run(tmp_path / "run", "finished")
+    rows = (run_dir / "metrics.jsonl").read_bytes()
+    (run_dir / "metrics.jsonl").write_bytes(b'{"step": 5, "loss": \xff\n' + rows)
+    assert read_status(run_dir).step == 80
+
+
 def test_runs_are_found_below_a_folder_and_not_inside_runs(tmp_path):
     runs = [make_run(tmp_path / name, "finished") for name in ("a", "lab/b", "lab/c")]
     make_run(tmp_path / "a" / "checkpoints" / "copy", "finished")

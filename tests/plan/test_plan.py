@@ -43,6 +43,23 @@ def test_what_cannot_be_is_a_row_with_a_reason(tiny_act):
     assert all("--global_batch_size=2" in row.fault for row in found.rows[1:])
 
 
+def test_learning_rates_are_relative_to_the_first_feasible_row(tiny_act):
+    flags = ("--batch_size=4", "--parallelism.dp_shard=2", "--optimizer.lr=1e-4")
+    one, two, four = plan(*SHAPES, *tiny_act, *flags, "--gpus=[1,2,4]").rows
+    assert one.fault is not None and one.lr_rules == {}
+    assert two.lr_rules == pytest.approx({"none": 1e-4, "linear": 1e-4, "sqrt": 1e-4})
+    assert four.lr_rules["linear"] == pytest.approx(2e-4)
+
+
+def test_no_gpu_of_a_row_is_idle(tiny_act):
+    flags = ("--parallelism.gpus_per_process=4", "--gpus=[1,4,6]")
+    one, four, six = plan(*SHAPES, *tiny_act, *flags).rows
+    assert four.strategy == "DP" and four.lr_rules["linear"] == four.lr
+    for row in (one, six):
+        assert "--parallelism.gpus_per_process=4 does not divide" in row.fault
+        assert "Set --gpus=[4]" in row.fault
+
+
 def test_whether_it_fits_depends_on_the_memory(tiny_act):
     flags = (*SHAPES, *tiny_act, "--batch_size=4", "--gpus=[1]")
     (row,) = plan(*flags, "--gpu_memory=80GiB").rows

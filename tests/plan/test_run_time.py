@@ -1,13 +1,17 @@
 """How long runs take, from measured steps."""
 
 import json
+import math
+import time
+from datetime import UTC, datetime
 
 import pytest
 
 from manyhands.errors import UserError
-from manyhands.plan.run_time import StepBenchmark, estimate_run_time, read_benchmark
+from manyhands.plan.run_time import StepBenchmark, end_after, estimate_run_time, read_benchmark
 from manyhands.plan.topologies import plan_topology
 
+START = datetime(2026, 10, 24, 22, tzinfo=UTC)
 BENCHMARK = StepBenchmark({8: 0.1, 32: 0.3}, "a test")
 
 
@@ -17,9 +21,20 @@ def timed(planned):
 
     def estimate(gpus, *flags, benchmark=BENCHMARK):
         config, policy = planned(*flags)
-        return estimate_run_time(plan_topology(gpus, config, 1000), policy.network, benchmark)
+        run = plan_topology(gpus, config, 1000)
+        return estimate_run_time(run, policy.network, benchmark, START)
 
     return estimate
+
+
+@pytest.fixture
+def berlin(monkeypatch):
+    """The local time of Berlin, with its daylight saving time."""
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 def test_one_gpu_takes_its_steps_and_nothing_else(timed):
@@ -27,6 +42,21 @@ def test_one_gpu_takes_its_steps_and_nothing_else(timed):
     assert (time.step_s, time.communication_share) == (0.1, 0)
     assert time.run_s == pytest.approx(10 * 0.1)
     assert time.samples_per_s == pytest.approx(80)
+
+
+def test_a_run_ends_after_its_time(timed):
+    time = timed(1, "--batch_size=8")
+    assert (time.ends_at - START).total_seconds() == time.run_s
+
+
+def test_the_end_has_the_clock_of_its_own_season(berlin):
+    assert end_after(0, START).isoformat() == "2026-10-25T00:00:00+02:00"
+    assert end_after(86400, START).isoformat() == "2026-10-25T23:00:00+01:00"
+
+
+@pytest.mark.parametrize("seconds", [2.6e11, 1e15, math.inf])
+def test_a_run_may_end_beyond_the_calendar(berlin, seconds):
+    assert end_after(seconds, START) is None
 
 
 def test_the_nearest_measured_batch_counts_in_proportion():
@@ -63,7 +93,13 @@ def test_a_benchmark_is_read_from_the_results_of_bench_step(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [None, "{", "[]", "{}", '{"batch_size": 0, "median_ms": 1, "device": "", "mode": ""}'],
+    [
+        *(None, "{", "[]", "{}"),
+        *(
+            f'{{"batch_size": {size}, "median_ms": {ms}, "device": "", "mode": ""}}'
+            for size, ms in ((0, 1), ("1e999", 1), (1, 0), (1, "NaN"), (1, "1e999"))
+        ),
+    ],
 )
 def test_any_other_file_is_refused(tmp_path, content):
     file = tmp_path / "step.json"

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, datetime
 from typing import TYPE_CHECKING
 
 from manyhands import units
@@ -72,10 +72,8 @@ def find_benchmark(plan: PlanConfig, config: TrainConfig) -> "StepBenchmark | No
 
 def show(plan: "Plan", config: TrainConfig) -> None:
     """Print the plan as tables with captions."""
-    for names, cells in (
-        (schedule_columns(plan), schedule_cells),
-        (memory_columns(plan), memory_cells),
-    ):
+    columns = (schedule_columns(plan), schedule_cells), (memory_columns(plan), memory_cells)
+    for names, cells in columns if plan.feasible_rows else ():
         print_table(("GPUs", "strategy", *names), table_rows(plan, cells), num_keys=2)
     for line in (*captions(plan), *loader_captions(plan, config)):
         print_wrapped(line, sys.stdout)
@@ -96,8 +94,7 @@ def memory_columns(plan: "Plan") -> tuple[str, ...]:
 
 def table_rows(plan: "Plan", cells: "Callable[[Row, Plan], Iterator[str]]") -> list[list[str]]:
     """A row for each feasible topology."""
-    feasible = [row for row in plan.rows if row.memory is not None]
-    return [[str(row.gpus), row.strategy, *cells(row, plan)] for row in feasible]
+    return [[str(row.gpus), row.strategy, *cells(row, plan)] for row in plan.feasible_rows]
 
 
 def schedule_cells(row: "Row", plan: "Plan") -> Iterator[str]:
@@ -116,7 +113,15 @@ def schedule_cells(row: "Row", plan: "Plan") -> Iterator[str]:
         return
     yield f"{1e3 * row.time.step_s:,.1f}"
     yield units.duration(row.time.run_s)
-    yield f"{datetime.now() + timedelta(seconds=row.time.run_s):%b %d %H:%M}"
+    yield end_cell(row.time.ends_at)
+
+
+def end_cell(ends_at: datetime | None) -> str:
+    """When a run ends, with its year if that is not the current one."""
+    if ends_at is None:
+        return f"after {MAXYEAR}"
+    year = "" if ends_at.year == datetime.now().year else " %Y"
+    return f"{ends_at:%b %d{year} %H:%M %Z}"
 
 
 def memory_cells(row: "Row", plan: "Plan") -> Iterator[str]:
@@ -135,8 +140,21 @@ def memory_cells(row: "Row", plan: "Plan") -> Iterator[str]:
 
 def captions(plan: "Plan") -> Iterator[str]:
     """Yield notes that complete the tables."""
-    from manyhands.plan.recommendation import recommend
+    if plan.feasible_rows:
+        yield from table_captions(plan)
+    # DDP and FSDP2 often have the same fault.
+    yield from dict.fromkeys(f"{row.scale}: {row.fault}" for row in plan.rows if row.fault)
+    disks = {row.disk for row in plan.rows if row.disk is not None}
+    for disk in sorted(disks, key=lambda each: each.most_bytes):
+        yield (
+            f"disk: {num_bytes(disk.checkpoint_bytes)} per checkpoint, at most "
+            f"{disk.num_checkpoints} at a time: {num_bytes(disk.most_bytes)}"
+        )
+    yield recommendation(plan)
 
+
+def table_captions(plan: "Plan") -> Iterator[str]:
+    """Yield notes on the columns of the tables."""
     yield (
         f"{count(plan.num_parameters)} parameters, {count(plan.num_trained)} trained; precision "
         f"{'float32' if plan.precision == 'no' else plan.precision}"
@@ -148,24 +166,21 @@ def captions(plan: "Plan") -> Iterator[str]:
         "memory; trial: memory of the process that tries the compiled step, if the GPU has that "
         "much free"
     )
-    for row in plan.rows:
-        if row.fault is not None:
-            yield f"{row.gpus} GPUs: {row.fault}"
-    disks = {row.disk for row in plan.rows if row.disk is not None}
-    for disk in sorted(disks, key=lambda each: each.most_bytes):
-        yield (
-            f"disk: {num_bytes(disk.checkpoint_bytes)} per checkpoint, at most "
-            f"{disk.num_checkpoints} at a time: {num_bytes(disk.most_bytes)}"
-        )
+
+
+def recommendation(plan: "Plan") -> str:
+    """The recommended row, or what to change."""
+    from manyhands.plan.recommendation import recommend
+
     best = recommend(plan.rows)
     if best is not None:
-        number = f"{best.row.gpus} GPU{'s' * (best.row.gpus > 1)}"
-        yield f"recommended: {number}, {best.row.strategy}: {best.reason}"
-    else:
-        yield (
-            "Nothing fits. Use a smaller micro-batch (--batch_size with --global_batch_size), "
-            "shard the weights (--parallelism.dp_shard=-1), or use more GPUs"
-        )
+        return f"recommended: {best.row.scale}, {best.row.strategy}: {best.reason}"
+    if not plan.feasible_rows:
+        return "No number of GPUs is possible. Change the flags that are named above"
+    return (
+        "Nothing fits. Use a smaller micro-batch (--batch_size with --global_batch_size), "
+        "shard the weights (--parallelism.dp_shard=-1), or use more GPUs"
+    )
 
 
 def schedule_captions(plan: "Plan") -> Iterator[str]:

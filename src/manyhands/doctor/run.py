@@ -16,8 +16,8 @@ from manyhands.observe.diagnosis.loss_health import MIN_HELD_OUT, MIN_LOSSES
 from manyhands.observe.diagnosis.run_verdict import (
     Verdict,
     read_facts,
-    read_last_rows,
     read_verdict,
+    rows_to_judge,
 )
 
 PHASES = {
@@ -78,7 +78,7 @@ class RunExamination:
 
 def examine_run(run_dir: Path) -> RunExamination:
     """Diagnose a run from its files."""
-    rows = read_last_rows(run_dir / "metrics.jsonl")
+    rows = rows_to_judge(run_dir / "metrics.jsonl")
     if not rows:
         raise UserError(
             f"{run_dir} has no metrics.jsonl with rows. Give the run directory of a training run"

@@ -8,6 +8,7 @@ from typing import Any
 
 from manyhands.atomic import atomic_file
 
+BLOCK_BYTES = 64 << 10
 UNFINISHED = "unfinished"  # Marks a row that a stop request wrote early; a resumed run replaces it.
 
 
@@ -95,6 +96,24 @@ def append_text(path: Path, text: str) -> None:
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file; skips lines truncated by a crash."""
     return parse_rows(path.read_text(encoding="utf-8"))
+
+
+def read_last_rows(path: Path, num_bytes: int, rare: str) -> list[dict[str, Any]]:
+    """The rows in the last bytes of a file, and all with a rare metric; none if it is missing."""
+    if not path.is_file():
+        return []
+    key = f'"{rare}"'.encode()
+    with path.open("rb") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - num_bytes)
+        file.seek(0)
+        lines = []
+        while file.tell() < start:
+            # Blocks of complete lines: searching them is much faster than parsing their rows.
+            block = file.read(min(BLOCK_BYTES, start - file.tell())) + file.readline()
+            if key in block:
+                lines += [line for line in block.splitlines(keepends=True) if key in line]
+        lines.append(file.read())
+    return [*parse_rows(b"".join(lines).decode(errors="replace"))]
 
 
 def parse_rows(text: str) -> Iterator[dict[str, Any]]:

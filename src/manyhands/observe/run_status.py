@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,15 @@ from typing import Any
 
 from manyhands.config.runs.run_dir import CHECKPOINTS, LOCK
 from manyhands.observe.diagnosis.run_verdict import read_facts
-from manyhands.observe.jsonl import read_rows
+from manyhands.observe.jsonl import read_last_rows
 
 RUN_FILE, METRICS_FILE = "run.json", "metrics.jsonl"
 NUM_RECENT = 5
 """Rows whose median is the speed: the first row after a start is slow."""
+TAIL_BYTES = 32 << 10
+"""End of the metrics that is read: several times as long as the recent rows."""
+SUCCESS = "eval_success"
+"""Metric of few rows, of which the last one may be long ago."""
 MAX_DEPTH = 6
 """Folders between the one that is searched and a run."""
 
@@ -42,9 +46,7 @@ def find_runs(folder: Path) -> Iterator[Path]:
     """Run directories in a folder, itself included; links are not followed."""
     for place, folders, files in os.walk(folder):
         depth = len(Path(place).relative_to(folder).parts)
-        is_run = RUN_FILE in files and METRICS_FILE in files
-        # A run that has just begun has only its lock.
-        if is_run or (LOCK in files and lock_holder(Path(place)) is not None):
+        if is_run(Path(place), files):
             yield Path(place)
             folders.clear()
         folders[:] = sorted(
@@ -52,6 +54,15 @@ def find_runs(folder: Path) -> Iterator[Path]:
         )
         if depth == MAX_DEPTH:
             folders.clear()
+
+
+def is_run(folder: Path, files: Collection[str]) -> bool:
+    """Whether a folder with these files belongs to a run, however early it ended."""
+    # Before its first row a run has no metrics; without an ending, run.json is another program's.
+    if RUN_FILE in files and (METRICS_FILE in files or "ending" in read_facts(folder)):
+        return True
+    # A run that has just begun has only its lock.
+    return LOCK in files and lock_holder(folder) is not None
 
 
 def read_status(run_dir: Path) -> RunStatus:
@@ -71,7 +82,7 @@ def read_status(run_dir: Path) -> RunStatus:
         loss=_last(rows[-1:], "loss"),
         samples_per_s=_median(recent, "samples_per_s"),
         remaining_s=left_s if is_running else None,
-        success=_last(rows, "eval_success"),
+        success=_last(rows, SUCCESS),
         changed_at=_changed_at(run_dir),
     )
 
@@ -95,8 +106,8 @@ def lock_holder(run_dir: Path) -> str | None:
 
 def _rows(run_dir: Path) -> list[dict[str, Any]]:
     try:
-        return list(read_rows(run_dir / METRICS_FILE))
-    except (OSError, ValueError):
+        return read_last_rows(run_dir / METRICS_FILE, TAIL_BYTES, SUCCESS)
+    except OSError:
         return []
 
 

@@ -1,18 +1,21 @@
 """Estimates batches, steps, learning rates, memory, disk and time of a run before it starts."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import torch
 
 from manyhands.config.commands.plan import PlanConfig
 from manyhands.config.train import LR_SCALINGS, TrainConfig
+from manyhands.data.checking.finding import counted
 from manyhands.errors import UserError
 from manyhands.observe.console import OnProgress
 from manyhands.plan.fake_step import FakeSteps
 from manyhands.plan.memory import Disk, Footprint, checkpoint_disk, memory_footprint, model_sizes
 from manyhands.plan.run_time import RunTime, StepBenchmark, estimate_run_time
-from manyhands.plan.topologies import plan_topology, precision_on_gpus, topologies
+from manyhands.plan.topologies import PlannedRun, plan_topology, precision_on_gpus, topologies
 from manyhands.policies.synthetic import synthetic_stats, with_synthetic_features
 from manyhands.training.setup.assemble import build_initial_policy
 from manyhands.training.setup.batch import lr_factor
@@ -38,11 +41,16 @@ class Row:
     steps_per_epoch: float | None = None
     lr: float = 0.0
     lr_rules: dict[str, float] = field(default_factory=dict)
-    """Learning rate under every rule of --scaling.lr, relative to the first row by default."""
+    """Learning rate under every rule of --scaling.lr; by default of the first feasible row."""
     memory: Footprint | None = None
     disk: Disk | None = None
     fits: bool | None = None  # Whether it fits into the memory of a GPU; None if that is unknown.
     time: RunTime | None = None  # None without a benchmark.
+
+    @property
+    def scale(self) -> str:
+        """The number of GPUs in words."""
+        return counted(self.gpus, "GPU")
 
     @property
     def is_possible(self) -> bool:
@@ -63,6 +71,11 @@ class Plan:
     benchmark: str | None = None  # Where step times were measured.
 
     @property
+    def feasible_rows(self) -> list[Row]:
+        """The rows without a fault, whether they fit or not."""
+        return [row for row in self.rows if row.fault is None]
+
+    @property
     def is_possible(self) -> bool:
         """Whether any row is feasible, as far as known."""
         return any(row.is_possible for row in self.rows)
@@ -79,6 +92,9 @@ def _row_as_json(row: Row) -> dict[str, Any]:
         fields["memory"] |= {"needed": memory.needed, "most": memory.most, "trial": memory.trial}
     if row.disk is not None:
         fields["disk"] |= {"most_bytes": row.disk.most_bytes}
+    if row.time is not None:
+        ends_at = row.time.ends_at
+        fields["time"] |= {"ends_at": ends_at and ends_at.isoformat(timespec="seconds")}
     return fields
 
 
@@ -102,7 +118,7 @@ def make_plan(
         rows.append(subject.row(gpus, spread))
     on_progress(len(ways), len(ways))
     return Plan(
-        rows=[with_lr_rules(row, rows[0], config) for row in rows],
+        rows=with_lr_rules(rows, config),
         precision=precision_on_gpus(config),
         num_samples=num_samples,
         num_parameters=sum(each.numel() for each in weights),
@@ -112,16 +128,17 @@ def make_plan(
     )
 
 
-def with_lr_rules(row: Row, first: Row, config: TrainConfig) -> Row:
-    """A row with its learning rate under every rule."""
-    base, optimizer = config.scaling.base_batch_size or first.effective_batch, config.optimizer
-    if row.fault is not None or not base:
-        return row
+def with_lr_rules(rows: Sequence[Row], config: TrainConfig) -> list[Row]:
+    """Rows with their learning rates under every rule, relative to the first feasible row."""
+    batches = (row.effective_batch for row in rows if row.fault is None)
+    base, optimizer = config.scaling.base_batch_size or next(batches, None), config.optimizer
     assert optimizer is not None
     scalings = [replace(config.scaling, lr=rule, base_batch_size=base) for rule in LR_SCALINGS]
-    factors = [lr_factor(scaling, row.effective_batch) for scaling in scalings]
-    rules = {rule: factor * optimizer.lr for rule, factor in zip(LR_SCALINGS, factors, strict=True)}
-    return replace(row, lr_rules=rules)
+
+    def rules(row: Row) -> dict[str, float]:
+        return {each.lr: lr_factor(each, row.effective_batch) * optimizer.lr for each in scalings}
+
+    return [row if row.fault is not None else replace(row, lr_rules=rules(row)) for row in rows]
 
 
 def describe_run(plan: PlanConfig, config: TrainConfig) -> tuple[TrainConfig, Stats, int | None]:
@@ -142,6 +159,7 @@ class Planner:
     num_samples: int | None
     gpu_bytes: int | None
     benchmark: StepBenchmark | None = None
+    starts_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def row(self, gpus: int, config: TrainConfig) -> Row:
         """Plan the run on so many GPUs; an infeasible run is a row with the reason."""
@@ -157,7 +175,6 @@ class Planner:
         batch, num_samples = share.samples_per_step, self.num_samples
         sizes = model_sizes(self.rehearsals.network, spread.config, strategy)
         memory = memory_footprint(self.rehearsals, sizes, spread)
-        known, network = self.benchmark, self.rehearsals.network
         return Row(
             gpus=gpus,
             strategy=strategy.kind.value,
@@ -170,5 +187,11 @@ class Planner:
             memory=memory,
             disk=checkpoint_disk(sizes, spread.config, strategy),
             fits=None if self.gpu_bytes is None else memory.needed + DRIVER_BYTES <= self.gpu_bytes,
-            time=None if known is None else estimate_run_time(spread, network, known),
+            time=self._run_time(spread),
         )
+
+    def _run_time(self, spread: PlannedRun) -> RunTime | None:
+        if self.benchmark is None:
+            return None
+        network = self.rehearsals.network
+        return estimate_run_time(spread, network, self.benchmark, self.starts_at)

@@ -1,6 +1,6 @@
 """Which row of a plan to run, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from manyhands import units
@@ -8,7 +8,9 @@ from manyhands.plan.plan import Row
 
 MIN_EFFICIENCY = 0.8
 """Speed-up per GPU below which more GPUs wait for each other more than they gain."""
-SIMPLEST = ("single", "DDP", "DP", "HSDP", "FSDP2")
+REPLICATED = ("single", "DDP", "DP")
+SHARDED = ("HSDP", "FSDP2")
+SIMPLEST = REPLICATED + SHARDED
 """Strategies, the one that communicates least first."""
 
 
@@ -47,16 +49,24 @@ def reasons(row: Row, simplest: Sequence[Row], rows: Sequence[Row]) -> list[str]
     if row.time is not None and base.time is not None and row is not base:
         speedup = row.time.samples_per_s / base.time.samples_per_s
         found.append(
-            f"{speedup:.2f}x the samples per second of {base.gpus} GPU{'s' * (base.gpus > 1)}, "
+            f"{speedup:.2f}x the samples per second of {base.scale}, "
             f"{efficiency(row, base):.0%} efficiency"
         )
     if row is not simplest[-1]:
         more = simplest[simplest.index(row) + 1]
         found.append(f"{more.gpus} GPUs would be at {efficiency(more, base):.0%}")
-    if row.strategy == "FSDP2":
-        found.append("the weights do not fit on every GPU")
-    elif any(other.strategy == "FSDP2" and other.gpus == row.gpus for other in rows):
-        found.append("the weights fit on every GPU, so that sharding them would only cost time")
+    return [*found, *memory_reasons(row, [other for other in rows if other.gpus == row.gpus])]
+
+
+def memory_reasons(row: Row, alternatives: Sequence[Row]) -> Iterator[str]:
+    """Why the weights are sharded or not, as far as memory is known."""
+    whole = [other for other in alternatives if other.strategy in REPLICATED]
+    is_sharded = row.strategy in SHARDED
+    if is_sharded and any(other.fits is False for other in whole):
+        yield "the weights do not fit on every GPU"
+    if row.fits and not is_sharded and any(other.strategy in SHARDED for other in alternatives):
+        yield "the weights fit on every GPU, so that sharding them would only cost time"
     if row.memory is not None:
-        found.append(f"{units.num_bytes(row.memory.needed)} per GPU")
-    return found
+        yield f"{units.num_bytes(row.memory.needed)} per GPU"
+    if row.fits is None:
+        yield "set --gpu_memory, such as --gpu_memory=80GiB, to see what fits"

@@ -1,8 +1,10 @@
 """Estimates how long a run takes, from measured steps of one GPU and a model of communication."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from torch import nn
@@ -38,10 +40,12 @@ class RunTime:
     run_s: float
     samples_per_s: float
     communication_share: float
+    ends_at: datetime | None
+    """Local time of the end; None if it is beyond the calendar."""
 
 
 def estimate_run_time(
-    planned: PlannedRun, network: nn.Module, benchmark: StepBenchmark
+    planned: PlannedRun, network: nn.Module, benchmark: StepBenchmark, starts_at: datetime
 ) -> RunTime | None:
     """Estimate a run on GPUs with the speed of the benchmark; None for DP, which has no model."""
     split, strategy = planned.split, planned.strategy
@@ -51,12 +55,23 @@ def estimate_run_time(
     num_gpus = strategy.num_shards * strategy.num_replicas
     link = usual_link(True, num_gpus, capacity=0)
     update = modelled_update(compute_s, strategy, traffic_of(network, planned), link)
+    run_s = planned.config.num_steps * update.step_s
     return RunTime(
         step_s=update.step_s,
-        run_s=planned.config.num_steps * update.step_s,
+        run_s=run_s,
         samples_per_s=split.samples_per_step / update.step_s,
         communication_share=update.communication_share,
+        ends_at=end_after(run_s, starts_at),
     )
+
+
+def end_after(seconds: float, starts_at: datetime) -> datetime | None:
+    """The local time so long after an aware one; None if it is beyond the calendar."""
+    try:
+        # Converted after the addition: the end may have another UTC offset than the start.
+        return (starts_at + timedelta(seconds=seconds)).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def traffic_of(network: nn.Module, planned: PlannedRun) -> Traffic:
@@ -82,11 +97,11 @@ def read_benchmark(file: Path) -> StepBenchmark:
         results = json.loads(file.read_text(encoding="utf-8"))
         seconds = {int(results["batch_size"]): float(results["median_ms"]) / 1e3}
         source = f"{results['device']}, step mode {results['mode']}, from {file}"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise UserError(
             f"--benchmark={file} has no results of manyhands bench step ({error}). Write them with "
             "manyhands bench step --json=FILE"
         ) from None
-    if min(*seconds, *seconds.values()) <= 0:
+    if not all(0 < number < math.inf for number in (*seconds, *seconds.values())):
         raise UserError(f"--benchmark={file} has a step time or batch size that is not positive")
     return StepBenchmark(seconds, source)

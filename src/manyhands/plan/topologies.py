@@ -1,6 +1,6 @@
 """The topologies to plan for a run, and the batch and steps of each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from manyhands.config.launch.launcher import Launcher
 from manyhands.config.sections.execution import ParallelismConfig
 from manyhands.config.train import TrainConfig
 from manyhands.data.loading.stream import BatchSplit
-from manyhands.errors import UserError
+from manyhands.errors import ConfigError, UserError
 from manyhands.parallel.precision import preferred_precision
 from manyhands.parallel.strategy import Strategy, resolve_strategy
 from manyhands.training.setup.batch import resolve_steps, split_batch
@@ -35,19 +35,32 @@ class PlannedRun:
 
 def topologies(plan: PlanConfig, config: TrainConfig) -> Iterator[tuple[int, TrainConfig]]:
     """Yield numbers of GPUs, each with the config of the run on them."""
-    num_processes = config.launch.num_processes
-    numbers = plan.gpus or ([num_processes] if num_processes is not None else USUAL_GPUS)
     is_free = config.parallelism == ParallelismConfig()
-    for number in numbers:
+    for number in plan.gpus or default_gpus(config):
         yield number, config
         if is_free and number > 1:
             yield number, replace(config, parallelism=replace(config.parallelism, dp_shard=ALL))
 
 
+def default_gpus(config: TrainConfig) -> Sequence[int]:
+    """The number of GPUs that a run is configured for, else usual ones."""
+    num_processes, per_process = config.launch.num_processes, config.parallelism.gpus_per_process
+    if num_processes is None and per_process == 1:
+        return USUAL_GPUS
+    # As in training, several GPUs of a process mean one process.
+    return [(num_processes or 1) * per_process]
+
+
 def plan_topology(gpus: int, config: TrainConfig, num_samples: int | None) -> PlannedRun:
     """Plan a run on GPUs; raises if infeasible; without samples one batch is an epoch."""
     precision = precision_on_gpus(config)
-    num_ranks = gpus // config.parallelism.gpus_per_process
+    per_process = config.parallelism.gpus_per_process
+    if gpus % per_process:
+        raise ConfigError(
+            f"--parallelism.gpus_per_process={per_process} does not divide the number of GPUs. "
+            f"Set --gpus=[{per_process}]"
+        )
+    num_ranks = gpus // per_process
     strategy = resolve_strategy(config, Launcher(num_ranks=num_ranks))
     split = split_batch(config, 0, num_ranks)
     batch = split.samples_per_step

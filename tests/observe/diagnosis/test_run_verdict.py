@@ -8,8 +8,8 @@ from manyhands.observe.diagnosis import run_verdict
 from manyhands.observe.diagnosis.run_verdict import (
     VerdictWatch,
     read_facts,
-    read_last_rows,
     read_verdict,
+    rows_to_judge,
 )
 
 
@@ -34,22 +34,14 @@ def test_files_that_are_missing_or_damaged_give_no_verdict(tmp_path):
     (tmp_path / "run.json").write_text("{")
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "step_s": 0.1}\n[1]\n{"step"')
     assert read_facts(tmp_path) == {}
-    assert len(read_last_rows(tmp_path / "metrics.jsonl")) == 1
+    assert len(rows_to_judge(tmp_path / "metrics.jsonl")) == 1
 
 
-def test_only_the_end_of_a_long_file_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_verdict, "TAIL_BYTES", 1000)
-    rows = [{"step": step} for step in range(500)]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = read_last_rows(tmp_path / "metrics.jsonl")
-    assert found == rows[-len(found) :] and 50 < len(found) < 100
-
-
-def test_held_out_losses_of_a_long_file_are_all_read(tmp_path, monkeypatch):
+def test_held_out_losses_of_a_long_file_are_all_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(run_verdict, "TAIL_BYTES", 1000)
     rows = [{"step": step, "held_out_loss" if step % 50 == 7 else "loss": 1} for step in range(500)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = read_last_rows(tmp_path / "metrics.jsonl")
+    found = rows_to_judge(tmp_path / "metrics.jsonl")
     assert [row["step"] for row in found if "held_out_loss" in row] == [*range(7, 500, 50)]
     assert found[-30:] == rows[-30:] and len(found) < 100
 

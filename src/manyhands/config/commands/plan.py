@@ -17,7 +17,7 @@ class PlanConfig(SyntheticDataConfig):
     """Flags of the estimates for a run."""
 
     gpus: list[int] | None = None
-    """Numbers of GPUs to plan for; null: --launch.num_processes, else [1, 2, 4, 8]."""
+    """Numbers of GPUs; null: by --launch.num_processes or gpus_per_process, else [1, 2, 4, 8]."""
     gpu_memory: str | None = None
     """Memory of each GPU, as 80GiB; null: that of the GPU in this machine, if any."""
     num_samples: int | None = None

@@ -1,7 +1,6 @@
 """The verdict on a run, from the files in its run directory."""
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -9,12 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from manyhands.observe.diagnosis.diagnose import Diagnosis, diagnose, verdict_lines
-from manyhands.observe.jsonl import parse_rows
+from manyhands.observe.jsonl import read_last_rows
 
 TAIL_BYTES = 4 << 20
 """End of a file of rows that is read: all rows that count, in a fraction of a second."""
-RARE = b'"held_out_loss"'
-"""Part of earlier rows that count too: the best held-out loss may be long ago."""
+RARE = "held_out_loss"
+"""Metric whose earlier rows count too: the best held-out loss may be long ago."""
 PERIOD_S = 180.0
 """Time between two verdicts during training."""
 
@@ -38,7 +37,7 @@ class Verdict(NamedTuple):
 
 def read_verdict(run_dir: Path, run: Mapping[str, Any]) -> Verdict:
     """The verdict on a run by its newest rows."""
-    rows, ranks = (read_last_rows(run_dir / name) for name in ("metrics.jsonl", "ranks.jsonl"))
+    rows, ranks = (rows_to_judge(run_dir / name) for name in ("metrics.jsonl", "ranks.jsonl"))
     found = diagnose(run, rows, ranks)
     return Verdict(found, verdict_lines(run, rows, found))
 
@@ -52,20 +51,9 @@ def read_facts(run_dir: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def read_last_rows(path: Path) -> list[dict[str, Any]]:
-    """The newest rows of a file, and all with a rare metric; none if it is missing."""
-    if not path.is_file():
-        return []
-    with path.open("rb") as file:
-        start = max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES)
-        file.seek(0)
-        lines = []
-        while file.tell() < start:
-            line = file.readline()
-            if RARE in line:
-                lines.append(line)
-        lines.append(file.read())
-    return [*parse_rows(b"".join(lines).decode(errors="replace"))]
+def rows_to_judge(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file that a verdict depends on; none if it is missing."""
+    return read_last_rows(path, TAIL_BYTES, RARE)
 
 
 class VerdictWatch:
