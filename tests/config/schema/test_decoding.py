@@ -146,7 +146,16 @@ def test_a_number_that_python_does_not_print_is_told(number):
     decoder = Decoder(TrainConfig)
     decoder.section(TrainConfig, {"steps": number})
     (fault,) = decoder.faults
-    assert fault == "--steps=(a number of thousands of digits): expects an integer or null"
+    told = "expects an integer of at most 64 bits"
+    assert fault == f"--steps=(a number of thousands of digits): {told}"
+
+
+@pytest.mark.parametrize("name", ["steps", "seed", "epochs", "batch_size"])
+def test_a_number_that_no_float_holds_is_refused(name):
+    decoder = Decoder(TrainConfig)
+    decoder.section(TrainConfig, {name: RawText("9" * 400)})
+    (fault,) = decoder.faults
+    assert fault.startswith(f"--{name}=999") and "expects " in fault
 
 
 def test_a_long_value_is_told_by_its_start():

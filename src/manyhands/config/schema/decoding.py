@@ -16,7 +16,7 @@ from draccus.utils import DecodingError
 from manyhands.config.policies.base import UNSTORED, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.schema.field_docs import help_of
-from manyhands.config.schema.json_values import MAX_BITS, shown, unknown_name
+from manyhands.config.schema.json_values import NUM_BITS, bounded, shown, unknown_name
 from manyhands.config.schema.key_places import key_place
 from manyhands.config.schema.suggestions import OUTSIDE_SECTIONS, help_topic, suggest_flag
 from manyhands.config.schema.type_names import type_name
@@ -211,6 +211,8 @@ class Decoder:
             return MISSING
         try:
             return decode_value(hint, raw) if entry is None else self._entries(entry, raw, name)
+        except OverflowError:
+            return self._ill(raw, name, f"an integer of at most {NUM_BITS} bits")
         except (DecodingError, TypeError, ValueError, KeyError, AttributeError):
             # draccus raises internal errors for some invalid values.
             return self._ill(raw, name, type_name(hint))
@@ -256,9 +258,7 @@ def decode_value(hint: Any, raw: Any) -> Any:
         raw = _parsed(str(raw))
     if raw is None and type(None) not in get_args(hint):
         raise TypeError("null where a value is needed")
-    if isinstance(raw, int) and raw.bit_length() > MAX_BITS:
-        raise ValueError("too large an integer")
-    return draccus.decode(hint, raw)
+    return bounded(draccus.decode(hint, bounded(raw)))
 
 
 def _has_typed_value(raw: Any) -> bool:

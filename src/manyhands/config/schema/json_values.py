@@ -25,8 +25,17 @@ def decode(hint: Any, raw: Any, name: str = "") -> Any:
 
 MAX_SHOWN = 500
 """Characters of a value in a message."""
-MAX_BITS = 10_000
-"""Bits of an integer; Python refuses to print one of more than 4,300 digits."""
+
+
+NUM_BITS = 64
+"""Of an integer, at most."""
+
+
+def bounded(value: Any) -> Any:
+    """A value, unless it is an integer that neither torch nor a float can hold."""
+    if isinstance(value, int) and value.bit_length() > NUM_BITS:
+        raise OverflowError
+    return value
 
 
 def shown(raw: Any) -> str:
