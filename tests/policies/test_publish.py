@@ -128,6 +128,18 @@ def test_what_would_fail_at_the_end_is_refused_at_the_start(
         check_hub_access(config_with(**changes))
 
 
+def test_a_private_policy_is_kept_from_a_public_repository_before_and_after_training(
+    here, checkpoint
+):
+    publish_checkpoint(checkpoint, config_with(), {})
+    before = len(here.repos["me/mine"].commits)
+    with pytest.raises(UserError, match=r"me/mine exists and is public.*--policy\.private=false"):
+        check_hub_access(config_with(private=True))
+    with pytest.raises(UserError, match=r"saved in .*me/mine exists and is public"):
+        publish_checkpoint(checkpoint, config_with(private=True), {})
+    assert len(here.repos["me/mine"].commits) == before
+
+
 def test_a_hub_that_is_asked_too_often_does_not_keep_a_run_from_starting(here):
     here.failures["whoami"] = 429
     check_hub_access(config_with())

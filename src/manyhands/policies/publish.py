@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import CommitOperationAdd, HfApi, RepoCard, constants
-from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    LocalTokenNotFoundError,
+    RepositoryNotFoundError,
+)
 
 from manyhands.atomic import atomic_file
 from manyhands.config.files.hub import HUB_ERRORS, hub_error
@@ -22,6 +26,8 @@ from manyhands.lerobot_format.policy.card import CARD_FILE, model_card
 
 Facts = Mapping[str, Any]
 
+EMA_SUFFIX = "-ema"  # Of the repository with the EMA weights
+
 
 @dataclass(frozen=True)
 class Request:
@@ -30,6 +36,7 @@ class Request:
     flag: str
     alternative: str
     name_flag: str
+    private_flag: str
 
     @property
     def login(self) -> str:
@@ -41,8 +48,9 @@ AFTER_TRAINING = Request(
     "--policy.push_to_hub",
     ", or remove --policy.push_to_hub and use `manyhands push` later",
     "--policy.repo_id",
+    "--policy.private",
 )
-BY_COMMAND = Request("push", "", "a name")
+BY_COMMAND = Request("push", "", "a name", "--private")
 
 
 def check_hub_access(config: TrainConfig, request: Request = AFTER_TRAINING) -> None:
@@ -53,6 +61,7 @@ def check_hub_access(config: TrainConfig, request: Request = AFTER_TRAINING) -> 
     try:
         user = HfApi().whoami()
         RepoCard(model_card(policy.repo_id, config, {})).validate("model")
+        fault = login_fault(user, policy.repo_id, request) or _public_fault(config, request)
     except LocalTokenNotFoundError:
         raise UserError(
             f"{flag}: you are not logged in to {constants.ENDPOINT}. {request.login}"
@@ -62,7 +71,6 @@ def check_hub_access(config: TrainConfig, request: Request = AFTER_TRAINING) -> 
             # Many runs that start at once exceed the Hub's rate limit.
             return
         raise UserError(f"{flag}: {_error_message(error, request)}") from None
-    fault = login_fault(user, policy.repo_id, request)
     if fault is not None:
         raise UserError(f"{flag}: {fault}")
 
@@ -85,6 +93,34 @@ def login_fault(user: Facts, repo_id: str, request: Request = AFTER_TRAINING) ->
     return None
 
 
+def _public_fault(config: TrainConfig, request: Request) -> str | None:
+    """Why a private policy cannot go to its repositories; None if all are private or new."""
+    policy = config.policy
+    assert policy is not None and policy.repo_id is not None
+    if not policy.private:
+        return None
+    names = [policy.repo_id, *([policy.repo_id + EMA_SUFFIX] if config.ema.enable else [])]
+    public = next(filter(is_public, names), None)
+    return public and f"{public_error(public)}, or set {request.private_flag}=false"
+
+
+def is_public(repo_id: str) -> bool:
+    """Whether a repository exists that everyone can read."""
+    try:
+        return not HfApi().model_info(repo_id).private
+    except RepositoryNotFoundError:
+        return False
+
+
+def public_error(repo_id: str) -> str:
+    """The error for a private policy whose repository is public."""
+    settings = f"{constants.ENDPOINT}/{repo_id}/settings"
+    return (
+        f"{repo_id} exists and is public, but the policy is to be private. Make the repository "
+        f"private at {settings} or choose another name"
+    )
+
+
 def publish_checkpoint(
     checkpoint: Path, config: TrainConfig, facts: Facts, rows: Sequence[Facts] = ()
 ) -> list[str]:
@@ -96,7 +132,7 @@ def publish_checkpoint(
     card = model_card(policy.repo_id, config, facts, rows)
     log_lines = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
     if (checkpoint / PRETRAINED_EMA).is_dir():
-        policy = replace(policy, repo_id=f"{policy.repo_id}-ema")
+        policy = replace(policy, repo_id=f"{policy.repo_id}{EMA_SUFFIX}")
         assert policy.repo_id is not None
         card = model_card(policy.repo_id, config, facts, rows, is_average=True)
         try:
@@ -115,6 +151,9 @@ def publish(folder: Path, policy: PolicyConfig, card: str, message: str) -> str:
         with atomic_file(folder / CARD_FILE) as scratch:
             scratch.write_text(card, encoding="utf-8")
         page = api.create_repo(policy.repo_id, private=policy.private, exist_ok=True)
+        # A repository that exists stays as it is.
+        if policy.private and is_public(policy.repo_id):
+            raise UserError(f"the policy is saved in {folder}. {public_error(policy.repo_id)}")
         files = [
             CommitOperationAdd(path_in_repo=path.name, path_or_fileobj=path)
             for path in sorted(folder.iterdir())
