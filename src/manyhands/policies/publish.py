@@ -19,10 +19,11 @@ from huggingface_hub.errors import (
 from manyhands.atomic import atomic_file
 from manyhands.config.files.hub import HUB_ERRORS, hub_error
 from manyhands.config.policies.base import PolicyConfig
-from manyhands.config.runs.run_dir import PRETRAINED, PRETRAINED_EMA
+from manyhands.config.runs.run_dir import PRETRAINED, PRETRAINED_EMA, TRAINING_STATE
 from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
-from manyhands.lerobot_format.policy.card import CARD_FILE, model_card
+from manyhands.lerobot_format.checkpoint import read_progress
+from manyhands.lerobot_format.policy.card import CARD_FILE, TrainingRecord, model_card
 
 Facts = Mapping[str, Any]
 
@@ -60,7 +61,7 @@ def check_hub_access(config: TrainConfig, request: Request = AFTER_TRAINING) -> 
     flag = f"{request.flag} to {policy.repo_id}"
     try:
         user = HfApi().whoami()
-        RepoCard(model_card(policy.repo_id, config, {})).validate("model")
+        RepoCard(model_card(policy.repo_id, config)).validate("model")
         fault = login_fault(user, policy.repo_id, request) or _public_fault(config, request)
     except LocalTokenNotFoundError:
         raise UserError(
@@ -128,13 +129,16 @@ def publish_checkpoint(
     # `facts` are those of `run.json`, `rows` those of `metrics.jsonl`.
     policy = config.policy
     assert policy is not None and policy.repo_id is not None
-    message = f"{policy.type} policy after {config.steps} steps"
-    card = model_card(policy.repo_id, config, facts, rows)
+    # The run may have continued, or ended before its last step.
+    step = read_progress(checkpoint / TRAINING_STATE).step
+    record = TrainingRecord.until(step, facts, rows)
+    message = f"{policy.type} policy after {step} steps"
+    card = model_card(policy.repo_id, config, record)
     log_lines = [f"published at {publish(checkpoint / PRETRAINED, policy, card, message)}"]
     if (checkpoint / PRETRAINED_EMA).is_dir():
         policy = replace(policy, repo_id=f"{policy.repo_id}{EMA_SUFFIX}")
         assert policy.repo_id is not None
-        card = model_card(policy.repo_id, config, facts, rows, is_average=True)
+        card = model_card(policy.repo_id, config, record, is_average=True)
         try:
             page = publish(checkpoint / PRETRAINED_EMA, policy, card, message)
             log_lines.append(f"EMA published at {page}")
