@@ -106,7 +106,7 @@ def test_a_checkpoint_takes_time_only_in_its_own_rows() -> None:
 
 def test_several_runs_share_one_chart_per_quantity() -> None:
     one, other = {"loss": series(3.0, 2.0)}, {"loss": series(4.0, 1.0), "lr": series(0.1, 0.2)}
-    loss, lr = compared_charts({"a": one, "b": other})[LEARNING]
+    loss, lr = compared_charts([("a", one), ("b", other)])[LEARNING]
     assert [(line.name, line.color) for line in loss.lines] == [("a", 0), ("b", 1)]
     assert [(line.name, line.color) for line in lr.lines] == [("b", 1)]
 

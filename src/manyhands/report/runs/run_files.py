@@ -17,11 +17,12 @@ from manyhands.report.metrics import Row, Series, columns, read_rows, read_run
 from manyhands.report.runs.evaluations import Evaluation, find_evaluations
 from manyhands.report.runs.open_loop import OpenLoopResult, find_open_loop
 from manyhands.report.runs.ranks import RANKS_FILE
-from manyhands.report.text import clipped
+from manyhands.report.text import clipped, clipped_apart
 
 MOODS = {"finished": "good", "diverged": "bad", "failed": "bad"}
 """How an ending is colored, by its first word; any other is neither good nor bad."""
 NO_ENDING = "running or killed"
+LONGEST_LABEL = 80
 MAX_NAMED = 5  # Runs that an error proposes.
 
 
@@ -143,4 +144,4 @@ def run_labels(folders: Sequence[Path]) -> list[str]:
         labels = [str(Path(*path.parts[-length:])) for path in paths]
         if len(set(labels)) == len(labels):
             break
-    return [clipped(label, 80) for label in labels]
+    return clipped_apart(labels, LONGEST_LABEL)

@@ -1,6 +1,6 @@
 """The sections of a page about runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from manyhands.report.charts import Chart, points_per_line
@@ -84,9 +84,10 @@ def _tiles(run: RunFiles) -> list[Tile]:
 
 def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Section]:
     """Every section without images and videos, in the order of the page."""
-    by_label = {run.label: run for run in runs}
-    metrics = {label: run.metrics for label, run in by_label.items()}
-    charts = metric_charts(runs[0].metrics) if len(runs) == 1 else compared_charts(metrics)
+    if len(runs) == 1:
+        charts = metric_charts(runs[0].metrics)
+    else:
+        charts = compared_charts([(run.label, run.metrics) for run in runs])
     traces = [chart for run in runs for each in run.open_loop for chart in trace_charts(each)]
     num_points = points_per_line([*traces, *(each for group in charts.values() for each in group)])
     drawing = Drawing(num_points)
@@ -99,7 +100,7 @@ def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Se
     yield from _speed(runs, charts[SPEED], drawing)
     if charts[MACHINE]:
         yield Section("machine", "Memory and hardware", drawing.html(charts[MACHINE]))
-    yield from _configuration(by_label)
+    yield from _configuration(runs)
     yield from _commands(runs, extras)
     yield from _environment(runs)
 
@@ -157,13 +158,12 @@ def _speed(
         yield Section("speed", "Speed", "".join(pieces))
 
 
-def _configuration(runs: Mapping[str, RunFiles]) -> Iterator[Section]:
+def _configuration(runs: Sequence[RunFiles]) -> Iterator[Section]:
     tables = []
     if len(runs) > 1:
-        tables += compared_tables({label: each.run for label, each in runs.items()})
+        tables += compared_tables([(each.label, each.run) for each in runs])
     else:
-        (only,) = runs.values()
-        tables += configuration_tables(only.run)
+        tables += configuration_tables(runs[0].run)
     if tables:
         yield section("configuration", "Configuration", "flags", {"tables": tables})
 
