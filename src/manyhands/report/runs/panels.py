@@ -90,10 +90,7 @@ def metric_charts(metrics: Mapping[str, Series]) -> Charts:
     charts = _with_success([("", metrics)])
     for panel, names in panels(drawable):
         shown = names[:MAX_LINES]
-        lines = [
-            Line(name=clipped(name, 80), series=drawable[name], color=place)
-            for place, name in enumerate(shown)
-        ]
+        lines = [_line(clipped(name, 80), metrics[name], place) for place, name in enumerate(shown)]
         notes = [*(_gap(name, metrics[name]) for name in shown), _more(names[MAX_LINES:])]
         charts[panel.about].append(_chart(panel, lines, notes))
     phases = phase_chart(metrics)
@@ -129,12 +126,16 @@ def _with_success(runs: Sequence[LabeledMetrics]) -> Charts:
 def _compared_chart(panel: Panel, name: str, runs: Sequence[LabeledMetrics]) -> Chart:
     """One quantity of all runs that have it; a run has the same color in all charts."""
     lines = [
-        Line(name=label, series=series, color=place)
+        _line(label, metrics[name], place)
         for place, (label, metrics) in enumerate(runs)
-        if name in metrics and len(series := metrics[name].drawable())
+        if name in metrics and len(metrics[name].drawable())
     ]
     gaps = [_gap(f"{label}: {name}", own[name]) for label, own in runs if name in own]
     return _chart(panel, lines, gaps)
+
+
+def _line(name: str, series: Series, color: int) -> Line:
+    return Line(name=name, series=series.drawable(), color=color, latest=float(series.values[-1]))
 
 
 def _chart(panel: Panel, lines: list[Line], notes: Iterable[str]) -> Chart:
