@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ NUM_RECENT = 5
 """Rows whose median is the speed: the first row after a start is slow."""
 MAX_DEPTH = 6
 """Folders between the one that is searched and a run."""
+RUNNING, KILLED = "running", "killed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +62,12 @@ def read_status(run_dir: Path) -> RunStatus:
     num_steps = _count(facts.get("budget"), "steps")
     recent = rows[-NUM_RECENT:]
     step_s = _median(recent, "step_s")
-    is_running = lock_holder(run_dir) is not None
+    state = run_state(run_dir, facts)
+    is_running = state == RUNNING
     left_s = None if num_steps is None or step_s is None else (num_steps - step) * step_s
     return RunStatus(
         folder=run_dir,
-        state="running" if is_running else str(facts.get("ending") or "killed"),
+        state=state,
         step=step,
         num_steps=num_steps,
         loss=_last(rows[-1:], "loss"),
@@ -74,6 +76,11 @@ def read_status(run_dir: Path) -> RunStatus:
         success=_last(rows, "eval_success"),
         changed_at=_changed_at(run_dir),
     )
+
+
+def run_state(run_dir: Path, facts: Mapping[str, Any]) -> str:
+    """Whether a run continues, else its ending in `run.json`; killed if there is none."""
+    return RUNNING if lock_holder(run_dir) is not None else str(facts.get("ending") or KILLED)
 
 
 def lock_holder(run_dir: Path) -> str | None:

@@ -12,16 +12,23 @@ from manyhands.config.paths.similar import similar_path
 from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, PRETRAINED
 from manyhands.errors import UserError
 from manyhands.lerobot_format.names import INFO_FILE
-from manyhands.observe.run_status import METRICS_FILE, RUN_FILE, find_runs, lock_holder
+from manyhands.observe.run_status import (
+    KILLED,
+    METRICS_FILE,
+    RUN_FILE,
+    RUNNING,
+    find_runs,
+    lock_holder,
+    run_state,
+)
 from manyhands.report.metrics import Row, Series, columns, read_rows, read_run
 from manyhands.report.runs.evaluations import Evaluation, find_evaluations
 from manyhands.report.runs.open_loop import OpenLoopResult, find_open_loop
 from manyhands.report.runs.ranks import RANKS_FILE
 from manyhands.report.text import clipped, clipped_apart
 
-MOODS = {"finished": "good", "diverged": "bad", "failed": "bad"}
+MOODS = {"finished": "good", "diverged": "bad", "failed": "bad", KILLED: "bad"}
 """How an ending is colored, by its first word; any other is neither good nor bad."""
-NO_ENDING = "running or killed"
 LONGEST_LABEL = 80
 MAX_NAMED = 5  # Runs that an error proposes.
 
@@ -33,6 +40,8 @@ class RunFiles:
     label: str
     folder: Path
     run: Mapping[str, Any]
+    ending: str
+    """How the run ended, or that it continues; empty if nothing is known of it."""
     rows: Sequence[Row]
     rank_rows: Sequence[Row]
     evaluations: Sequence[Evaluation]
@@ -42,12 +51,6 @@ class RunFiles:
     def metrics(self) -> dict[str, Series]:
         """The numbers of all rows by name."""
         return columns(self.rows)
-
-    @property
-    def ending(self) -> str:
-        """How the run ended, empty if nothing is known of it."""
-        ending = self.run.get("ending")
-        return clipped(ending, 200) if ending else NO_ENDING if self.run else ""
 
     @property
     def mood(self) -> str:
@@ -124,10 +127,13 @@ def read_run_files(folder: Path, label: str = "") -> RunFiles:
     """Read a run directory; the label, if any, names it beside others. Damaged files are empty."""
     check_folder(folder)
     prefix = f"{label}, " if label else ""
+    run = read_run(folder)
+    state = run_state(folder, run)
     return RunFiles(
         label=label or folder.resolve().name,
         folder=folder,
-        run=read_run(folder),
+        run=run,
+        ending=clipped(state, 200) if run or state == RUNNING else "",
         rows=read_rows(folder / METRICS_FILE),
         rank_rows=read_rows(folder / RANKS_FILE),
         evaluations=find_evaluations(folder, prefix),
