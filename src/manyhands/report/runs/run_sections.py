@@ -18,7 +18,13 @@ from manyhands.report.page import Section, fragment, section
 from manyhands.report.runs.configuration import compared_tables, configuration_tables, reproduction
 from manyhands.report.runs.diagnosis import findings
 from manyhands.report.runs.evaluations import result_rows, success_tile
-from manyhands.report.runs.open_loop import error_chart, error_table, trace_charts
+from manyhands.report.runs.open_loop import (
+    OpenLoopResult,
+    charts_of_all,
+    error_charts,
+    error_table,
+    trace_charts,
+)
 from manyhands.report.runs.panels import (
     LEARNING,
     MACHINE,
@@ -29,7 +35,7 @@ from manyhands.report.runs.panels import (
     omitted,
 )
 from manyhands.report.runs.ranks import rank_table, read_ranks
-from manyhands.report.runs.rollouts import filmed_episodes, slides
+from manyhands.report.runs.rollouts import filmed_episodes, in_turn, slides
 from manyhands.report.runs.run_files import RunFiles
 from manyhands.report.runs.summary import summary_table
 from manyhands.report.runs.training_frames import TrainingFrames
@@ -88,7 +94,8 @@ def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Se
         charts = metric_charts(runs[0].metrics)
     else:
         charts = compared_charts([(run.label, run.metrics) for run in runs])
-    traces = [chart for run in runs for each in run.open_loop for chart in trace_charts(each)]
+    open_loop = [each for run in runs for each in run.open_loop]
+    traces = charts_of_all(open_loop, trace_charts)
     num_points = points_per_line([*traces, *(each for group in charts.values() for each in group)])
     drawing = Drawing(num_points)
     if len(runs) > 1:
@@ -96,7 +103,7 @@ def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Se
     yield _diagnosis(runs)
     yield _learning(runs, charts[LEARNING], drawing)
     yield from _success(runs, charts[SUCCESS], drawing)
-    yield from _open_loop(runs, traces, drawing)
+    yield from _open_loop(open_loop, traces, drawing)
     yield from _speed(runs, charts[SPEED], drawing)
     if charts[MACHINE]:
         yield Section("machine", "Memory and hardware", drawing.html(charts[MACHINE]))
@@ -134,13 +141,12 @@ def _success(
 
 
 def _open_loop(
-    runs: Sequence[RunFiles], traces: Sequence[Chart], drawing: Drawing
+    results: Sequence[OpenLoopResult], traces: Sequence[Chart], drawing: Drawing
 ) -> Iterator[Section]:
-    results = [each for run in runs for each in run.open_loop]
     if not results:
         return
     tables = fragment("tables", {"tables": [error_table(each) for each in results]})
-    charts = [chart for each in results if (chart := error_chart(each))]
+    charts = charts_of_all(results, error_charts)
     note = "Recorded episodes, and the actions that the policy predicts at each of their chunks."
     html = tables + drawing.html([*charts, *traces], note if traces else "")
     yield Section("open-loop", "Predicted and recorded actions", html)
@@ -153,7 +159,8 @@ def _speed(
     for run in runs:
         ranks = read_ranks(run.rank_rows)
         if ranks:
-            pieces.append(fragment("tables", {"tables": [rank_table(ranks)]}))
+            label = "" if len(runs) == 1 else run.label
+            pieces.append(fragment("tables", {"tables": [rank_table(ranks, label)]}))
     if pieces:
         yield Section("speed", "Speed", "".join(pieces))
 
@@ -202,7 +209,7 @@ def media_sections(
 ) -> Iterator[Section]:
     """Rollouts and training frames, as far as an allowance goes."""
     samples = [*_samples(frames, allowance)] if frames else []
-    filmed = filmed_episodes([each for run in runs for each in run.evaluations])
+    filmed = in_turn([filmed_episodes(run.evaluations) for run in runs])
     if filmed:
         shown, note = slides(filmed, allowance)
         yield section("rollouts", "Rollouts", "rollouts", {"slides": shown, "note": note})
