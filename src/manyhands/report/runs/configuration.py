@@ -45,6 +45,7 @@ class FlagTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     is_folded: bool = False
+    is_comparison: bool = False  # Whether columns are runs
     note: str = ""
 
 
@@ -81,7 +82,8 @@ def compared_tables(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[FlagT
     ]
     note = "" if rows else "All flags are the same."
     title = "Differences between the runs"
-    return [FlagTable(title=title, columns=[label for label, _ in runs], rows=rows, note=note)]
+    labels = [label for label, _ in runs]
+    return [FlagTable(title=title, columns=labels, rows=rows, note=note, is_comparison=True)]
 
 
 def _text(flags: Flags, name: str) -> str:
