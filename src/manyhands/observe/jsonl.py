@@ -102,7 +102,7 @@ def parse_rows(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             yield row

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,13 +54,13 @@ def read_facts(run_dir: Path) -> dict[str, Any]:
 
 
 def read_last_rows(path: Path) -> list[dict[str, Any]]:
-    """The newest rows of a file, and all with a rare metric; none if it is missing."""
+    """The newest rows of a file, and all with a rare metric; none if it cannot be read."""
     if not path.is_file():
         return []
-    with path.open("rb") as file:
+    lines: list[bytes] = []
+    with suppress(OSError), path.open("rb") as file:
         start = max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES)
         file.seek(0)
-        lines = []
         while file.tell() < start:
             line = file.readline()
             if RARE in line:

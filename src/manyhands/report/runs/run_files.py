@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from manyhands.config.paths.similar import similar_path
 from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, PRETRAINED
 from manyhands.errors import UserError
 from manyhands.lerobot_format.names import INFO_FILE
+from manyhands.observe.diagnosis.run_verdict import read_last_rows
 from manyhands.observe.run_status import (
     KILLED,
     METRICS_FILE,
@@ -21,7 +21,7 @@ from manyhands.observe.run_status import (
     lock_holder,
     run_state,
 )
-from manyhands.report.metrics import Row, Series, columns, read_rows, read_run
+from manyhands.report.metrics import Row, Series, read_metrics, read_rows, read_run
 from manyhands.report.runs.evaluations import Evaluation, find_evaluations
 from manyhands.report.runs.open_loop import OpenLoopResult, find_open_loop
 from manyhands.report.runs.ranks import RANKS_FILE
@@ -42,15 +42,13 @@ class RunFiles:
     run: Mapping[str, Any]
     ending: str
     """How the run ended, or that it continues; empty if nothing is known of it."""
+    metrics: Mapping[str, Series]
+    """The numbers of all rows by name."""
     rows: Sequence[Row]
+    """The rows that a diagnosis needs."""
     rank_rows: Sequence[Row]
     evaluations: Sequence[Evaluation]
     open_loop: Sequence[OpenLoopResult]
-
-    @cached_property
-    def metrics(self) -> dict[str, Series]:
-        """The numbers of all rows by name."""
-        return columns(self.rows)
 
     @property
     def mood(self) -> str:
@@ -134,8 +132,9 @@ def read_run_files(folder: Path, label: str = "") -> RunFiles:
         folder=folder,
         run=run,
         ending=clipped(state, 200) if run or state == RUNNING else "",
-        rows=read_rows(folder / METRICS_FILE),
-        rank_rows=read_rows(folder / RANKS_FILE),
+        metrics=read_metrics(folder),
+        rows=read_last_rows(folder / METRICS_FILE),
+        rank_rows=list(read_rows(folder / RANKS_FILE)),
         evaluations=find_evaluations(folder, prefix),
         open_loop=find_open_loop(folder, prefix),
     )
