@@ -1,11 +1,13 @@
 """`manyhands push` on the command line, with a Hub on this machine."""
 
+import json
 import shutil
 
 import pytest
 
 from manyhands.cli.main import run_guarded
 from manyhands.cli.push import push_command
+from manyhands.manifest import describe_folder, manifest_text, read_manifest
 
 
 @pytest.fixture
@@ -41,6 +43,40 @@ def test_a_checkpoint_that_was_copied_out_of_its_run_is_uploaded_too(here, run_d
     copied = shutil.copytree(run_dir / "checkpoints" / "last", tmp_path / "mine")
     assert push(copied, "me/pick") == 0
     assert "model.safetensors" in here.repos["me/pick"].files
+
+
+@pytest.fixture
+def private_run(run_dir):
+    """A run trained with --policy.private=true."""
+    checkpoint = run_dir / "checkpoints" / "last"
+    file = checkpoint / "training_state" / "manyhands_config.json"
+    config = json.loads(file.read_text())
+    config["policy"]["private"] = True
+    file.write_text(json.dumps(config))
+    facts, _ = read_manifest(checkpoint)
+    (checkpoint / "manifest.json").write_text(manifest_text(facts, describe_folder(checkpoint)))
+    return run_dir
+
+
+def test_the_repository_of_a_private_policy_is_private(here, private_run):
+    assert push(private_run, "me/pick") == 0
+    assert here.repos["me/pick"].private is True
+    assert push(private_run, "me/open", "--private=false") == 0
+    assert not here.repos["me/open"].private
+
+
+@pytest.mark.parametrize("public", ["me/pick", "me/pick-ema"])
+def test_a_private_policy_is_never_uploaded_to_a_public_repository(here, run_dir, capsys, public):
+    assert push(run_dir, public) == 0
+    before = {name: len(repo.commits) for name, repo in here.repos.items()}
+    assert push(run_dir, "me/pick", "--private=true") == 2
+    told = capsys.readouterr().err
+    assert f"{public} exists and is public" in told
+    assert f"{here.url}/{public}/settings" in told and "--private=false" in told
+    assert {name: len(repo.commits) for name, repo in here.repos.items()} == before
+    for repo in here.repos.values():
+        repo.private = True
+    assert push(run_dir, "me/pick", "--private=true") == 0
 
 
 @pytest.mark.parametrize(

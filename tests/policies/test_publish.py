@@ -3,6 +3,7 @@
 import inspect
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -34,7 +35,14 @@ def checkpoint(tmp_path):
     folder.mkdir(parents=True)
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
+    write_step(folder.parent, 2)
     return folder.parent
+
+
+def write_step(checkpoint: Path, step: int) -> None:
+    """Say after which step a checkpoint was saved."""
+    (checkpoint / "training_state").mkdir(exist_ok=True)
+    (checkpoint / "training_state" / "training_step.json").write_text(json.dumps({"step": step}))
 
 
 def config_with(**changes) -> TrainConfig:
@@ -53,6 +61,17 @@ def test_a_checkpoint_is_published_with_its_card_in_one_commit(here, checkpoint)
     assert yaml.safe_load(card.split("---\n")[1])["tags"][-1] == "so101"
     assert "| final loss | 0.5 (step 2) |" in card
     assert (checkpoint / "pretrained_model" / "README.md").read_text() == card
+
+
+@pytest.mark.parametrize("num_steps", [60, None], ids=["stopped early", "budget in epochs"])
+def test_step_and_loss_are_those_of_the_checkpoint(here, checkpoint, num_steps):
+    write_step(checkpoint, 20)
+    rows = [{"step": step, "loss": step / 10} for step in (10, 20, 30, 60)]
+    publish_checkpoint(checkpoint, replace(config_with(), steps=num_steps), {}, rows)
+    repo = here.repos["me/mine"]
+    card = repo.files["README.md"].decode()
+    assert repo.messages == ["act policy after 20 steps"]
+    assert "| optimizer steps | 20 |" in card and "| final loss | 2 (step 20) |" in card
 
 
 def test_publishing_again_adds_a_commit_to_the_repository(here, checkpoint):
@@ -126,6 +145,18 @@ def test_what_would_fail_at_the_end_is_refused_at_the_start(
     monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(UserError, match=words):
         check_hub_access(config_with(**changes))
+
+
+def test_a_private_policy_is_kept_from_a_public_repository_before_and_after_training(
+    here, checkpoint
+):
+    publish_checkpoint(checkpoint, config_with(), {})
+    before = len(here.repos["me/mine"].commits)
+    with pytest.raises(UserError, match=r"me/mine exists and is public.*--policy\.private=false"):
+        check_hub_access(config_with(private=True))
+    with pytest.raises(UserError, match=r"saved in .*me/mine exists and is public"):
+        publish_checkpoint(checkpoint, config_with(private=True), {})
+    assert len(here.repos["me/mine"].commits) == before
 
 
 def test_a_hub_that_is_asked_too_often_does_not_keep_a_run_from_starting(here):

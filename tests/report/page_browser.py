@@ -75,6 +75,10 @@ class Browser:
         self.call("Page.navigate", url=address)
         self.wait_for("document.readyState === 'complete'")
 
+    def tap(self, x: float, y: float) -> None:
+        """Touch the screen shortly, as a finger does."""
+        self.call("Input.synthesizeTapGesture", x=round(x), y=round(y), gestureSourceType="touch")
+
     def value(self, expression: str) -> Any:
         """The value of an expression on the page."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)

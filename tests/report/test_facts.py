@@ -1,5 +1,6 @@
 """Facts read the way people write them, and the first numbers a reader sees."""
 
+import math
 import subprocess
 from typing import Any
 
@@ -182,8 +183,21 @@ def test_the_time_of_a_run_without_an_ending_is_a_lower_bound() -> None:
     ]
 
 
-def test_a_run_that_only_logged_nonsense_has_no_loss() -> None:
-    assert key_numbers({}, {"loss": series(float("nan"), float("inf"))}) == []
+@pytest.mark.parametrize(
+    ("values", "tile"),
+    [
+        ((2.0, 0.5, math.nan), Tile("loss", "NaN", "first 2")),
+        ((2.0, math.nan, math.inf), Tile("loss", "Inf", "first 2")),
+        ((2.0, 1e35), Tile("loss", "1e35", "first 2")),
+        ((math.nan, 0.5), Tile("loss", "0.5", "first NaN")),
+        ((math.nan,), Tile("loss", "NaN")),
+    ],
+)
+def test_the_loss_is_the_last_one_logged_also_after_divergence(
+    values: tuple[float, ...], tile: Tile
+) -> None:
+    steps = Tile("steps", f"{100 * len(values)}", "of 900")
+    assert key_numbers({"budget": {"steps": 900}}, {"loss": series(*values)}) == [tile, steps]
 
 
 def test_a_batch_that_does_not_divide_is_no_product() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +171,19 @@ def test_non_finite_values_are_kept_as_such(tmp_path: Path) -> None:
 def test_lines_without_a_step_or_numbers_add_nothing(tmp_path: Path, line: str) -> None:
     write_metrics(tmp_path, line)
     assert read_metrics(tmp_path) == {}
+
+
+def test_a_long_run_takes_little_more_memory_than_its_numbers(tmp_path: Path) -> None:
+    num_rows, names = 20_000, [f"term_{place}_loss" for place in range(8)]
+    with (tmp_path / "metrics.jsonl").open("w") as file:
+        for step in range(num_rows):
+            file.write(json.dumps({"step": step} | dict.fromkeys(names, step / 7)) + "\n")
+    tracemalloc.start()
+    metrics = read_metrics(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert all(len(metrics[name]) == num_rows for name in names)
+    assert peak < 1.5 * sum(each.steps.nbytes + each.values.nbytes for each in metrics.values())
 
 
 def test_absent_files_read_as_empty(tmp_path: Path) -> None:

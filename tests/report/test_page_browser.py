@@ -1,12 +1,13 @@
 """Pages in a real browser: no errors, no network, no sideways scrolling; run by make page-test."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from page_browser import Browser, browser_path, running_browser
 from page_datasets import no_bar, write_dataset
-from page_runs import metric_rows, serving, write_everything, write_rows, write_run
+from page_runs import metric_rows, run_facts, serving, write_everything, write_rows, write_run
 
 from manyhands.report.datasets.dataset_page import write_dataset_report
 from manyhands.report.runs import live_page
@@ -16,6 +17,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(browser_path() is None, reason="needs Chromium"),
 ]
+PAPER_WIDTH = 690  # Of A4 without margins, in CSS pixels.
 FIRST_CHART = "document.querySelector('figure.chart')"
 
 
@@ -29,6 +31,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     one, other = write_everything(folder / "one"), write_everything(folder / "other")
+    changed = run_facts()["config"] | {"seed": 8, "job_name": "another job with a long name"}
+    (other / "run.json").write_text(json.dumps(run_facts(config=changed)))
     (folder / "empty").mkdir()
     return {
         "one": write_report([one]),
@@ -69,6 +73,46 @@ def test_values_appear_under_the_pointer_and_with_arrow_keys(
     for kind in ("keyDown", "keyUp"):
         browser.call("Input.dispatchKeyEvent", type=kind, key="Home", code="Home")
     assert "step 4" in browser.value(f"{FIRST_CHART}.querySelector('.tip').textContent")
+
+
+def test_a_tap_shows_the_values_of_its_place_until_one_elsewhere(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    browser.show(pages["one"].as_uri(), 400)
+    browser.value(f"{FIRST_CHART}.scrollIntoView({{block: 'center'}})")
+    box = browser.value(f"{FIRST_CHART}.querySelector('.over').getBoundingClientRect().toJSON()")
+    shown = f"{{const t = {FIRST_CHART}.querySelector('.tip'); t.hidden ? '' : t.textContent}}"
+    places = [(0.0, "step 4loss"), (0.5, "step 2"), (0.5, "step 2"), (1.0, "step 400")]
+    for share, start in places:
+        browser.tap(box["left"] + share * (box["width"] - 1), box["top"] + box["height"] / 2)
+        assert browser.value(shown).startswith(start)
+    browser.tap(box["left"], box["top"] - 60)
+    assert browser.value(shown) == ""
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_every_value_of_a_comparison_has_the_name_of_its_run(
+    browser: Browser, pages: dict[str, Path], width: int
+) -> None:
+    browser.show(pages["compared"].as_uri(), width)
+    head = browser.value("document.querySelector('.compared thead').checkVisibility()")
+    before = "[...document.querySelectorAll('.compared td')].map("
+    names = browser.value(before + "(each) => getComputedStyle(each, '::before').content)")
+    assert head if width > 1000 else names == ['"one"', '"other"'] * (len(names) // 2) != []
+
+
+def test_paper_has_every_column_of_wide_tables(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.show(pages["compared"].as_uri(), PAPER_WIDTH)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    tables = "[...document.querySelectorAll('.scroll')]"
+    cut = f"{tables}.filter((each) => each.scrollWidth > each.clientWidth).length"
+    heads = "[...document.querySelectorAll('.scroll table:not(.flags) th')]"
+    hidden = f"{heads}.filter((each) => !each.closest('details') && !each.clientHeight).length"
+    found = [browser.value(each) for each in (cut, hidden)]
+    browser.call("Emulation.setEmulatedMedia", media="")
+    assert found == [0, 0]
 
 
 def test_smoothing_redraws_and_lines_can_be_switched_off(

@@ -50,7 +50,7 @@ def published_config(checkpoint: Path, repo_id: str, push: PushConfig) -> TrainC
     policy = replace(
         config.policy,
         repo_id=repo_id,
-        private=push.private,
+        private=config.policy.private if push.private is None else push.private,
         license=push.license or config.policy.license,
         tags=push.tags or config.policy.tags,
     )

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +100,18 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_last_rows(path: Path, num_bytes: int, rare: str) -> list[dict[str, Any]]:
-    """The rows in the last bytes of a file, and all with a rare metric; none if it is missing."""
+    """The rows in the last bytes of a file, and all with a rare metric; none if unreadable."""
     if not path.is_file():
         return []
-    key = f'"{rare}"'.encode()
-    with path.open("rb") as file:
+    key, lines = f'"{rare}"'.encode(), []
+    with suppress(OSError), path.open("rb") as file:
         start = max(0, file.seek(0, os.SEEK_END) - num_bytes)
         file.seek(0)
-        lines = []
-        while file.tell() < start:
-            # Blocks of complete lines: searching them is much faster than parsing their rows.
-            block = file.read(min(BLOCK_BYTES, start - file.tell())) + file.readline()
+        # Blocks of complete lines: searching them is much faster than parsing their rows.
+        while num_left := max(0, start - file.tell()):
+            block = file.read(min(BLOCK_BYTES, num_left)) + file.readline()
+            if not block:
+                break  # The run has shortened the file meanwhile.
             if key in block:
                 lines += [line for line in block.splitlines(keepends=True) if key in line]
         lines.append(file.read())
@@ -121,7 +123,7 @@ def parse_rows(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             yield row

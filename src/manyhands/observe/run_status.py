@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ SUCCESS = "eval_success"
 """Metric of few rows, of which the last one may be long ago."""
 MAX_DEPTH = 6
 """Folders between the one that is searched and a run."""
+RUNNING, KILLED = "running", "killed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,16 +68,18 @@ def is_run(folder: Path, files: Collection[str]) -> bool:
 
 def read_status(run_dir: Path) -> RunStatus:
     """The status of a run; damaged files are as good as missing ones."""
-    facts, rows = read_facts(run_dir), _rows(run_dir)
+    facts = read_facts(run_dir)
+    rows = read_last_rows(run_dir / METRICS_FILE, TAIL_BYTES, SUCCESS)
     step = _count(rows[-1] if rows else {}, "step") or 0
     num_steps = _count(facts.get("budget"), "steps")
     recent = rows[-NUM_RECENT:]
     step_s = _median(recent, "step_s")
-    is_running = lock_holder(run_dir) is not None
+    state = run_state(run_dir, facts)
+    is_running = state == RUNNING
     left_s = None if num_steps is None or step_s is None else (num_steps - step) * step_s
     return RunStatus(
         folder=run_dir,
-        state="running" if is_running else str(facts.get("ending") or "killed"),
+        state=state,
         step=step,
         num_steps=num_steps,
         loss=_last(rows[-1:], "loss"),
@@ -85,6 +88,11 @@ def read_status(run_dir: Path) -> RunStatus:
         success=_last(rows, SUCCESS),
         changed_at=_changed_at(run_dir),
     )
+
+
+def run_state(run_dir: Path, facts: Mapping[str, Any]) -> str:
+    """Whether a run continues, else its ending in `run.json`; killed if there is none."""
+    return RUNNING if lock_holder(run_dir) is not None else str(facts.get("ending") or KILLED)
 
 
 def lock_holder(run_dir: Path) -> str | None:
@@ -102,13 +110,6 @@ def lock_holder(run_dir: Path) -> str | None:
     except OSError:
         return None
     return None
-
-
-def _rows(run_dir: Path) -> list[dict[str, Any]]:
-    try:
-        return read_last_rows(run_dir / METRICS_FILE, TAIL_BYTES, SUCCESS)
-    except OSError:
-        return []
 
 
 def _count(values: Any, name: str) -> int | None:

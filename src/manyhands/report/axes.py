@@ -100,7 +100,9 @@ def labels(axis: Axis, unit: Unit) -> list[str]:
 
 
 def short(value: float, digits: int = 4) -> str:
-    """A number for an axis or a caption: 0.002, 1e-5, 250, 20K."""
+    """A number for an axis or a caption: 0.002, 1e-5, 250, 20K, NaN, Inf."""
+    if not math.isfinite(value):
+        return str(value).replace("nan", "NaN").replace("inf", "Inf")
     digits = max(digits, 4) if 1e3 <= abs(value) < 1e4 else digits
     rounded = float(f"{value:.{digits}g}")
     for limit, suffix in ((1e9, "B"), (1e6, "M"), (1e4, "K")):

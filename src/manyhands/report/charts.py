@@ -44,6 +44,7 @@ class Line:
     low: Series | None = None
     high: Series | None = None
     mean: Series | None = None  # What is smoothed, if points are left out of the series
+    latest: float | None = None  # What was logged last, if it may be missing in the series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,8 +235,9 @@ def _ticks(axis: Axis, unit: Unit) -> list[tuple[float, str]]:
 
 
 def _latest(lines: Sequence[Line], unit: Unit) -> str:
-    value = short(lines[0].series.values[-1] * unit.factor)
-    return f"{value} {unit.symbol}".rstrip().replace(" %", "%")
+    line = lines[0]
+    value = line.series.values[-1] if line.latest is None else line.latest
+    return f"{short(value * unit.factor)} {unit.symbol}".rstrip().replace(" %", "%")
 
 
 def _data(

@@ -156,11 +156,12 @@ def key_numbers(run: Mapping[str, Any], metrics: Mapping[str, Series]) -> list[T
     """The summary numbers of a run, as far as they are known."""
     drawable = {name: series.drawable() for name, series in metrics.items()}
     known = {name: series for name, series in drawable.items() if len(series)}
+    # The loss of a run that diverged is NaN or Inf, whatever it was before.
     tiles = [
-        _latest(known, "loss", "loss"),
-        _latest(known, "held_out_loss", "held-out loss"),
+        _latest(metrics, "loss", "loss"),
+        _latest(metrics, "held_out_loss", "held-out loss"),
         _success(known),
-        _steps(run, known),
+        _steps(run, metrics),
         _time(run),
         _speed(known),
         _batch(run),

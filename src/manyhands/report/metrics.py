@@ -1,7 +1,9 @@
 """The metrics of a run, read from its files and prepared for drawing."""
 
 import json
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -36,7 +38,7 @@ class Series:
         return blake2b(self.steps.tobytes() + self.values.tobytes(), digest_size=16).digest()
 
     def _at(self, chosen: np.ndarray) -> "Series":
-        return Series(self.steps[chosen], self.values[chosen])
+        return self if chosen.all() else Series(self.steps[chosen], self.values[chosen])
 
 
 def smoothed(series: Series, reach: int) -> Series:
@@ -84,31 +86,45 @@ def every_nth(series: Series, max_points: int) -> Series:
 # A run may still be writing them, may have died in the middle of a line, or may come from another
 # version: what cannot be parsed is skipped, never an error.
 MAX_STEP = 2**53  # Up to here a float counts without skipping; no run gets there
+NUMBER = int | float
 
 Row = dict[str, Any]
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The objects of a JSON-lines file; other lines are skipped."""
-    rows = (parsed(line) for line in read_text(path).splitlines())
-    return [row for row in rows if isinstance(row, dict)]
+def read_rows(path: Path) -> Iterator[Row]:
+    """The objects of a JSON-lines file, one after the other; other lines are skipped."""
+    if not path.is_file():
+        return
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            row = parsed(line)
+            if isinstance(row, dict):
+                yield row
 
 
 def columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, Series]:
     """The numbers of rows by name; a step logged again after a resume counts once."""
-    by_step: dict[float, dict[str, float]] = {}
+    # Arrays of numbers: as dictionaries, the rows of a long run take gigabytes.
+    points: dict[str, tuple[array[float], array[float]]] = {}
     for row in rows:
-        numbers = {name: number(value) for name, value in row.items() if is_number(value)}
-        step = numbers.pop("step", np.nan)
-        if 0 <= step <= MAX_STEP:
-            by_step.setdefault(step, {}).update(numbers)
-    points: dict[str, tuple[list[float], list[float]]] = {}
-    for step in sorted(by_step):
-        for name, value in by_step[step].items():
-            steps, values = points.setdefault(name, ([], []))
-            steps.append(step)
-            values.append(value)
-    return {name: Series(*map(np.array, pair)) for name, pair in points.items()}
+        step = row.get("step")
+        if not is_number(step) or not 0 <= step <= MAX_STEP:
+            continue
+        for name, value in row.items():
+            if name != "step" and is_number(value):
+                own = points.get(name) or points.setdefault(name, (array("d"), array("d")))
+                own[0].append(step)
+                own[1].append(value if isinstance(value, float) else number(value))
+    return {name: _series(*map(np.frombuffer, pair)) for name, pair in points.items()}
+
+
+def _series(steps: np.ndarray, values: np.ndarray) -> Series:
+    """Points in the order of their steps, of each step the last one."""
+    if (np.diff(steps) > 0).all():
+        return Series(steps, values)
+    order = np.argsort(steps, kind="stable")
+    kept = order[np.append(np.diff(steps[order]) > 0, True)]
+    return Series(steps[kept], values[kept])
 
 
 def read_metrics(run_dir: Path) -> dict[str, Series]:
@@ -129,7 +145,7 @@ def read_run(run_dir: Path) -> dict[str, Any]:
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value of a JSON file is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, NUMBER) and not isinstance(value, bool)
 
 
 def number(value: float) -> float:

@@ -99,12 +99,20 @@
         tip.style.left = "0"; tip.style.right = "";
       }
     };
-    over.addEventListener("pointermove", (event) => {
+    const point = (event) => {
       const box = over.getBoundingClientRect(), share = (event.clientX - box.left) / box.width;
       at = nearest(steps, data.across[0] + share * (data.across[1] - data.across[0]));
       show();
+    };
+    over.addEventListener("pointermove", point);
+    over.addEventListener("pointerdown", (event) => {
+      point(event);
+      // After a tap the values stay until the next one elsewhere.
+      over.focus({ preventScroll: true });
     });
-    over.addEventListener("pointerleave", hide);
+    over.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") hide(); });
+    // The finger scrolls the page.
+    over.addEventListener("pointercancel", () => over.blur());
     over.addEventListener("blur", hide);
     over.addEventListener("focus", show);
     over.addEventListener("keydown", (event) => {
@@ -218,6 +226,10 @@
     setTimeout(follow, POLL_MS);
   }
 
+  document.addEventListener("pointerdown", (event) => {
+    const shown = document.activeElement;
+    if (shown?.matches(".over") && !shown.contains(event.target)) shown.blur();
+  });
   document.documentElement.classList.add("scripted");
   init(document);
   if ("live" in document.body.dataset) setTimeout(follow, POLL_MS);

@@ -10,7 +10,7 @@ from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.sections.optim import AdamWConfig
 from manyhands.config.train import DatasetConfig, TrainConfig
-from manyhands.lerobot_format.policy.card import model_card
+from manyhands.lerobot_format.policy.card import TrainingRecord, model_card
 
 POLICY = ActConfig(
     input_features={
@@ -46,6 +46,7 @@ ROWS = [
     {"step": 15_000, "held_out_loss": 0.25, "held_out_loss_ema": 0.2},
     {"step": 20_000, "loss": 0.125},
 ]
+RECORD = TrainingRecord(step=20_000, facts=FACTS, rows=ROWS)
 
 
 def front_matter(card: str) -> dict:
@@ -55,7 +56,7 @@ def front_matter(card: str) -> dict:
 
 
 def test_the_hub_learns_library_task_license_data_and_tags():
-    assert front_matter(model_card("me/mine", CONFIG, FACTS, ROWS)) == {
+    assert front_matter(model_card("me/mine", CONFIG, RECORD)) == {
         "library_name": "lerobot",
         "pipeline_tag": "robotics",
         "model_name": "act",
@@ -88,12 +89,19 @@ def test_the_hub_learns_library_task_license_data_and_tags():
     ],
 )
 def test_the_page_tells_what_is_known(fact):
-    assert fact in model_card("me/mine", CONFIG, FACTS, ROWS)
+    assert fact in model_card("me/mine", CONFIG, RECORD)
+
+
+def test_a_checkpoint_in_the_middle_of_a_run_has_its_own_step_and_loss():
+    card = model_card("me/mine", CONFIG, TrainingRecord.until(15_000, FACTS, ROWS))
+    assert "| optimizer steps | 15,000 |" in card
+    assert "| final loss | 9 (step 1) |" in card
+    assert "20,000" not in card and "0.125" not in card
 
 
 def test_what_a_batch_came_to_is_told():
     batch = {**FACTS["batch"], "effective": 61, "is_even": False, "lr_factor": 2.0}
-    card = model_card("me/mine", CONFIG, {**FACTS, "batch": batch}, ROWS)
+    card = model_card("me/mine", CONFIG, TrainingRecord(facts={**FACTS, "batch": batch}))
     assert "61 (at most 8 per process x 4 processes x 2 accumulation)" in card
     assert "adamw, lr 2e-05" in card
 
@@ -101,7 +109,7 @@ def test_what_a_batch_came_to_is_told():
 def test_what_is_not_known_is_left_out():
     nameless = replace(POLICY, tags=None, license=None)
     dataset = DatasetConfig(root=Path("/home/me/pick"))
-    card = model_card("me/mine", TrainConfig(dataset=dataset, policy=nameless), {})
+    card = model_card("me/mine", TrainConfig(dataset=dataset, policy=nameless))
     assert front_matter(card).keys() == {"library_name", "pipeline_tag", "model_name", "tags"}
     assert not any(
         word in card for word in ("None", "| dataset", "loss", "versions", "pretrained weights")
@@ -110,7 +118,7 @@ def test_what_is_not_known_is_left_out():
 
 def test_no_path_of_the_machine_is_published():
     origin = replace(POLICY, pretrained_path=Path("/home/me/secret/base"))
-    card = model_card("me/mine", replace(CONFIG, policy=origin), FACTS, ROWS)
+    card = model_card("me/mine", replace(CONFIG, policy=origin), RECORD)
     assert "secret" not in card
     assert "| pretrained weights | base |" in card
 
@@ -118,21 +126,20 @@ def test_no_path_of_the_machine_is_published():
 def test_of_a_mixture_only_the_datasets_on_the_hub_are_named():
     mix = DatasetConfig(mix={"me/pick": 1.0, "data/local": 2.0, "/data/other": 1.0})
     facts = {"dataset": {"root": "/cache/datasets--me--pick, data/local, /data/other"}}
-    assert front_matter(model_card("me/m", replace(CONFIG, dataset=mix), facts))["datasets"] == [
-        "me/pick"
-    ]
+    card = model_card("me/m", replace(CONFIG, dataset=mix), TrainingRecord(facts=facts))
+    assert front_matter(card)["datasets"] == ["me/pick"]
 
 
 def test_averaged_weights_are_called_so():
     assert "exponential moving average" in model_card(
-        "me/mine-ema", CONFIG, FACTS, ROWS, is_average=True
+        "me/mine-ema", CONFIG, RECORD, is_average=True
     )
-    assert "exponential moving average" not in model_card("me/mine", CONFIG, FACTS, ROWS)
+    assert "exponential moving average" not in model_card("me/mine", CONFIG, RECORD)
 
 
 def test_a_type_of_another_package_needs_no_title():
     class OwnConfig(ActConfig):
         type = "own"
 
-    card = model_card("me/mine", replace(CONFIG, policy=OwnConfig()), FACTS)
+    card = model_card("me/mine", replace(CONFIG, policy=OwnConfig()), RECORD)
     assert "A robot policy: own," in card

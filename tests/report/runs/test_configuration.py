@@ -114,10 +114,10 @@ def test_runs_are_compared_flag_by_flag() -> None:
     one, other = (
         run_of(TrainConfig(dataset=DATASET, policy=ActConfig(), seed=seed)) for seed in (1, 2)
     )
-    (table,) = compared_tables({"a": one, "b": other})
+    (table,) = compared_tables([("a", one), ("b", other)])
     assert list(table.columns) == ["a", "b"]
     assert [[cell.text for cell in row] for row in table.rows] == [["--seed=1", "--seed=2"]]
-    (same,) = compared_tables({"a": one, "b": one})
+    (same,) = compared_tables([("a", one), ("b", one)])
     assert (same.rows, same.note) == ([], "All flags are the same.")
 
 
@@ -129,7 +129,7 @@ def test_a_config_of_another_version_is_shown_as_it_is(config: Any) -> None:
     tables = configuration_tables(run)
     assert bool(tables) == isinstance(config, dict)
     assert reproduction(run).startswith("manyhands train") == isinstance(config, dict)
-    assert compared_tables({"a": run, "b": run_facts()})[0].rows
+    assert compared_tables([("a", run), ("b", run_facts())])[0].rows
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["plain", "augmented", "everything"])

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from page_runs import metric_rows, run_facts, write_evaluation, write_rows, write_run
+from page_runs import PageReader, metric_rows, run_facts, write_evaluation, write_rows, write_run
 
 from manyhands.config.runs.run_dir import LOCK
 from manyhands.errors import UserError
@@ -64,14 +66,34 @@ def test_a_new_section_asks_for_the_complete_page(tmp_path: Path) -> None:
     assert "step 4" in page.html()
 
 
-@pytest.mark.process
-def test_a_run_that_has_just_begun_is_an_empty_page(tmp_path: Path) -> None:
-    program, streams = [sys.executable, "-c", HOLD, str(tmp_path / LOCK)], subprocess.PIPE
+@contextmanager
+def running(run: Path) -> Iterator[None]:
+    """Another process that holds the lock of a run."""
+    program, streams = [sys.executable, "-c", HOLD, str(run / LOCK)], subprocess.PIPE
     with subprocess.Popen(program, stdin=streams, stdout=streams) as process:
         assert process.stdout is not None and process.stdout.readline()
+        yield
+        process.kill()
+
+
+@pytest.mark.process
+def test_a_run_that_has_just_begun_is_an_empty_page(tmp_path: Path) -> None:
+    with running(tmp_path):
         page = LivePage(tmp_path, num_frames=2)
-        process.communicate()
-    assert "No metrics were logged." in page.html() and "data-live" in page.html()
+        text = PageReader(page.html()).text
+    assert "No metrics were logged." in text and "running" in text and "data-live" in page.html()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("ending", [None, "stopped"], ids=["first start", "resumed"])
+def test_the_death_of_a_run_arrives(tmp_path: Path, ending: str | None) -> None:
+    run = write_run(tmp_path / "run", ending=ending)
+    with running(run):
+        page = LivePage(run, num_frames=0)
+        known = versions(page)
+        assert "running" in PageReader(page.html()).text
+    top = PageReader(page.changes(known)["sections"]["top"]).text
+    assert (ending or "killed") in top and "running" not in top
 
 
 def test_a_folder_without_a_run_is_a_usage_error_that_names_runs_below_it(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from page_runs import write_open_loop
 
-from manyhands.report.runs.open_loop import error_chart, error_table, find_open_loop, trace_charts
+from manyhands.report.runs.open_loop import (
+    charts_of_all,
+    error_charts,
+    error_table,
+    find_open_loop,
+    trace_charts,
+)
 
 
 def test_errors_are_shown_by_joint_over_all_and_by_time_ahead(tmp_path: Path) -> None:
@@ -17,8 +23,8 @@ def test_errors_are_shown_by_joint_over_all_and_by_time_ahead(tmp_path: Path) ->
     table = error_table(result)
     assert [row.cells for row in table.rows] == [[name, "0.1", "0.1"] for name in ("x", "y", "all")]
     assert table.note == "3 predictions; episodes: held out of training."
-    chart = error_chart(result)
-    assert chart is not None and [line.name for line in chart.lines] == ["x", "y"]
+    (chart,) = error_charts(result)
+    assert [line.name for line in chart.lines] == ["x", "y"]
     assert chart.lines[0].series.steps[-1] == pytest.approx(0.9)
 
 
@@ -32,6 +38,19 @@ def test_chunks_lie_where_they_were_predicted_with_gaps_between(tmp_path: Path) 
     there = (predicted.steps[is_there] * 10).round().astype(int)
     assert there.tolist() == list(range(30))
     assert np.allclose(predicted.values[is_there] - recorded.values[:30], 0.1)
+
+
+def test_charts_of_several_evaluations_name_theirs(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write_open_loop(tmp_path / name)
+    results = find_open_loop(tmp_path, "run a, ")
+    assert [chart.title for chart in charts_of_all(results, error_charts)] == [
+        "Mean absolute error by time ahead (run a, first)",
+        "Mean absolute error by time ahead (run a, second)",
+    ]
+    titles = [chart.title for chart in charts_of_all(results, trace_charts)]
+    assert titles[1:3] == ["Episode 3: y (run a, first)", "Episode 3: x (run a, second)"]
+    assert charts_of_all(results[:1], trace_charts)[0].title == "Episode 3: x"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +77,7 @@ def test_damaged_files_show_less(tmp_path: Path, traces: Any) -> None:
     if traces is not None:
         (tmp_path / "open_loop_traces.json").write_text(json.dumps(traces))
     (result,) = find_open_loop(tmp_path)
-    assert trace_charts(result) == [] and error_chart(result) is None
+    assert trace_charts(result) == error_charts(result) == []
     assert [row.cells for row in error_table(result).rows] == [["x", "", ""], ["all", "", ""]]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_runs import metric_rows
 
-from manyhands.report.charts import MAX_LINES, Chart
+from manyhands.report.charts import MAX_LINES, Chart, draw
 from manyhands.report.metrics import Series, columns
 from manyhands.report.runs.panels import (
     LEARNING,
@@ -106,7 +106,7 @@ def test_a_checkpoint_takes_time_only_in_its_own_rows() -> None:
 
 def test_several_runs_share_one_chart_per_quantity() -> None:
     one, other = {"loss": series(3.0, 2.0)}, {"loss": series(4.0, 1.0), "lr": series(0.1, 0.2)}
-    loss, lr = compared_charts({"a": one, "b": other})[LEARNING]
+    loss, lr = compared_charts([("a", one), ("b", other)])[LEARNING]
     assert [(line.name, line.color) for line in loss.lines] == [("a", 0), ("b", 1)]
     assert [(line.name, line.color) for line in lr.lines] == [("b", 1)]
 
@@ -116,6 +116,12 @@ def test_values_that_cannot_be_drawn_are_named() -> None:
     assert (
         chart.note == "loss was NaN, Inf or too large to draw at 2 logged steps, first at step 2."
     )
+
+
+def test_the_last_value_of_a_chart_is_the_last_one_logged() -> None:
+    diverged = {"loss": series(1.0, 0.5, np.nan)}
+    for charts in (metric_charts(diverged), compared_charts([("a", diverged), ("b", {})])):
+        assert draw(charts[LEARNING][0], 100)["latest"] == "NaN"
 
 
 def test_nothing_drawable_draws_nothing() -> None:

@@ -7,7 +7,7 @@ from page_runs import write_evaluation
 
 from manyhands.report.media import Allowance, still_uris, video_uri
 from manyhands.report.runs.evaluations import Evaluation, find_evaluations
-from manyhands.report.runs.rollouts import MAX_SLIDES, filmed_episodes, slides
+from manyhands.report.runs.rollouts import MAX_SLIDES, filmed_episodes, in_turn, slides
 
 
 @pytest.fixture
@@ -25,6 +25,15 @@ def test_failures_come_first_and_the_latest_evaluation_before_others(
     assert shown[0].caption == "step 20, episode 1, seed 1001, 31 steps, maximum reward 0"
     assert [slide.caption.split(",")[0] for slide in shown] == ["step 20"] * 3 + ["step 10"]
     assert all(slide.video and len(slide.frames) == 8 for slide in shown) and note == ""
+
+
+def test_rollouts_of_several_runs_take_turns(evaluations: list[Evaluation]) -> None:
+    one, other = (filmed_episodes([each]) for each in evaluations)
+    assert [each.evaluation.label for each in in_turn([one, other])] == [
+        *("step 20", "step 10", "step 20", "step 20")
+    ]
+    many = in_turn([one * MAX_SLIDES, other * MAX_SLIDES])[:MAX_SLIDES]
+    assert sum(each.evaluation is evaluations[1] for each in many) == MAX_SLIDES / 2
 
 
 def test_videos_are_dropped_before_frames_and_that_is_said(evaluations: list[Evaluation]) -> None:

@@ -38,7 +38,7 @@ def test_seed_folder_and_newest_checkpoint_are_named(tmp_path: Path) -> None:
         ("failed: KeyError", "failed: KeyError", "bad"),
         ("diverged", "diverged", "bad"),
         ("stopped", "stopped", "neutral"),
-        (None, "running or killed", "neutral"),
+        (None, "killed", "bad"),
     ],
 )
 def test_an_ending_has_a_mood(tmp_path: Path, ending: str | None, shown: str, mood: str) -> None:

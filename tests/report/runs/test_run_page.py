@@ -82,6 +82,19 @@ def test_a_complete_run_is_shown_completely(tmp_path: Path) -> None:
     assert "Training frames are not shown: the dataset is not reachable." in page.text
 
 
+def test_no_run_of_a_sweep_is_lost(tmp_path: Path) -> None:
+    sweep = "act_pusht_lr_0.0001_batch_size_64_warmup_500_weight_decay_0.01_augmented_ema_seed_"
+    configs = [run_facts()["config"] | {"seed": seed} for seed in range(3)]
+    runs = [
+        write_run(tmp_path / f"{sweep}{seed}", config=config) for seed, config in enumerate(configs)
+    ]
+    page = read(write_report(runs, tmp_path / "page.html"))
+    for chart in (each for each in page.charts if not each["stacked"]):
+        names = [line["name"] for line in chart["lines"]]
+        assert [name[-6:] for name in names] == ["seed_0", "seed_1", "seed_2"]
+    assert all(f"--seed={seed}" in page.text for seed in range(3))
+
+
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     run = write_everything(tmp_path / "run")
     first = write_report([run]).read_bytes()

@@ -1,5 +1,6 @@
 """Sections of a page about runs."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -65,8 +66,12 @@ def test_compared_runs_share_charts_and_list_their_differences(tmp_path: Path) -
     loss = sections["learning"].charts[0]
     assert [line["name"] for line in loss["lines"]] == ["a", "b"]
     assert "All flags are the same." in sections["configuration"].text
-    assert "a, step 400" in sections["success"].text and "Ranks" in sections["speed"].text
+    assert "a, step 400" in sections["success"].text and "Ranks: b" in sections["speed"].text
+    assert "Episode 3: x (a, open_loop)" in sections["open-loop"].text
     assert sections["environment"].text.startswith("a ")
+    (rollouts,) = media_sections(runs, None, Allowance(0))
+    captions = re.findall(r"([ab]), step \d+, episode", PageReader(rollouts.html).text)
+    assert captions == ["a", "b"] * 3
 
 
 def test_training_frames_are_images_with_a_sentence(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ class PushConfig:
     """Flags of an upload to the Hub."""
 
     private: bool | None = None
-    """Whether a new repository is private; null: the default of the account."""
+    """Whether the repository is private; null: --policy.private of the run."""
     license: str | None = None
     """License in the model card; null: --policy.license of the run."""
     tags: list[str] | None = None

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import yaml
 
@@ -17,19 +18,41 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 Facts = Mapping[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingRecord:
+    """What is known of the training of a policy."""
+
+    step: int | None = None
+    """Steps after which the weights were saved."""
+    facts: Facts = field(default_factory=dict)
+    """Those of `run.json`."""
+    rows: Sequence[Facts] = ()
+    """Those of `metrics.jsonl` up to that step."""
+
+    @classmethod
+    def until(cls, step: int, facts: Facts, rows: Sequence[Facts]) -> Self:
+        """The record of weights saved after a step of a run that may have continued."""
+        own = [row for row in rows if isinstance(row.get("step"), int) and row["step"] <= step]
+        return cls(step=step, facts=facts, rows=own)
+
+    def last(self, name: str) -> str | None:
+        """The last value of a metric with its step."""
+        found = [row for row in self.rows if isinstance(row.get(name), int | float)]
+        return f"{found[-1][name]:.6g} (step {found[-1]['step']})" if found else None
+
+
+UNKNOWN = TrainingRecord()
+
+
 def model_card(
-    repo_id: str,
-    config: TrainConfig,
-    facts: Facts,
-    rows: Sequence[Facts] = (),
-    is_average: bool = False,
+    repo_id: str, config: TrainConfig, record: TrainingRecord = UNKNOWN, is_average: bool = False
 ) -> str:
     """Build the model card of a policy, whose weights may be an EMA; unknown facts are skipped."""
     assert config.policy is not None
-    front = yaml.safe_dump(_front_matter(config, facts), sort_keys=False, allow_unicode=True)
+    front = yaml.safe_dump(_front_matter(config, record.facts), sort_keys=False, allow_unicode=True)
     kind = policy_title(config.policy.type)
     averaged = ["The weights are an exponential moving average (EMA) of the trained weights."]
-    known = _training_rows(config, facts, rows)
+    known = _training_rows(config, record)
     training = [f"| {name} | {value} |" for name, value in known if value not in (None, "")]
     sections = [
         f"# {repo_id.rpartition('/')[2]}",
@@ -77,10 +100,9 @@ def _feature_table(config: TrainConfig) -> str:
     return "\n".join(["|  | feature | kind | size |", "|---|---|---|---|", *lines])
 
 
-def _training_rows(
-    config: TrainConfig, facts: Facts, rows: Sequence[Facts]
-) -> Iterator[tuple[str, Any]]:
+def _training_rows(config: TrainConfig, record: TrainingRecord) -> Iterator[tuple[str, Any]]:
     assert config.policy is not None
+    facts = record.facts
     data, batch, model, versions = (
         facts.get(name, {}) for name in ("dataset", "batch", "policy", "versions")
     )
@@ -93,16 +115,16 @@ def _training_rows(
     origin = config.policy.pretrained_path
     yield "pretrained weights", origin and (origin.name if origin.is_absolute() else str(origin))
     yield "parameters", _count(model.get("num_parameters"))
-    yield "optimizer steps", _count(config.steps)
+    yield "optimizer steps", _count(record.step)
     yield "samples per step", _batch_line(batch)
     if config.optimizer is not None:
         lr = config.optimizer.lr * batch.get("lr_factor", 1)
         yield "optimizer", f"{config.optimizer.type}, lr {lr:g}"
     yield "precision", facts.get("precision")
     yield "seed", config.seed
-    yield "final loss", _last(rows, "loss")
-    yield "final held-out loss", _last(rows, "held_out_loss")
-    yield "final held-out loss of the EMA", _last(rows, "held_out_loss_ema")
+    yield "final loss", record.last("loss")
+    yield "final held-out loss", record.last("held_out_loss")
+    yield "final held-out loss of the EMA", record.last("held_out_loss_ema")
     yield "versions", ", ".join(f"{name} {each}" for name, each in versions.items())
 
 
@@ -113,11 +135,6 @@ def _batch_line(batch: Facts) -> str | None:
     split = "{} per process x {} processes x {} accumulation".format(*parts)
     most = "" if batch.get("is_even", True) else "at most "
     return f"{batch['effective']} ({most}{split})"
-
-
-def _last(rows: Sequence[Facts], name: str) -> str | None:
-    found = [row for row in rows if name in row]
-    return f"{found[-1][name]:.6g} (step {found[-1]['step']})" if found else None
 
 
 def _count(value: int | None) -> str | None:

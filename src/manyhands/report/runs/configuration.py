@@ -45,6 +45,7 @@ class FlagTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     is_folded: bool = False
+    is_comparison: bool = False  # Whether columns are runs
     note: str = ""
 
 
@@ -66,22 +67,23 @@ def configuration_tables(run: Mapping[str, Any]) -> list[FlagTable]:
     ]
 
 
-def compared_tables(runs: Mapping[str, Mapping[str, Any]]) -> list[FlagTable]:
-    """The flags that differ between runs, one column per run."""
-    trees = {label: run.get("config") for label, run in runs.items()}
-    own = {label: flat(tree) if isinstance(tree, dict) else {} for label, tree in trees.items()}
-    names = dict.fromkeys(name for flags in own.values() for name in flags)
-    differing = [name for name in names if len({_text(flags, name) for flags in own.values()}) > 1]
+def compared_tables(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[FlagTable]:
+    """The flags that differ between labeled runs, one column per run."""
+    trees = [run.get("config") for _, run in runs]
+    own = [flat(tree) if isinstance(tree, dict) else {} for tree in trees]
+    names = dict.fromkeys(name for flags in own for name in flags)
+    differing = [name for name in names if len({_text(flags, name) for flags in own}) > 1]
     rows = [
         [
             Cell(shown_flag(name, flags[name])) if name in flags else Cell("", is_flag=False)
-            for flags in own.values()
+            for flags in own
         ]
         for name in differing[:MAX_ROWS]
     ]
     note = "" if rows else "All flags are the same."
     title = "Differences between the runs"
-    return [FlagTable(title=title, columns=list(runs), rows=rows, note=note)]
+    labels = [label for label, _ in runs]
+    return [FlagTable(title=title, columns=labels, rows=rows, note=note, is_comparison=True)]
 
 
 def _text(flags: Flags, name: str) -> str:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.config.commands.eval import EVAL_INFO
+from manyhands.config.runs.run_dir import LOCK
 from manyhands.errors import UserError
 from manyhands.evaluation.open_loop_run import ERRORS_FILE
+from manyhands.observe.run_status import lock_holder
 from manyhands.report.page import Page, require_report
 from manyhands.report.runs.evaluations import files_named
 from manyhands.report.runs.ranks import RANKS_FILE
@@ -77,11 +79,12 @@ class LivePage:
         return build_page([files], NOTHING_MORE, self._frames)
 
     def _files_stamp(self) -> Stamp:
-        """Sizes and times of all files that the page is made of."""
+        """Sizes and times of all files that the page is made of, and whether the run continues."""
         files = [self._run_dir / name for name in ("run.json", "metrics.jsonl", RANKS_FILE)]
         for name in (EVAL_INFO, ERRORS_FILE):
             files += files_named(self._run_dir, name)
-        found = [("", 0, 0)]
+        # A run that is killed changes no file.
+        found = [(LOCK, int(lock_holder(self._run_dir) is not None), 0)]
         for file in files:
             try:
                 status = file.stat()

@@ -1,7 +1,7 @@
 """Predicted against recorded actions, from the files of an open-loop evaluation."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,8 @@ def error_table(result: OpenLoopResult) -> Table:
     return Table(title=result.label, columns=columns, rows=rows, note=note)
 
 
-def error_chart(result: OpenLoopResult) -> Chart | None:
-    """The error over the time ahead, by joint."""
+def error_charts(result: OpenLoopResult) -> list[Chart]:
+    """The error over the time ahead, by joint, if it is known."""
     names = [str(row.get("name")) for row in _rows(result.errors.get("joints"))][:MAX_LINES]
     found = {name: _errors_ahead(result, name) for name in names}
     lines = [
@@ -72,10 +72,20 @@ def error_chart(result: OpenLoopResult) -> Chart | None:
         for place, (name, series) in enumerate(found.items())
         if len(series)
     ]
-    if not lines:
-        return None
     scale = Scale(from_zero=True, along="seconds ahead")
-    return Chart(title="Mean absolute error by time ahead", lines=lines, scale=scale)
+    chart = Chart(title="Mean absolute error by time ahead", lines=lines, scale=scale)
+    return [chart] if lines else []
+
+
+def charts_of_all(
+    results: Sequence[OpenLoopResult], charts_of: Callable[[OpenLoopResult], Sequence[Chart]]
+) -> list[Chart]:
+    """The charts of all evaluations; if there are several, titles name them."""
+    return [
+        chart if len(results) == 1 else replace(chart, title=f"{chart.title} ({each.label})")
+        for each in results
+        for chart in charts_of(each)
+    ]
 
 
 def _errors_ahead(result: OpenLoopResult, joint: str) -> Series:

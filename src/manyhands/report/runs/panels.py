@@ -1,7 +1,7 @@
 """Which quantities of a run share a chart, and what is known of their axes."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -80,18 +80,17 @@ MAX_OTHERS = 8
 
 Charts = dict[str, list[Chart]]
 """Charts by the section that shows them."""
+LabeledMetrics = tuple[str, Mapping[str, Series]]
+"""The metrics of a run, after its label."""
 
 
 def metric_charts(metrics: Mapping[str, Series]) -> Charts:
     """The charts of one run; nothing shows up in two."""
     drawable = {name: metrics[name].drawable() for name in worth_drawing(metrics)}
-    charts = _with_success({"": metrics})
+    charts = _with_success([("", metrics)])
     for panel, names in panels(drawable):
         shown = names[:MAX_LINES]
-        lines = [
-            Line(name=clipped(name, 80), series=drawable[name], color=place)
-            for place, name in enumerate(shown)
-        ]
+        lines = [_line(clipped(name, 80), metrics[name], place) for place, name in enumerate(shown)]
         notes = [*(_gap(name, metrics[name]) for name in shown), _more(names[MAX_LINES:])]
         charts[panel.about].append(_chart(panel, lines, notes))
     phases = phase_chart(metrics)
@@ -99,9 +98,9 @@ def metric_charts(metrics: Mapping[str, Series]) -> Charts:
     return charts
 
 
-def compared_charts(runs: Mapping[str, Mapping[str, Series]]) -> Charts:
+def compared_charts(runs: Sequence[LabeledMetrics]) -> Charts:
     """The charts of several runs: one quantity each, one line per run."""
-    names = dict.fromkeys(name for metrics in runs.values() for name in worth_drawing(metrics))
+    names = dict.fromkeys(name for _, metrics in runs for name in worth_drawing(metrics))
     charts = _with_success(runs)
     for panel, members in panels(names):
         for name in members[:MAX_LINES]:
@@ -109,14 +108,14 @@ def compared_charts(runs: Mapping[str, Mapping[str, Series]]) -> Charts:
             title = panel.title if is_alone else clipped(name, 80)
             own = replace(panel, title=title, is_wide=name == "loss")
             charts[panel.about].append(_compared_chart(own, name, runs))
-    for label, metrics in runs.items():
+    for label, metrics in runs:
         phases = phase_chart(metrics)
         if phases:
             charts[SPEED].append(replace(phases, title=f"{phases.title}: {label}"))
     return charts
 
 
-def _with_success(runs: Mapping[str, Mapping[str, Series]]) -> Charts:
+def _with_success(runs: Sequence[LabeledMetrics]) -> Charts:
     """No charts yet, but that of success, if it was measured."""
     charts: Charts = {about: [] for about in (LEARNING, SUCCESS, SPEED, MACHINE)}
     success = success_chart(runs)
@@ -124,16 +123,19 @@ def _with_success(runs: Mapping[str, Mapping[str, Series]]) -> Charts:
     return charts
 
 
-def _compared_chart(panel: Panel, name: str, runs: Mapping[str, Mapping[str, Series]]) -> Chart:
+def _compared_chart(panel: Panel, name: str, runs: Sequence[LabeledMetrics]) -> Chart:
     """One quantity of all runs that have it; a run has the same color in all charts."""
-    known = {label: metrics[name] for label, metrics in runs.items() if name in metrics}
-    colors = {label: place for place, label in enumerate(runs)}
     lines = [
-        Line(name=label, series=series.drawable(), color=colors[label])
-        for label, series in known.items()
-        if len(series.drawable())
+        _line(label, metrics[name], place)
+        for place, (label, metrics) in enumerate(runs)
+        if name in metrics and len(metrics[name].drawable())
     ]
-    return _chart(panel, lines, [_gap(f"{label}: {name}", each) for label, each in known.items()])
+    gaps = [_gap(f"{label}: {name}", own[name]) for label, own in runs if name in own]
+    return _chart(panel, lines, gaps)
+
+
+def _line(name: str, series: Series, color: int) -> Line:
+    return Line(name=name, series=series.drawable(), color=color, latest=float(series.values[-1]))
 
 
 def _chart(panel: Panel, lines: list[Line], notes: Iterable[str]) -> Chart:
@@ -206,10 +208,10 @@ def _other(name: str) -> Panel:
     return Panel(title=title, shows="", scale=Scale(kind=kind, is_noisy=True))
 
 
-def success_chart(runs: Mapping[str, Mapping[str, Series]]) -> Chart | None:
+def success_chart(runs: Sequence[LabeledMetrics]) -> Chart | None:
     """Success with its interval, one line per run."""
     lines = []
-    for place, (label, metrics) in enumerate(runs.items()):
+    for place, (label, metrics) in enumerate(runs):
         success, *band = (metrics[name].drawable() if name in metrics else None for name in BAND)
         if success:
             is_complete = all(each and np.array_equal(each.steps, success.steps) for each in band)
@@ -265,7 +267,7 @@ def _gap(name: str, series: Series) -> str:
         return ""
     rows = "1 logged step" if len(lost) == 1 else f"{len(lost):,} logged steps"
     where = f"{rows}, first at step {lost.steps[0]:,.0f}"
-    return f"{clipped(name, 80)} was NaN, Inf or too large to draw at {where}."
+    return f"{clipped(name, 200)} was NaN, Inf or too large to draw at {where}."
 
 
 def _more(names: list[str]) -> str:

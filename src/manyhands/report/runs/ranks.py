@@ -83,8 +83,8 @@ def stragglers(ranks: Sequence[Rank]) -> list[Rank]:
     return [rank for rank in ranks if rank.busy_s is not None and rank.busy_s > STRAGGLES * usual]
 
 
-def rank_table(ranks: Sequence[Rank]) -> Table:
-    """All ranks, or the slowest of very many; stragglers are marked."""
+def rank_table(ranks: Sequence[Rank], run: str = "") -> Table:
+    """All ranks of a run, or the slowest of very many; stragglers are marked."""
     slow = stragglers(ranks)
     shown = sorted(ranks, key=lambda rank: -(rank.busy_s or 0))[:MAX_ROWS]
     shown = sorted(shown, key=lambda rank: rank.number)
@@ -101,7 +101,8 @@ def rank_table(ranks: Sequence[Rank]) -> Table:
         for rank in shown
     ]
     note = _note(ranks, slow, len(shown))
-    return Table(title="Ranks", columns=columns, rows=rows, note=note)
+    title = f"Ranks: {run}" if run else "Ranks"
+    return Table(title=title, columns=columns, rows=rows, note=note)
 
 
 def _unit(name: str, ranks: Sequence[Rank]) -> Unit:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.report.axes import short
@@ -37,6 +38,11 @@ def filmed_episodes(evaluations: Sequence[Evaluation]) -> list[Filmed]:
         ordered = sorted(evaluation.episodes, key=lambda episode: episode.success)
         found += [Filmed(evaluation, each) for each in ordered if evaluation.video(each).is_file()]
     return found
+
+
+def in_turn(runs: Sequence[Sequence[Filmed]]) -> list[Filmed]:
+    """The episodes of several runs, one of each run after the other."""
+    return [each for turn in zip_longest(*runs) for each in turn if each is not None]
 
 
 def slides(filmed: Sequence[Filmed], allowance: Allowance) -> tuple[list[Slide], str]:

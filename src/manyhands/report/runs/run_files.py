@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,25 @@ from manyhands.config.paths.similar import similar_path
 from manyhands.config.runs.run_dir import CHECKPOINTS, LAST, PRETRAINED
 from manyhands.errors import UserError
 from manyhands.lerobot_format.names import INFO_FILE
-from manyhands.observe.run_status import METRICS_FILE, RUN_FILE, find_runs, lock_holder
-from manyhands.report.metrics import Row, Series, columns, read_rows, read_run
+from manyhands.observe.diagnosis.run_verdict import rows_to_judge
+from manyhands.observe.run_status import (
+    KILLED,
+    METRICS_FILE,
+    RUN_FILE,
+    RUNNING,
+    find_runs,
+    lock_holder,
+    run_state,
+)
+from manyhands.report.metrics import Row, Series, read_metrics, read_rows, read_run
 from manyhands.report.runs.evaluations import Evaluation, find_evaluations
 from manyhands.report.runs.open_loop import OpenLoopResult, find_open_loop
 from manyhands.report.runs.ranks import RANKS_FILE
-from manyhands.report.text import clipped
+from manyhands.report.text import clipped, clipped_apart
 
-MOODS = {"finished": "good", "diverged": "bad", "failed": "bad"}
+MOODS = {"finished": "good", "diverged": "bad", "failed": "bad", KILLED: "bad"}
 """How an ending is colored, by its first word; any other is neither good nor bad."""
-NO_ENDING = "running or killed"
+LONGEST_LABEL = 80
 MAX_NAMED = 5  # Runs that an error proposes.
 
 
@@ -32,21 +40,15 @@ class RunFiles:
     label: str
     folder: Path
     run: Mapping[str, Any]
+    ending: str
+    """How the run ended, or that it continues; empty if nothing is known of it."""
+    metrics: Mapping[str, Series]
+    """The numbers of all rows by name."""
     rows: Sequence[Row]
+    """The rows that a diagnosis needs."""
     rank_rows: Sequence[Row]
     evaluations: Sequence[Evaluation]
     open_loop: Sequence[OpenLoopResult]
-
-    @cached_property
-    def metrics(self) -> dict[str, Series]:
-        """The numbers of all rows by name."""
-        return columns(self.rows)
-
-    @property
-    def ending(self) -> str:
-        """How the run ended, empty if nothing is known of it."""
-        ending = self.run.get("ending")
-        return clipped(ending, 200) if ending else NO_ENDING if self.run else ""
 
     @property
     def mood(self) -> str:
@@ -123,12 +125,16 @@ def read_run_files(folder: Path, label: str = "") -> RunFiles:
     """Read a run directory; the label, if any, names it beside others. Damaged files are empty."""
     check_folder(folder)
     prefix = f"{label}, " if label else ""
+    run = read_run(folder)
+    state = run_state(folder, run)
     return RunFiles(
         label=label or folder.resolve().name,
         folder=folder,
-        run=read_run(folder),
-        rows=read_rows(folder / METRICS_FILE),
-        rank_rows=read_rows(folder / RANKS_FILE),
+        run=run,
+        ending=clipped(state, 200) if run or state == RUNNING else "",
+        metrics=read_metrics(folder),
+        rows=rows_to_judge(folder / METRICS_FILE),
+        rank_rows=list(read_rows(folder / RANKS_FILE)),
         evaluations=find_evaluations(folder, prefix),
         open_loop=find_open_loop(folder, prefix),
     )
@@ -143,4 +149,4 @@ def run_labels(folders: Sequence[Path]) -> list[str]:
         labels = [str(Path(*path.parts[-length:])) for path in paths]
         if len(set(labels)) == len(labels):
             break
-    return [clipped(label, 80) for label in labels]
+    return clipped_apart(labels, LONGEST_LABEL)

@@ -1,6 +1,6 @@
 """The sections of a page about runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from manyhands.report.charts import Chart, points_per_line
@@ -18,7 +18,13 @@ from manyhands.report.page import Section, fragment, section
 from manyhands.report.runs.configuration import compared_tables, configuration_tables, reproduction
 from manyhands.report.runs.diagnosis import findings
 from manyhands.report.runs.evaluations import result_rows, success_tile
-from manyhands.report.runs.open_loop import error_chart, error_table, trace_charts
+from manyhands.report.runs.open_loop import (
+    OpenLoopResult,
+    charts_of_all,
+    error_charts,
+    error_table,
+    trace_charts,
+)
 from manyhands.report.runs.panels import (
     LEARNING,
     MACHINE,
@@ -29,7 +35,7 @@ from manyhands.report.runs.panels import (
     omitted,
 )
 from manyhands.report.runs.ranks import rank_table, read_ranks
-from manyhands.report.runs.rollouts import filmed_episodes, slides
+from manyhands.report.runs.rollouts import filmed_episodes, in_turn, slides
 from manyhands.report.runs.run_files import RunFiles
 from manyhands.report.runs.summary import summary_table
 from manyhands.report.runs.training_frames import TrainingFrames
@@ -84,10 +90,12 @@ def _tiles(run: RunFiles) -> list[Tile]:
 
 def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Section]:
     """Every section without images and videos, in the order of the page."""
-    by_label = {run.label: run for run in runs}
-    metrics = {label: run.metrics for label, run in by_label.items()}
-    charts = metric_charts(runs[0].metrics) if len(runs) == 1 else compared_charts(metrics)
-    traces = [chart for run in runs for each in run.open_loop for chart in trace_charts(each)]
+    if len(runs) == 1:
+        charts = metric_charts(runs[0].metrics)
+    else:
+        charts = compared_charts([(run.label, run.metrics) for run in runs])
+    open_loop = [each for run in runs for each in run.open_loop]
+    traces = charts_of_all(open_loop, trace_charts)
     num_points = points_per_line([*traces, *(each for group in charts.values() for each in group)])
     drawing = Drawing(num_points)
     if len(runs) > 1:
@@ -95,11 +103,11 @@ def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Se
     yield _diagnosis(runs)
     yield _learning(runs, charts[LEARNING], drawing)
     yield from _success(runs, charts[SUCCESS], drawing)
-    yield from _open_loop(runs, traces, drawing)
+    yield from _open_loop(open_loop, traces, drawing)
     yield from _speed(runs, charts[SPEED], drawing)
     if charts[MACHINE]:
         yield Section("machine", "Memory and hardware", drawing.html(charts[MACHINE]))
-    yield from _configuration(by_label)
+    yield from _configuration(runs)
     yield from _commands(runs, extras)
     yield from _environment(runs)
 
@@ -133,13 +141,12 @@ def _success(
 
 
 def _open_loop(
-    runs: Sequence[RunFiles], traces: Sequence[Chart], drawing: Drawing
+    results: Sequence[OpenLoopResult], traces: Sequence[Chart], drawing: Drawing
 ) -> Iterator[Section]:
-    results = [each for run in runs for each in run.open_loop]
     if not results:
         return
     tables = fragment("tables", {"tables": [error_table(each) for each in results]})
-    charts = [chart for each in results if (chart := error_chart(each))]
+    charts = charts_of_all(results, error_charts)
     note = "Recorded episodes, and the actions that the policy predicts at each of their chunks."
     html = tables + drawing.html([*charts, *traces], note if traces else "")
     yield Section("open-loop", "Predicted and recorded actions", html)
@@ -152,18 +159,18 @@ def _speed(
     for run in runs:
         ranks = read_ranks(run.rank_rows)
         if ranks:
-            pieces.append(fragment("tables", {"tables": [rank_table(ranks)]}))
+            label = "" if len(runs) == 1 else run.label
+            pieces.append(fragment("tables", {"tables": [rank_table(ranks, label)]}))
     if pieces:
         yield Section("speed", "Speed", "".join(pieces))
 
 
-def _configuration(runs: Mapping[str, RunFiles]) -> Iterator[Section]:
+def _configuration(runs: Sequence[RunFiles]) -> Iterator[Section]:
     tables = []
     if len(runs) > 1:
-        tables += compared_tables({label: each.run for label, each in runs.items()})
+        tables += compared_tables([(each.label, each.run) for each in runs])
     else:
-        (only,) = runs.values()
-        tables += configuration_tables(only.run)
+        tables += configuration_tables(runs[0].run)
     if tables:
         yield section("configuration", "Configuration", "flags", {"tables": tables})
 
@@ -202,7 +209,7 @@ def media_sections(
 ) -> Iterator[Section]:
     """Rollouts and training frames, as far as an allowance goes."""
     samples = [*_samples(frames, allowance)] if frames else []
-    filmed = filmed_episodes([each for run in runs for each in run.evaluations])
+    filmed = in_turn([filmed_episodes(run.evaluations) for run in runs])
     if filmed:
         shown, note = slides(filmed, allowance)
         yield section("rollouts", "Rollouts", "rollouts", {"slides": shown, "note": note})
