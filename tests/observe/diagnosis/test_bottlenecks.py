@@ -21,6 +21,10 @@ def slow_data(row: Row) -> None:
     row["gpu_utilization"] *= 0.56
 
 
+def running_ahead(row: Row) -> None:
+    row["data_s"] = 0.4 * row["step_s"]
+
+
 def saving(row: Row) -> None:
     row["checkpoint_s"] = row["step_s"]
     row["step_s"] *= 2
@@ -69,6 +73,17 @@ def test_one_cause_is_found_alone(change, kind, severity, flag, gain):
     ((found, how, remedy, expected),) = found_in(change)
     assert (found, how) == (kind, severity)
     assert flag in remedy and gain in expected
+
+
+def test_waiting_for_data_while_the_gpu_is_busy_costs_nothing():
+    assert found_in(running_ahead) == []
+
+    def partly_idle(row: Row) -> None:
+        running_ahead(row)
+        row["gpu_utilization"] = 0.85
+
+    ((kind, severity, _, gain),) = found_in(partly_idle)
+    assert (kind, severity) == ("decode_bound", "note") and gain.startswith("up to 1.2x: 15%")
 
 
 def test_remedies_fit_the_settings_of_the_run():

@@ -17,6 +17,7 @@ def slow_rows(share: float = 0.5):
     rows = healthy_rows(20)
     for row in rows:
         row["data_s"] = share * row["step_s"]
+        row["gpu_utilization"] = 1 - share
     return rows
 
 

@@ -68,7 +68,7 @@ def slow_phase(kind: str, share: float, text: str, flags: str, waits: str) -> Di
 
 def slow_data(history: History) -> Iterator[Diagnosis]:
     """Steps wait for the loader."""
-    share = history.usual_share("data_s")
+    share = data_share(history)
     if share < MIN_SHARE:
         return
     step_s = history.typical("step_s") or 0.0
@@ -80,6 +80,14 @@ def slow_data(history: History) -> Iterator[Diagnosis]:
         loader_flags(history),
         "of each step waits for data",
     )
+
+
+def data_share(history: History) -> float:
+    """The fraction of the time in which nothing happens because data is missing."""
+    share = history.usual_share("data_s")
+    utilization = history.typical("gpu_utilization")
+    # The host runs ahead of a GPU, and may wait for data while the GPU computes earlier steps.
+    return share if utilization is None else min(share, 1 - utilization)
 
 
 def loader_flags(history: History) -> str:
@@ -172,7 +180,7 @@ def idle_gpu(history: History) -> Iterator[Diagnosis]:
     utilization = history.typical("gpu_utilization")
     if utilization is None or utilization >= GOOD_UTILIZATION:
         return
-    explained = sum(map(history.usual_share, ("data_s", "logging_s")))
+    explained = data_share(history) + history.usual_share("logging_s")
     explained += history.share("checkpoint_s", history.recent)
     idle = 1 - utilization - explained
     if idle < MIN_IDLE:
