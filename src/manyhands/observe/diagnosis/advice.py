@@ -9,6 +9,11 @@ GOOD_UTILIZATION = 0.8
 POOR_UTILIZATION = 0.5
 """Bands of GPU utilization: good from 80 %, poor below 50 %, fair between."""
 
+MIN_SHARE = 0.1
+"""Fraction of the time below which a phase is not worth a flag: at most 1.1x could be gained."""
+LARGE_SHARE = 0.25
+"""Fraction from which a phase is a warning: a third more speed is in it."""
+
 KINDS = {
     "decode_bound": "data loading",
     "launch_bound": "GPU utilization",
@@ -57,3 +62,19 @@ def milliseconds(seconds: float) -> str:
     """A short time: 3.4 ms, 68 ms, 1,200 ms."""
     number = 1e3 * seconds
     return f"{number:,.0f} ms" if number >= 10 else f"{number:.2g} ms"
+
+
+def severity_of(share: float) -> str:
+    """How severe it is to lose a share of the time."""
+    return WARNING if share >= LARGE_SHARE else NOTE
+
+
+def slow_phase(kind: str, share: float, text: str, flags: str, waits: str) -> Diagnosis:
+    """A phase that costs a share of the time, which the flags would save."""
+    return Diagnosis(
+        kind=kind,
+        severity=severity_of(share),
+        text=text,
+        remedy=f"Set {flags}",
+        gain=f"{speed_up(share)}: {share:.0%} {waits}",
+    )

@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 from manyhands.observe.diagnosis.advice import (
     GOOD_UTILIZATION,
+    MIN_SHARE,
     NOTE,
     WARNING,
     Diagnosis,
     milliseconds,
+    severity_of,
+    slow_phase,
     speed_up,
     utilization_band,
 )
 from manyhands.observe.diagnosis.history import History, Row, number, values
+from manyhands.observe.diagnosis.loading import data_share, slow_data
 
-MIN_SHARE = 0.1
-"""Fraction of the time below which a phase is not worth a flag: at most 1.1x could be gained."""
-LARGE_SHARE = 0.25
-"""Fraction from which a phase is a warning: a third more speed is in it."""
 MIN_IDLE = 0.15
 """Idle time of a GPU that no phase explains; sampling once per second is off by less."""
 MIN_SLOWDOWN = 1.2
@@ -48,66 +48,6 @@ def bottlenecks(history: History) -> Iterator[Diagnosis]:
     yield from slow_communication(history)
     yield from idle_gpu(history)
     yield from full_memory(history)
-
-
-def severity_of(share: float) -> str:
-    """How severe it is to lose a share of the time."""
-    return WARNING if share >= LARGE_SHARE else NOTE
-
-
-def slow_phase(kind: str, share: float, text: str, flags: str, waits: str) -> Diagnosis:
-    """A phase that costs a share of the time, which the flags would save."""
-    return Diagnosis(
-        kind=kind,
-        severity=severity_of(share),
-        text=text,
-        remedy=f"Set {flags}",
-        gain=f"{speed_up(share)}: {share:.0%} {waits}",
-    )
-
-
-def slow_data(history: History) -> Iterator[Diagnosis]:
-    """Steps wait for the loader."""
-    share = data_share(history)
-    if share < MIN_SHARE:
-        return
-    step_s = history.typical("step_s") or 0.0
-    yield slow_phase(
-        "decode_bound",
-        share,
-        f"Data loading limits the speed: a step takes {milliseconds(step_s)} and waits "
-        f"{milliseconds(share * step_s)} of them for its batch",
-        loader_flags(history),
-        "of each step waits for data",
-    )
-
-
-def data_share(history: History) -> float:
-    """The fraction of the time in which nothing happens because data is missing."""
-    share = history.usual_share("data_s")
-    utilization = history.typical("gpu_utilization")
-    # The host runs ahead of a GPU, and may wait for data while the GPU computes earlier steps.
-    return share if utilization is None else min(share, 1 - utilization)
-
-
-def loader_flags(history: History) -> str:
-    """The flags that make loading faster: caching, more processes, else smaller images."""
-    cores = history.fact("hardware.cores", 0) // max(1, ranks_per_host(history))
-    workers, mode = history.setting("num_workers"), history.setting("cache.mode", "auto")
-    flags = []
-    if mode == "off":
-        flags.append("--cache.mode=auto")
-    if workers is not None and cores > workers:
-        flags.append(f"--num_workers={cores}")
-    if not flags and mode == "auto":
-        flags.append("--cache.mode=disk")
-    return " and ".join(flags) or "--dataset.image_size to decode smaller images, or use more cores"
-
-
-def ranks_per_host(history: History) -> int:
-    """Ranks on the machine that has the most."""
-    hosts = [rank.get("host") for rank in history.fact("ranks", [])]
-    return max((hosts.count(host) for host in hosts), default=1)
 
 
 def frequent_saves(history: History) -> Iterator[Diagnosis]:
