@@ -1,5 +1,6 @@
 """What slows or harms a run, which flag helps, and what that gains."""
 
+import math
 from dataclasses import dataclass
 
 WARNING = "warning"
@@ -53,9 +54,9 @@ def utilization_band(utilization: float) -> str:
     return "fair" if utilization >= POOR_UTILIZATION else "poor"
 
 
-def speed_up(share: float) -> str:
-    """The speed-up if a share of the time were saved: at most this much."""
-    return f"up to {1 / (1 - min(share, 0.99)):.1f}x"
+def speed_up(share: float, most: float = math.inf) -> str:
+    """The speed-up if a share of the time were saved, by what gains no more than `most`."""
+    return f"up to {min(most, 1 / (1 - min(share, 0.99))):.1f}x"
 
 
 def milliseconds(seconds: float) -> str:
@@ -67,14 +68,3 @@ def milliseconds(seconds: float) -> str:
 def severity_of(share: float) -> str:
     """How severe it is to lose a share of the time."""
     return WARNING if share >= LARGE_SHARE else NOTE
-
-
-def slow_phase(kind: str, share: float, text: str, flags: str, waits: str) -> Diagnosis:
-    """A phase that costs a share of the time, which the flags would save."""
-    return Diagnosis(
-        kind=kind,
-        severity=severity_of(share),
-        text=text,
-        remedy=f"Set {flags}",
-        gain=f"{speed_up(share)}: {share:.0%} {waits}",
-    )

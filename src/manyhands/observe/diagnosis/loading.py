@@ -9,6 +9,7 @@ from manyhands.observe.diagnosis.advice import (
     Diagnosis,
     milliseconds,
     severity_of,
+    speed_up,
 )
 from manyhands.observe.diagnosis.history import History, Row
 
@@ -23,7 +24,6 @@ def slow_data(history: History) -> Iterator[Diagnosis]:
         return
     step_s = history.typical("step_s") or 0.0
     full_at = cache_full_at(history)
-    faster = speed_up_of_loading(history, share)
     until = "" if full_at is None else f", until all frames are cached at step {full_at:,}"
     yield Diagnosis(
         kind="decode_bound",
@@ -31,7 +31,8 @@ def slow_data(history: History) -> Iterator[Diagnosis]:
         text=f"Data loading limits the speed: a step takes {milliseconds(step_s)} and waits "
         f"{milliseconds(share * step_s)} of them for its batch{until}",
         remedy=loading_remedy(history),
-        gain=f"up to {faster:.1f}x: {share:.0%} of each step waits for data{until}",
+        gain=f"{speed_up(share, most_speed_up(history, share))}: {share:.0%} of each step waits "
+        f"for data{until}",
     )
 
 
@@ -69,14 +70,13 @@ def more_workers(history: History) -> int | None:
     return int(min(MORE_WORKERS * max(1, current), cores - 1))
 
 
-def speed_up_of_loading(history: History, share: float) -> float:
-    """How much faster steps are at most if the proposed flags are set."""
+def most_speed_up(history: History, share: float) -> float:
+    """How much faster the proposed flags can make loading."""
     current, proposed = loader_processes(history), more_workers(history)
-    without_wait = 1 / (1 - min(share, 0.99))
     if cache_flags(history) or current is None or proposed is None:
-        return without_wait
+        return math.inf
     # Where each step waits, the loader sets the pace; without processes it adds to the step.
-    return min(without_wait, proposed / current if current else proposed / share)
+    return proposed / current if current else proposed / share
 
 
 def cache_flags(history: History) -> list[str]:
