@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
 
-import psutil
 import torch
 
 from manyhands.observe.gpu_load import Load, open_gpus
+from manyhands.observe.host_memory import host_memory
 
 PERIOD_S = (
     1.0  # NVML's utilization is a mean over up to a second; a sample takes about a millisecond.
@@ -73,9 +73,8 @@ class LoadSampler:
 
 
 def read_host(run_dir: Path) -> Load:
-    """Memory in use on this machine, and free disk space of the run directory."""
-    memory = psutil.virtual_memory()
-    load: Load = {"host_memory_bytes": float(memory.total - memory.available)}
+    """Memory in use on this machine or in this job, and free disk space of the run directory."""
+    load: Load = {"host_memory_bytes": float(host_memory().used_bytes)}
     # The run reports a missing folder better.
     with suppress(OSError):
         load["disk_free_bytes"] = float(shutil.disk_usage(run_dir).free)

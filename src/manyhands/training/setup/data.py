@@ -15,7 +15,6 @@ from manyhands.data.cache.frame_cache import (
     cache_options,
     plan_frame_caches,
 )
-from manyhands.data.cache.locations import available_ram
 from manyhands.data.cache.store import CacheStores
 from manyhands.data.cache.token_cache import TokenCaches
 from manyhands.data.dataset import Dataset, open_dataset
@@ -30,6 +29,7 @@ from manyhands.data.statistics import complete_stats
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.statistics import aggregate_stats
 from manyhands.observe.console import progress_bar
+from manyhands.observe.host_memory import host_memory
 from manyhands.rng import derive_seed
 from manyhands.training.setup.checks import (
     Checked,
@@ -65,7 +65,7 @@ def data_ram_limit(config: TrainConfig) -> int:
     """Bytes of this machine's memory that data may use."""
     if config.max_ram is not None:
         return parse_bytes(config.max_ram)
-    return int(available_ram() * DEFAULT_RAM_SHARE)
+    return int(host_memory().available_bytes * DEFAULT_RAM_SHARE)
 
 
 T = TypeVar("T")
