@@ -157,6 +157,7 @@ def test_without_credentials_it_is_offline_and_says_how_to_upload(
     *_, found = in_new_process(LOG, (run, "abc", steps(1, 2))).splitlines()
     warning = ast.literal_eval(found)[3]["warning"]
     assert warning.startswith("wandb is offline: ") and "configured" in warning
+    assert ".." not in warning
     assert f"wandb sync {run.run_dir}/wandb/offline-run-*" in warning
     assert [row["_step"] for row in history(run.run_dir)] == [1, 2]
 
