@@ -20,18 +20,22 @@ def num_cores() -> int:
 
 def cgroup_cores(root: Path, own: Path) -> int:
     """Cores that the CPU quotas of a container or a job amount to, rounded up; or no limit."""
-    quotas = [quota for folder in _cpu_folders(root, own) if (quota := _quota(folder)) is not None]
+    quotas = [
+        quota
+        for folder in cgroup_folders("cpu", root, own)
+        if (quota := _quota(folder)) is not None
+    ]
     return math.ceil(min(quotas)) if quotas else sys.maxsize
 
 
-def _cpu_folders(root: Path, own: Path) -> Iterator[Path]:
-    """The cgroups of this process, with all their parents."""
+def cgroup_folders(controller: str, root: Path, own: Path) -> Iterator[Path]:
+    """The cgroups of this process that have a controller, with all their parents."""
     lines = []
     with suppress(OSError):
         lines = own.read_text(encoding="utf-8").splitlines()
     for line in lines:
         _, controllers, place = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
         # Version 1 mounts each set of controllers by its name, version 2 all of them at the root.
         mount = root / controllers

@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import pynvml
 import pytest
 import torch
 
@@ -24,11 +25,10 @@ H200 = Gpu("H200", 140 << 30, 1 << 30, 40, 16, 16)
 class Machine:
     """A driver of two GPUs that NVLink connects, and that withholds their temperature."""
 
-    class NVMLError(Exception):
-        """As pynvml raises it."""
-
     NVML_TEMPERATURE_GPU, NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK = 0, 2, 0
     answers: ClassVar[dict[str, Any]] = {
+        "nvmlInit": None,
+        "nvmlShutdown": None,
         "nvmlDeviceGetCount": 2,
         "nvmlDeviceGetHandleByIndex": "handle",
         "nvmlSystemGetCudaDriverVersion_v2": 12080,
@@ -40,18 +40,66 @@ class Machine:
         "nvmlDeviceGetP2PStatus": 0,
     }
 
+    def __init__(self, **errors: dict[int, int]) -> None:
+        self._errors = errors
+        """Errors by question, and by the GPU that is asked for."""
+
     def __getattr__(self, name: str) -> Any:
-        def ask(*_: object) -> Any:
-            if name not in self.answers:
-                raise self.NVMLError
-            return self.answers[name]
+        def ask(index: object = None, *_: object) -> Any:
+            code = self._errors.get(name, {}).get(index)
+            if code is not None or name not in self.answers:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED if code is None else code)
+            return index if name == "nvmlDeviceGetHandleByIndex" else self.answers[name]
 
         return ask
+
+
+UNKNOWN_MEMORY = {"total_bytes": None, "used_bytes": None}
 
 
 def test_a_driver_is_read():
     gpu = replace(H200, temperature_c=None)
     assert read_driver(Machine()) == Driver("570.1", (12, 8), [gpu, gpu], [True])
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION])
+def test_a_gpu_that_withholds_its_memory_is_usable(code):
+    driver = read_driver(Machine(nvmlDeviceGetMemoryInfo={1: code}))
+    gpu = replace(H200, temperature_c=None)
+    assert driver.gpus == [gpu, replace(gpu, **UNKNOWN_MEMORY)] and driver.nvlinks == [True]
+
+
+@pytest.mark.parametrize(
+    ("question", "code", "state"),
+    [
+        ("nvmlDeviceGetHandleByIndex", pynvml.NVML_ERROR_GPU_IS_LOST, "fail"),
+        ("nvmlDeviceGetMemoryInfo", pynvml.NVML_ERROR_GPU_IS_LOST, "fail"),
+        ("nvmlDeviceGetCurrPcieLinkWidth", pynvml.NVML_ERROR_RESET_REQUIRED, "fail"),
+        ("nvmlDeviceGetHandleByIndex", pynvml.NVML_ERROR_NO_PERMISSION, "skipped"),
+    ],
+)
+def test_one_gpu_that_cannot_be_used_hides_no_other(question, code, state):
+    driver = read_driver(Machine(**{question: {1: code}}))
+    good, bad = (check_gpu(number, gpu) for number, gpu in enumerate(driver.gpus))
+    assert (good.state, bad.state) == ("ok", state) and driver.nvlinks == []
+    assert str(pynvml.NVMLError(code)) in bad.found
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "remedy"),
+    [
+        (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, "warn", "--policy.device=cpu"),
+        (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, "fail", "restart"),
+        (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "fail", "modprobe"),
+        (pynvml.NVML_ERROR_UNKNOWN, "fail", "dmesg"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_no_missing_driver(monkeypatch, code, state, remedy):
+    machine = Machine(nvmlInit={None: code})
+    monkeypatch.setattr(pynvml, "nvmlInit", machine.nvmlInit)
+    (check,) = check_gpus()
+    assert check.state == state and remedy in check.remedy
+    assert (str(pynvml.NVMLError(code)) in check.found) == (state == "fail")
 
 
 @pytest.mark.parametrize(
@@ -68,6 +116,7 @@ def test_torch_needs_a_driver_of_its_major_version(torch_cuda, state):
         ({"used_bytes": 100 << 30}, "--launch.gpu_ids"),
         ({"temperature_c": 90}, "cooling"),
         ({"link_width": 4}, "PCIe lanes"),
+        (UNKNOWN_MEMORY, ""),
         ({"link_width": None, "max_link_width": None, "temperature_c": None}, ""),
     ],
 )

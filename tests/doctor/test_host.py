@@ -10,7 +10,9 @@ from manyhands.doctor.host import (
     check_open_files,
     check_shared_memory,
     disk_speed,
+    memory_line,
 )
+from manyhands.observe.host_memory import HostMemory
 
 
 def test_this_machine_is_checked_in_a_few_seconds(tmp_path):
@@ -18,6 +20,14 @@ def test_this_machine_is_checked_in_a_few_seconds(tmp_path):
     assert {"host", "open files", "disk", "clock"} <= set(checks)
     assert checks["clock"].state == "ok"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_limit_of_a_job_is_its_memory():
+    limited = HostMemory(32 << 30, 2 << 30, 256 << 30)
+    assert memory_line(limited) == (
+        "32.0 GiB memory (limit of this job; the machine has 256.0 GiB), 2.0 GiB available"
+    )
+    assert "limit" not in memory_line(HostMemory(32 << 30, 2 << 30, 32 << 30))
 
 
 def test_the_speed_of_a_disk_is_measured(tmp_path):

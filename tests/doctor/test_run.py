@@ -15,7 +15,7 @@ from manyhands.observe.diagnosis.advice import KINDS
 def test_every_kind_of_problem_has_a_check(tmp_path):
     rows = healthy_rows(60)
     for row in rows:
-        row["data_s"] = 0.5 * row["step_s"]
+        row["data_s"], row["gpu_utilization"] = 0.5 * row["step_s"], 0.4
     found = examine_run(write_run(tmp_path, rows, rank_rows(rows)))
     states = {check.name: check.state for check in found.checks}
     assert set(states) == set(KINDS.values())

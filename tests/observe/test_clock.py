@@ -1,5 +1,6 @@
 """Time by phase."""
 
+import math
 import time
 
 from manyhands.observe.clock import Clock
@@ -30,3 +31,13 @@ def test_whoever_asks_is_told_of_every_phase_that_begins():
         with clock.timing(phase):
             pass
     assert begun == ["data", "update"]
+
+
+def test_the_time_since_a_phase_is_none_inside_of_it():
+    clock = Clock()
+    assert clock.seconds_since(["validate", "evaluate"]) == math.inf
+    with clock.timing("validate"):
+        assert clock.seconds_since(["validate", "evaluate"]) == 0
+    time.sleep(0.02)
+    with clock.timing("update"):
+        assert 0.02 <= clock.seconds_since(["validate", "evaluate"]) < 10

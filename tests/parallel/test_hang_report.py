@@ -1,9 +1,13 @@
 """A hang is told with the rank that is late and what it does."""
 
 import pickle
+import subprocess
+import sys
 import time
 from pathlib import Path
+from subprocess import PIPE
 
+import pytest
 import torch
 from torch import distributed
 
@@ -18,6 +22,8 @@ from manyhands.parallel.hang_report import (
 
 def test_a_place_survives_the_store():
     place = RankPhase(7, "work of the main rank", 12.5)
+    assert read_place(place.as_text().encode()) == place
+    place = place._replace(frame="/my files/net.py:3 in forward")
     assert read_place(place.as_text().encode()) == place
 
 
@@ -48,6 +54,58 @@ def test_ranks_that_wait_for_each_other_are_all_shown():
     now = time.time()
     told = hang_message([RankPhase(8, "update", now), RankPhase(8, "update", now)], [], 30, None)
     assert "all ranks are in the same phase" in told
+
+
+HANGING = """
+import os, sys, threading, time, torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+from manyhands.parallel.hang_report import main_frame
+
+class Network(torch.nn.Linear):
+    def forward(self, x):
+        if rank == 1:
+            time.sleep(60)
+        return super().forward(x)
+
+rank, where = int(sys.argv[1]), sys.argv[2]
+distributed.init_process_group("gloo", init_method=f"file://{where}", rank=rank, world_size=2)
+network = DistributedDataParallel(Network(4, 4))
+
+def tell():
+    print(main_frame(), flush=True)
+    os._exit(0)
+
+threading.Timer(1.0, tell).start()
+if sys.argv[3] == "all_reduce" and rank == 0:
+    distributed.all_reduce(torch.ones(5))
+network(torch.ones(2, 4)).sum().backward()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("where", ["all_reduce", "backward"])
+def test_the_rank_that_others_wait_for_inside_a_step_is_named(tmp_path: Path, where: str):
+    command = [sys.executable, "-c", HANGING]
+    ranks = [
+        subprocess.Popen([*command, str(rank), str(tmp_path / "store"), where], stdout=PIPE)
+        for rank in range(2)
+    ]
+    frames = [rank.communicate(timeout=60)[0].decode().strip() for rank in ranks]
+    now = time.time()
+    places = [RankPhase(8, "update", now - 30, frame) for frame in frames]
+    assert [place.waits for place in places] == [True, False], frames
+    told = hang_message(places, [], 30, None)
+    assert "rank 1 did not arrive" in told
+    assert "in phase 'update' for 30 s, at <string>:" in told
+
+
+def test_where_no_rank_stands_out_all_places_are_shown():
+    now = time.time()
+    frame = "/torch/distributed/distributed_c10d.py:3 in all_reduce"
+    both = [RankPhase(8, "update", now, frame)] * 2
+    told = hang_message(both, [], 30, None)
+    assert "all ranks are in the same phase" in told and told.count(f", at {frame}") == 2
 
 
 def test_stacks_go_to_a_file_of_the_rank(tmp_path: Path):

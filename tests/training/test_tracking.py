@@ -17,10 +17,11 @@ from manyhands.config.resolve import read_train_config
 from manyhands.errors import EnvironmentFault
 from manyhands.launch.outcome import Ending
 from manyhands.observe.trackers.notes import read_notes, write_notes
+from manyhands.observe.trackers.tracked_run import TrackedRun
 from manyhands.training import tracking
 from manyhands.training.periods import Periods
 from manyhands.training.start import run_training
-from manyhands.training.tracking import PROGRAM
+from manyhands.training.tracking import PROGRAM, TrackerProcess
 
 NAMES = [name for name in ("tensorboard", "wandb", "trackio") if find_spec(name)]
 NEEDS = "pip install 'manyhands[track]'"
@@ -111,8 +112,67 @@ def test_a_tracker_that_fails_is_reported_and_the_run_finishes(train, metrics, t
     )
     assert [*metrics(run_dir)] == [1, 2, 3]
     (told,) = [line for line in log_of(run_dir).splitlines() if "WARNING" in line]
-    assert "tensorboard failed with exit code 1" in told
+    assert "tensorboard failed with exit code 1" in told and "--resume logs the rest" in told
     assert str(run_dir / "trackers" / "tensorboard.log") in told
+
+
+@pytest.mark.process
+@pytest.mark.skipif("tensorboard" not in NAMES, reason=NEEDS)
+def test_a_tracker_that_fails_starts_again_a_few_times(tmp_path, tracked_values, monkeypatch):
+    monkeypatch.setattr(tracking, "RESTART_S", (0.1, 0.1))
+    (tmp_path / "trackers").mkdir()
+    (tmp_path / "tensorboard").touch()  # In the way of a folder.
+    rows = [{"step": step, "loss": 1.0} for step in (1, 2)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    process = TrackerProcess("tensorboard", run_in(tmp_path), gpu=0)
+    told: list[str] = []
+
+    def wait_for(count: int) -> None:
+        deadline = time.monotonic() + 60
+        while len(told) < count and time.monotonic() < deadline:
+            told.extend(process.messages())
+            time.sleep(0.05)
+
+    wait_for(1)
+    (tmp_path / "tensorboard").unlink()
+    while not process.is_running:
+        told.extend(process.messages())
+    process.close(0)
+    while process.is_running:
+        time.sleep(0.05)
+    assert [*process.end()] == [] and len(told) == 1
+    assert "failed with exit code 1" in told[0] and "It starts again in 0.1 s" in told[0]
+    assert [step for step, _ in tracked_values("tensorboard", tmp_path, "train/loss")] == [1, 2]
+
+
+@pytest.mark.process
+@pytest.mark.skipif("tensorboard" not in NAMES, reason=NEEDS)
+def test_a_tracker_that_always_fails_is_left_alone_at_last(tmp_path, monkeypatch):
+    monkeypatch.setattr(tracking, "RESTART_S", (0.1,))
+    (tmp_path / "trackers").mkdir()
+    (tmp_path / "tensorboard").touch()
+    process = TrackerProcess("tensorboard", run_in(tmp_path), gpu=0)
+    told: list[str] = []
+    deadline = time.monotonic() + 60
+    while not any("--resume" in line for line in told) and time.monotonic() < deadline:
+        told.extend(process.messages())
+        time.sleep(0.05)
+    assert len(told) == 2 and "--resume logs the rest" in told[1]
+    assert [*process.messages(), *process.end()] == []
+
+
+def run_in(run_dir: Path) -> TrackedRun:
+    return TrackedRun(
+        run_dir=run_dir,
+        eval_dir=run_dir / "eval",
+        job_name="pick",
+        config=read_train_config(["--dataset.repo_id=me/pick", "--policy.type=act", "--steps=9"]),
+        start_step=0,
+        start_samples=0,
+        samples_per_step=2,
+        num_frames=10,
+        num_episodes=1,
+    )
 
 
 @pytest.mark.process

@@ -15,8 +15,8 @@ from manyhands.launch.outcome import Ending
 from manyhands.observe.start_phases import StartPhases
 from manyhands.observe.wrapping import print_wrapped
 from manyhands.stop import StopSignal
+from manyhands.training.finished_run import has_nothing_to_do
 from manyhands.training.spawn import (
-    has_nothing_to_do,
     needs_workers,
     num_processes_of,
     refuse_bad_paths,
@@ -43,7 +43,7 @@ def train_until(stop: StopSignal, arguments: Sequence[str], phases: StartPhases)
     launcher = current_launcher()
     if resolved is None and launcher.is_main:
         print_notes(command_line.tree)
-    if has_nothing_to_do(config, launcher):
+    if has_nothing_to_do(config, launcher, stop):
         return Ending.FINISHED.exit_code
     refuse_bad_paths(config, launcher)
     if needs_workers(config, launcher):

@@ -1,16 +1,16 @@
 """Checks of NVIDIA's driver, the GPUs and their links, through NVML."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import pynvml
 import torch
 
 from manyhands import units
 from manyhands.doctor.check import Check
-from manyhands.launch.environment import ask_driver, gpus_that_compute, visible_gpus
+from manyhands.launch.environment import gpus_that_compute, nvidia_driver, visible_gpus
 
 MAX_OTHERS_SHARE = 0.1
 """Memory in use before training starts, above which another program is on the GPU."""
@@ -18,13 +18,27 @@ HOT_C = 85
 """Temperature from which GPUs lower their clock."""
 
 
+ON_CPU = "or train on the CPU with --policy.device=cpu"
+DRIVER_REMEDIES = {
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "The driver was updated while in use: restart "
+    "the machine, or the container",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "Load the driver (sudo modprobe nvidia), or start the "
+    "container with --gpus=all",
+    pynvml.NVML_ERROR_NO_PERMISSION: "Check the permissions of /dev/nvidia*",
+}
+"""What to do about a driver that is installed and cannot be used."""
+LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
+"""Errors of a GPU that no program can use; others mean that the driver withholds a value."""
+
+
 @dataclass(frozen=True)
 class Gpu:
     """What the driver knows about a GPU."""
 
     name: str
-    total_bytes: int
-    used_bytes: int
+    total_bytes: int | None
+    """None where the GPU shares the memory of the host."""
+    used_bytes: int | None
     temperature_c: int | None
     link_width: int | None
     max_link_width: int | None
@@ -36,43 +50,52 @@ class Driver:
 
     version: str
     cuda: tuple[int, int]
-    gpus: list[Gpu]
+    gpus: list[Gpu | pynvml.NVMLError]
+    """GPUs, or why one of them cannot be used."""
     nvlinks: list[bool]
-    """Whether NVLink connects each pair of GPUs."""
+    """Whether NVLink connects each pair of GPUs that can be used."""
 
 
 def read_driver(nvml: Any) -> Driver:
     """Ask the driver."""
-    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
     major, rest = divmod(int(nvml.nvmlSystemGetCudaDriverVersion_v2()), 1000)
+    gpus = [_read_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+    usable = [index for index, gpu in enumerate(gpus) if isinstance(gpu, Gpu)]
+    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in usable]
     linked = [_is_linked(nvml, one, other) for one, other in combinations(handles, 2)]
-    gpus = [_read_gpu(nvml, handle) for handle in handles]
     return Driver(_text(nvml.nvmlSystemGetDriverVersion()), (major, rest // 10), gpus, linked)
 
 
-def _read_gpu(nvml: Any, handle: Any) -> Gpu:
-    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-    return Gpu(
-        name=_text(nvml.nvmlDeviceGetName(handle)),
-        total_bytes=memory.total,
-        used_bytes=memory.used,
-        temperature_c=_known(nvml, "nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU),
-        link_width=_known(nvml, "nvmlDeviceGetCurrPcieLinkWidth", handle),
-        max_link_width=_known(nvml, "nvmlDeviceGetMaxPcieLinkWidth", handle),
-    )
+def _read_gpu(nvml: Any, index: int) -> Gpu | pynvml.NVMLError:
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        memory = _known(nvml.nvmlDeviceGetMemoryInfo, handle)
+        return Gpu(
+            name=_text(nvml.nvmlDeviceGetName(handle)),
+            total_bytes=None if memory is None else memory.total,
+            used_bytes=None if memory is None else memory.used,
+            temperature_c=_known(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+            link_width=_known(nvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
+            max_link_width=_known(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+        )
+    except pynvml.NVMLError as error:
+        return error
 
 
-def _known(nvml: Any, question: str, *about: Any) -> int | None:
+def _known(ask: Any, *about: Any) -> Any:
     """An answer of the driver; None where it has none."""
-    with suppress(nvml.NVMLError):
-        return int(getattr(nvml, question)(*about))
+    try:
+        return ask(*about)
+    except pynvml.NVMLError as error:
+        if error.value in LOST:
+            raise
     return None
 
 
 def _is_linked(nvml: Any, one: Any, other: Any) -> bool:
     kind = nvml.NVML_P2P_CAPS_INDEX_NVLINK
-    status = _known(nvml, "nvmlDeviceGetP2PStatus", one, other, kind)
-    return status == int(nvml.NVML_P2P_STATUS_OK)
+    status = _known(nvml.nvmlDeviceGetP2PStatus, one, other, kind)
+    return status is not None and int(status) == int(nvml.NVML_P2P_STATUS_OK)
 
 
 def _text(value: str | bytes) -> str:
@@ -81,10 +104,14 @@ def _text(value: str | bytes) -> str:
 
 def check_gpus() -> Iterator[Check]:
     """Check the driver, every GPU, their links and NCCL."""
-    driver = ask_driver(read_driver)
-    if driver is None or not driver.gpus:
-        remedy = "Install the NVIDIA driver, or train on the CPU with --policy.device=cpu"
-        yield Check("driver", "warn", "no NVIDIA driver or no GPU", remedy)
+    try:
+        with nvidia_driver() as nvml:
+            driver = read_driver(nvml)
+    except pynvml.NVMLError as error:
+        yield check_unusable_driver(error)
+        return
+    if not driver.gpus:
+        yield Check("driver", "warn", "the NVIDIA driver has no GPU", f"See lspci, {ON_CPU}")
         return
     yield check_driver(driver, torch.version.cuda)
     yield from (check_gpu(number, gpu) for number, gpu in enumerate(driver.gpus))
@@ -92,6 +119,15 @@ def check_gpus() -> Iterator[Check]:
     if torch.version.cuda:
         yield check_computing(visible_gpus([*range(torch.cuda.device_count())]))
         yield Check("NCCL", "ok", nccl_version())
+
+
+def check_unusable_driver(error: pynvml.NVMLError) -> Check:
+    """A machine without a driver, or with one that does not answer."""
+    if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+        remedy = f"Install the NVIDIA driver, {ON_CPU}"
+        return Check("driver", "warn", "no NVIDIA driver", remedy)
+    remedy = DRIVER_REMEDIES.get(error.value, "See nvidia-smi and dmesg; restart the machine")
+    return Check("driver", "fail", f"the NVIDIA driver cannot be used: {error}", remedy)
 
 
 def check_driver(driver: Driver, torch_cuda: str | None) -> Check:
@@ -108,13 +144,17 @@ def check_driver(driver: Driver, torch_cuda: str | None) -> Check:
     return Check("driver", "ok", found)
 
 
-def check_gpu(number: int, gpu: Gpu) -> Check:
+def check_gpu(number: int, gpu: Gpu | pynvml.NVMLError) -> Check:
     """Whether a GPU is free, cool and fully connected."""
-    found = f"{gpu.name}, {units.num_bytes(gpu.total_bytes)}, "
-    found += f"{units.num_bytes(gpu.used_bytes)} in use"
-    remedies = []
-    if gpu.used_bytes > MAX_OTHERS_SHARE * gpu.total_bytes:
-        remedies.append("Another program uses it: see nvidia-smi, or choose --launch.gpu_ids")
+    if isinstance(gpu, pynvml.NVMLError):
+        return check_unusable_gpu(number, gpu)
+    found, remedies = gpu.name, []
+    if gpu.total_bytes is None or gpu.used_bytes is None:
+        found += ", memory not reported"
+    else:
+        found += f", {units.num_bytes(gpu.total_bytes)}, {units.num_bytes(gpu.used_bytes)} in use"
+        if gpu.used_bytes > MAX_OTHERS_SHARE * gpu.total_bytes:
+            remedies.append("Another program uses it: see nvidia-smi, or choose --launch.gpu_ids")
     if gpu.temperature_c is not None and gpu.temperature_c >= HOT_C:
         found += f", {gpu.temperature_c} degrees Celsius"
         remedies.append("It is hot and lowers its clock: check its cooling")
@@ -122,6 +162,17 @@ def check_gpu(number: int, gpu: Gpu) -> Check:
         found += f", PCIe x{gpu.link_width} of x{gpu.max_link_width}"
         remedies.append("Its slot has fewer PCIe lanes than it could use")
     return Check(f"GPU {number}", "warn" if remedies else "ok", found, "; ".join(remedies))
+
+
+def check_unusable_gpu(number: int, error: pynvml.NVMLError) -> Check:
+    """A GPU that failed, or that belongs to other users."""
+    if error.value == pynvml.NVML_ERROR_NO_PERMISSION:
+        return Check(f"GPU {number}", "skipped", f"not accessible to this process: {error}")
+    remedy = (
+        f"Reset it (sudo nvidia-smi --gpu-reset -i {number}) or restart the machine; see dmesg. "
+        "Until then exclude it in CUDA_VISIBLE_DEVICES"
+    )
+    return Check(f"GPU {number}", "fail", str(error), remedy)
 
 
 def check_links(nvlinks: Sequence[bool]) -> Check:

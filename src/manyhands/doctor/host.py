@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
-
 from manyhands import units
 from manyhands.cores import num_cores
 from manyhands.doctor.check import Check
+from manyhands.observe.host_memory import HostMemory, host_memory
 
 SHM = Path("/dev/shm")
 MIN_SHM_BYTES = 1 << 30
@@ -36,14 +35,22 @@ UNSYNCHRONIZED = 5
 
 def check_host(folder: Path) -> Iterator[Check]:
     """Check memory, limits, the disk of a folder, and the clock."""
-    memory = psutil.virtual_memory()
-    found = f"{num_cores()} cores, {units.num_bytes(memory.total)} memory, "
-    yield Check("host", "ok", f"{found}{units.num_bytes(memory.available)} available")
+    yield Check("host", "ok", f"{num_cores()} cores, {memory_line(host_memory())}")
     yield from check_shared_memory(SHM)
     yield check_open_files()
     yield check_disk(folder)
     yield check_clock()
     yield from check_time_sync()
+
+
+def memory_line(memory: HostMemory) -> str:
+    """Memory in words, with the limit of a container or job."""
+    is_limited = memory.total_bytes < memory.machine_bytes
+    limit = f" (limit of this job; the machine has {units.num_bytes(memory.machine_bytes)})"
+    return (
+        f"{units.num_bytes(memory.total_bytes)} memory{limit if is_limited else ''}, "
+        f"{units.num_bytes(memory.available_bytes)} available"
+    )
 
 
 def check_shared_memory(folder: Path) -> Iterator[Check]:

@@ -111,17 +111,26 @@ def num_driven() -> int | None:
 
 
 def ask_driver(ask: Callable[[Any], T]) -> T | None:
-    """Query NVIDIA's driver through NVML; None without a driver."""
+    """Query NVIDIA's driver through NVML; None without a driver that answers."""
     import pynvml
 
     try:
-        pynvml.nvmlInit()
-        try:
-            return ask(pynvml)
-        finally:
-            pynvml.nvmlShutdown()
+        with nvidia_driver() as nvml:
+            return ask(nvml)
     except pynvml.NVMLError:
         return None
+
+
+@contextmanager
+def nvidia_driver() -> Iterator[Any]:
+    """NVML, the interface of NVIDIA's driver; raises NVMLError where it cannot be used."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
 
 
 def gpus_that_compute(names: Sequence[str]) -> list[str]:

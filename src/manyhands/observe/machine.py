@@ -5,10 +5,10 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import psutil
 import torch
 
 from manyhands.cores import num_cores
+from manyhands.observe.host_memory import host_memory
 from manyhands.version import VERSION
 
 PACKAGES = ("torch", "accelerate", "safetensors", "numpy", "pyarrow", "av")
@@ -36,6 +36,6 @@ def hardware() -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "cores": num_cores(),
-        "memory_bytes": psutil.virtual_memory().total,
+        "memory_bytes": host_memory().total_bytes,
         "gpus": [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())],
     }

@@ -3,11 +3,11 @@
 import faulthandler
 import os
 import sys
+import threading
 import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import NamedTuple
 
 from torch._C import _distributed_c10d as _c10d
@@ -19,32 +19,55 @@ FLIGHT_RECORD = "flight_recorder_rank_"
 FLIGHT_RECORD_S = 2.0
 
 
+WAITING = (
+    "/torch/distributed/",
+    "/torch/nn/parallel/distributed.py",
+    "/manyhands/parallel/",
+    " in _engine_run_backward",
+    "/torch/cuda/",
+)
+"""Where a main thread waits for other ranks: a collective, the backward pass of DDP, a GPU."""
+
+
 class RankPhase(NamedTuple):
     """The phase of a rank."""
 
     num_phases: int
     phase: str
     since: float
+    frame: str = ""
+    """The innermost frame of the main thread of a rank that hangs."""
 
     def as_text(self) -> str:
         """The place as text for the store."""
-        return f"{self.num_phases} {self.since} {self.phase}"
+        return f"{self.num_phases} {self.since} {self.phase}\n{self.frame}"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the main thread waits for other ranks."""
+        return any(code in self.frame for code in WAITING)
 
 
 def read_place(text: bytes) -> RankPhase:
     """A place from the store."""
-    num_phases, since, phase = text.decode().split(" ", 2)
-    return RankPhase(int(num_phases), phase, float(since))
+    place, _, frame = text.decode().partition("\n")
+    num_phases, since, phase = place.split(" ", 2)
+    return RankPhase(int(num_phases), phase, float(since), frame)
+
+
+def main_frame() -> str:
+    """The innermost frame of the main thread: file, line and function."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 def hang_message(
     places: list[RankPhase], silent: list[int], timeout_s: float, hang_dir: Path | None
 ) -> str:
-    """The report: ranks without progress, and the phases of the others."""
-    first = min(place.num_phases for place in places)
-    late = silent or [rank for rank, place in enumerate(places) if place.num_phases == first]
-    if not silent and len(late) == len(places):
-        late = []
+    """The report: ranks without progress, and the places of all."""
+    late = silent or late_ranks(places)
     ranks = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
     who = f"{ranks} {'did not respond' if silent else 'did not arrive'}"
     who = who if late else "all ranks are in the same phase"
@@ -53,12 +76,22 @@ def hang_message(
     lines += [
         f"  rank {rank}: in phase {place.phase!r} for {now - place.since:.0f} s"
         f"{', does not respond (stopped or frozen)' if rank in silent else ''}"
+        f"{', at ' + place.frame if place.frame else ''}"
         for rank, place in enumerate(places)
     ]
     for rank in [each for each in late if each not in silent][:1]:
         lines += _stack_of(hang_dir, rank)
     where = f"; stacks of all responding ranks: {hang_dir}" if hang_dir else ""
     return "\n".join([*lines, f"run terminated{where}"])
+
+
+def late_ranks(places: list[RankPhase]) -> list[int]:
+    """Ranks in the earliest phase, of these the ones that others wait for; empty if unknown."""
+    first = min(place.num_phases for place in places)
+    behind = [rank for rank, place in enumerate(places) if place.num_phases == first]
+    working = [rank for rank in behind if not places[rank].waits]
+    late = working or behind
+    return late if len(late) < len(places) else []
 
 
 def _stack_of(hang_dir: Path | None, rank: int) -> list[str]:
@@ -101,7 +134,7 @@ def write_flight_record(hang_dir: Path | None, rank: int) -> None:
             (hang_dir / f"{FLIGHT_RECORD}{rank}").write_bytes(record)
 
     # Whatever is stuck may hold the lock of the record.
-    writer = Thread(target=write, daemon=True)
+    writer = threading.Thread(target=write, daemon=True)
     writer.start()
     writer.join(FLIGHT_RECORD_S)
 

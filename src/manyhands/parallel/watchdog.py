@@ -22,6 +22,7 @@ from manyhands.parallel.hang_report import (
     RankPhase,
     force_exit,
     hang_message,
+    main_frame,
     print_last,
     read_place,
     report,
@@ -278,7 +279,8 @@ class Watchdog:
         # A full disk must not keep this thread from ending the process.
         with suppress(OSError):
             write_stacks(self.hang_dir, self.rank)
-        self._store.set(f"late/{self.rank}", self._place.as_text())
+        place = self._place._replace(frame=main_frame())
+        self._store.set(f"late/{self.rank}", place.as_text())
         write_flight_record(self.hang_dir, self.rank)
         deadline = time.monotonic() + REPORT_S
         answers = [f"late/{rank}" for rank in range(self._num_ranks)]

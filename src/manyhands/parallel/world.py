@@ -178,13 +178,15 @@ def joined_world(
     backend: str | None = None,
     stop: StopSignal | None = None,
     device_name: str | None = None,
+    launcher: Launcher | None = None,
 ) -> Iterator[World]:
     """Join the ranks the launcher started; leave their group in any case.
 
     Tensors use `backend`, or the default of the device. A stop request on one rank stops all.
-    `device_name` is for a run without a policy, which has none of its own.
+    `device_name` is for a run without a policy, which has none of its own; `launcher` for work of
+    one rank alone.
     """
-    launcher = read_launcher(os.environ)
+    launcher = launcher or read_launcher(os.environ)
     device = _device_of(config.policy.device if config.policy else device_name, launcher)
     precision = resolve_precision(config, launcher, device)
     strategy = resolve_strategy(config, launcher)

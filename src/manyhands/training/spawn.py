@@ -13,7 +13,6 @@ from manyhands import garbage
 from manyhands.config.launch.launcher import Launcher
 from manyhands.config.paths.output import folder_fault
 from manyhands.config.resolve import choose_output_dir, resolve_config, write_resolved
-from manyhands.config.runs.run_state import finished_message, refuse_folder_in_use
 from manyhands.config.train import LaunchConfig, TrainConfig
 from manyhands.data.loading.forkserver import FORKSERVER, num_loaders, start_server
 from manyhands.data.location import locate_dataset
@@ -33,8 +32,8 @@ from manyhands.launch.environment import (
 from manyhands.launch.outcome import Ending, Outcome, ending_from_exit_code
 from manyhands.launch.workers import LOOPBACK, Machines, listen, run_workers
 from manyhands.observe.start_phases import STARTED, StartPhases
-from manyhands.observe.wrapping import print_wrapped
 from manyhands.stop import StopSignal
+from manyhands.training.finished_run import has_nothing_to_do
 from manyhands.training.output_dir import run_dir_fault
 from manyhands.training.restarts import Placement, Start, run_with_restarts
 
@@ -56,24 +55,12 @@ def train(config: TrainConfig) -> Ending:
 def _train(config: TrainConfig, stop: StopSignal) -> Ending:
     config, launcher = resolve_config(config), current_launcher()
     phases = StartPhases(launcher.is_main)
-    if has_nothing_to_do(config, launcher):
+    if has_nothing_to_do(config, launcher, stop):
         return Ending.FINISHED
     refuse_bad_paths(config, launcher)
     if not needs_workers(config, launcher):
         return train_here(config, launcher, (), stop, phases)
     return ending_from_exit_code(train_in_processes(config, launcher, (), stop))
-
-
-def has_nothing_to_do(config: TrainConfig, launcher: Launcher) -> bool:
-    """Whether a resumed run is finished, which is printed; raises if its folder is in use."""
-    if launcher.is_ours:
-        return False  # The process that started this one has looked.
-    if launcher.is_main and config.output_dir is not None:
-        refuse_folder_in_use(config.output_dir)
-    message = finished_message(config)
-    if message is not None and launcher.is_main:
-        print_wrapped(message, sys.stdout)
-    return message is not None
 
 
 def train_here(

@@ -1,5 +1,7 @@
 """Trackers of a run, each in a process of its own: none can stop or slow training."""
 
+import math
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -25,7 +27,8 @@ FINISH_S = 120.0  # How long a finished run waits for its trackers.
 STOP_S = 10.0  # How long a stopped or failed run waits for them.
 WAIT_S = 0.05
 FAILED = 1
-CONTINUES = "Nothing is lost: metrics.jsonl is complete, and a resumed run logs the rest"
+RESTART_S = (30.0, 120.0, 600.0)  # How long a tracker that failed waits to be started again.
+CONTINUES = "Nothing is lost: metrics.jsonl is complete, and --resume logs the rest"
 
 
 def reject_missing_trackers(config: TrainConfig) -> None:
@@ -46,46 +49,61 @@ def without_facts(notes: Notes) -> Notes:
 
 
 class TrackerProcess:
-    """The process of one tracker."""
+    """The process of one tracker, started again a few times if it fails."""
 
     def __init__(self, name: str, run: TrackedRun, gpu: int) -> None:
         self.name = name
-        self._run_dir = run.run_dir
-        # Of the notes so far only the id is still true.
-        write_notes(run.run_dir, name, without_facts(read_notes(run.run_dir, name)))
+        self._run = run
+        self._gpu = gpu
         self._log = notes_file(run.run_dir, name).with_suffix(".log")
-        command = [sys.executable, "-m", PROGRAM]
-        self._process = start_in_background(command, self._log, gpu, num_compile_threads=1)
-        self._write(request_of(name, run))
+        self._pauses_s = iter(RESTART_S)
+        self._restart_at: float | None = None  # None while it runs, infinity after the last time.
         self.notes: Notes = {}
-        self._has_warned = self._has_failed = False
+        self._has_warned = False
+        self._process = self._start()
 
-    def _write(self, message: bytes) -> None:
-        assert self._process.stdin is not None
-        # A process that ended is reported by its exit code.
-        with suppress(OSError):
-            self._process.stdin.write(message)
-            self._process.stdin.flush()
+    def _start(self) -> subprocess.Popen[bytes]:
+        # Of the notes so far only the id is still true.
+        run_dir = self._run.run_dir
+        write_notes(run_dir, self.name, without_facts(read_notes(run_dir, self.name)))
+        command = [sys.executable, "-m", PROGRAM]
+        process = start_in_background(command, self._log, self._gpu, num_compile_threads=1)
+        send(process, request_of(self.name, self._run))
+        return process
 
     def messages(self) -> Iterator[str]:
-        """Messages since the last call: a warning of the tracker, the end of its process."""
-        notes = read_notes(self._run_dir, self.name)
+        """Messages since the last call; starts a process that failed again, after a while."""
+        yield from self._warnings()
+        if self._process.poll():
+            yield from self._recover()
+
+    def _warnings(self) -> Iterator[str]:
+        notes = read_notes(self._run.run_dir, self.name)
         warning = notes.pop("warning", None)
         if warning is not None and not self._has_warned:
             self._has_warned = True
             yield f"WARNING: {warning}"
         self.notes = notes
-        code = self._process.poll()
-        if code and not self._has_failed:
-            self._has_failed = True
-            yield (
-                f"WARNING: {self.name} {exit_reason(code)}: {last_line(self._log)}; see {self._log}"
-                f". {CONTINUES}"
-            )
+
+    def _recover(self) -> Iterator[str]:
+        if self._restart_at is None:
+            pause_s = next(self._pauses_s, math.inf)
+            self._restart_at = time.monotonic() + pause_s
+            again = f"It starts again in {pause_s:g} s" if pause_s < math.inf else CONTINUES
+            yield f"WARNING: {self._failure()}. {again}"
+        elif time.monotonic() >= self._restart_at:
+            self._restart_at = None
+            # A machine that cannot start it now may do so later.
+            with suppress(OSError):
+                self._process = self._start()
+
+    def _failure(self) -> str:
+        reason = exit_reason(self._process.returncode)
+        return f"{self.name} {reason}: {last_line(self._log)}; see {self._log}"
 
     def close(self, exit_code: int) -> None:
         """Ask the tracker to log the rest of the run and to end."""
-        self._write(b"%d\n" % exit_code)
+        send(self._process, b"%d\n" % exit_code)
 
     @property
     def is_running(self) -> bool:
@@ -94,11 +112,21 @@ class TrackerProcess:
 
     def end(self) -> Iterator[str]:
         """End a tracker that takes too long; yields what to log."""
-        yield from self.messages()
+        yield from self._warnings()
         if self.is_running:
             self._process.kill()
             self._process.wait()
             yield f"WARNING: {self.name} did not finish in time, see {self._log}. {CONTINUES}"
+        elif self._process.returncode and self._restart_at != math.inf:
+            yield f"WARNING: {self._failure()}. {CONTINUES}"
+
+
+def send(process: subprocess.Popen[bytes], message: bytes) -> None:
+    """Write to the input of a process; one that ended is reported by its exit code."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.write(message)
+        process.stdin.flush()
 
 
 class Tracking:

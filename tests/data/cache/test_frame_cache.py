@@ -58,6 +58,18 @@ def test_a_second_run_finds_what_the_first_has_kept(plain_root, tmp_path):
     assert {store.description["camera"] for store in stores} == {VIDEO, STORED}
 
 
+def test_facts_say_where_frames_are_and_how_many(plain_root, tmp_path):
+    wish = CacheOptions(home=tmp_path, mode="disk")
+    first, planned = opened(plain_root, wish)
+    assert planned.facts == {"where": "disk", "capacity": 1.0, "filled": 0.0}
+    first.batch(range(7))
+    assert 0.5 <= planned.facts["filled"] < 1
+    first.batch(range(len(first)))
+    assert planned.facts == {"where": "disk", "capacity": 1.0, "filled": 1.0}
+    _, planned = opened(plain_root, CacheOptions(home=tmp_path, mode="off"))
+    assert planned.facts == {"where": "off", "capacity": 0.0, "filled": 0.0}
+
+
 def test_a_copy_elsewhere_shares_them_and_another_size_does_not(plain_root, tmp_path):
     import shutil
 

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 from diagnosis_cases import RUN, healthy_rows
 
 from manyhands.config.schema.decoding import flags_of
@@ -14,14 +15,14 @@ from manyhands.observe.diagnosis.history import History
 from manyhands.observe.diagnosis.loss_health import loss_problems
 
 
-def found_in(rows: list[dict[str, Any]]) -> list[Diagnosis]:
-    return [*loss_problems(History(RUN, rows, []))]
+def found_in(rows: list[dict[str, Any]], run: dict[str, Any] = RUN) -> list[Diagnosis]:
+    return [*loss_problems(History(run, rows, []))]
 
 
 def assert_flags_exist(found: Diagnosis) -> None:
     known = {flag.name for flag in flags_of(TrainConfig)}
     named = re.findall(r"--([a-z_.]+[a-z])", found.remedy)
-    assert named and set(named) <= known
+    assert set(named) <= known
 
 
 def oscillating() -> list[dict[str, Any]]:
@@ -70,7 +71,9 @@ def test_a_loss_and_gradients_that_rise_are_those_of_too_high_a_learning_rate():
 def test_spikes_count_once_there_are_several():
     (found,) = found_in(spiking())
     assert (found.kind, found.severity) == ("loss_spiking", "note")
-    assert "5 of the last 59 rows" in found.text
+    assert "5 of the last 59 rows" in found.text and "--audit=true" in found.remedy
+    (found,) = found_in(spiking(), RUN | {"config": RUN["config"] | {"audit": True}})
+    assert "--audit" not in found.remedy and "audit/" in found.remedy
     assert_flags_exist(found)
     assert found_in(spiking()[:30]) == []
 
@@ -80,6 +83,35 @@ def test_a_held_out_loss_that_rises_names_the_best_step():
     assert (found.kind, found.severity) == ("overfitting", "warning")
     assert "that of step 4800" in found.text
     assert "--keep_best=held_out_loss" in found.remedy
+    assert_flags_exist(found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cache", "has", "lacks"),
+    [
+        (
+            {},
+            {"where": "disk"},
+            "--keep_best=held_out_loss and --early_stopping_patience",
+            "best (",
+        ),
+        ({"keep_best": "held_out_loss"}, None, "checkpoints/best", "Set --keep_best"),
+        ({"keep_best": "held_out_loss"}, None, "or set --early_stopping_patience=3", "transforms"),
+        (
+            {"keep_best": "held_out_loss", "early_stopping_patience": 5},
+            None,
+            "ends by itself (--early_stopping_patience=5)",
+            "set --early",
+        ),
+        ({}, {"where": "off"}, "more data or --dataset.image_transforms.enable=true", "best ("),
+        ({"dataset": {"image_transforms": {"enable": True}}}, {"where": "off"}, "data", "transf"),
+    ],
+)
+def test_overfitting_asks_for_no_setting_that_is_on(settings, cache, has, lacks):
+    loading = {"num_workers": 4, "frame_cache": cache}
+    run = RUN | {"loading": loading, "config": RUN["config"] | settings}
+    (found,) = found_in(overfitted(), run)
+    assert has in found.remedy and lacks not in found.remedy
     assert_flags_exist(found)
 
 

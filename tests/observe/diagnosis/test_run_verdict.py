@@ -17,6 +17,7 @@ def slow_rows(share: float = 0.5):
     rows = healthy_rows(20)
     for row in rows:
         row["data_s"] = share * row["step_s"]
+        row["gpu_utilization"] = 0.4
     return rows
 
 
@@ -26,7 +27,7 @@ def test_a_verdict_is_read_from_the_files_of_a_run(tmp_path):
     verdict = read_verdict(run_dir, read_facts(run_dir))
     assert [each.kind for each in verdict.diagnoses] == ["decode_bound"]
     (facts,) = verdict.facts["diagnoses"]
-    assert json.loads(json.dumps(facts))["remedy"] == "Set --num_workers=8"
+    assert json.loads(json.dumps(facts))["remedy"] == "Set --num_workers=7"
 
 
 def test_files_that_are_missing_or_damaged_give_no_verdict(tmp_path):

@@ -157,7 +157,21 @@ def test_without_credentials_it_is_offline_and_says_how_to_upload(
     *_, found = in_new_process(LOG, (run, "abc", steps(1, 2))).splitlines()
     warning = ast.literal_eval(found)[3]["warning"]
     assert warning.startswith("wandb is offline: ") and "configured" in warning
+    assert ".." not in warning
     assert f"wandb sync {run.run_dir}/wandb/offline-run-*" in warning
+    assert [row["_step"] for row in history(run.run_dir)] == [1, 2]
+
+
+def test_with_a_key_and_without_network_it_is_offline(tracked_run, in_new_process, monkeypatch):
+    server = runpy.run_path(str(Path(__file__).parents[2] / "wandb_server.py"))["WandbServer"]
+    with server() as gone:
+        environ = gone.environ | {"WANDB_INIT_TIMEOUT": "3"}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    run = tracked_run("--wandb.enable=true", "--steps=9")
+    *_, found = in_new_process(LOG, (run, "abc", steps(1, 2))).splitlines()
+    facts = ast.literal_eval(found)[3]
+    assert facts["warning"].startswith("wandb is offline: ") and "url" not in facts
     assert [row["_step"] for row in history(run.run_dir)] == [1, 2]
 
 

@@ -41,6 +41,7 @@ def test_facts_hold_what_the_banner_says(command, tmp_path):
         "lr_factor": 1.0,
     }
     assert facts["budget"] == {"asked": "steps", "steps": 1, "samples": 3, "epochs": 3 / 39}
+    assert facts["loading"] == {"num_workers": 0, "frame_cache": None}
     assert facts["policy"]["num_parameters"] == facts["policy"]["num_trainable"] > 1000
     assert facts["config"]["policy"]["type"] == "act"
 

@@ -1,7 +1,7 @@
 """How batches are read ahead."""
 
 from manyhands.config.resolve import read_train_config
-from manyhands.data.cache.locations import available_ram
+from manyhands.observe.host_memory import host_memory
 from manyhands.training.setup.data import data_ram_limit, loader_options
 
 
@@ -29,4 +29,4 @@ def test_training_and_the_held_out_loss_share_the_memory():
 
 
 def test_without_a_limit_half_of_the_memory_at_hand_is_one():
-    assert 0 < data_ram_limit(config_of()) < available_ram()
+    assert 0 < data_ram_limit(config_of()) < host_memory().available_bytes

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from manyhands.data.cache.locations import available_ram, free_bytes
+from manyhands.data.cache.locations import free_bytes
+from manyhands.observe.host_memory import host_memory
 from manyhands.units import num_bytes
 
 Mode = Literal["auto", "off", "ram", "disk"]
@@ -62,7 +63,7 @@ class CachePlan:
 def free_space(home: Path, ram_home: Path | None) -> FreeSpace:
     """Measure the free disk space and memory of this machine."""
     shared_memory = 0 if ram_home is None else free_bytes(ram_home)
-    return FreeSpace(free_bytes(home), available_ram(), shared_memory)
+    return FreeSpace(free_bytes(home), host_memory().available_bytes, shared_memory)
 
 
 def plan_cache(request: CacheRequest) -> CachePlan:

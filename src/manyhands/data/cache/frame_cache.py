@@ -5,13 +5,20 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from manyhands.config.train import CacheConfig
 from manyhands.data.build_columns import image_source
-from manyhands.data.cache.budget import CacheRequest, CameraNeed, Mode, free_space, plan_cache
+from manyhands.data.cache.budget import (
+    CacheRequest,
+    CameraNeed,
+    Mode,
+    Place,
+    free_space,
+    plan_cache,
+)
 from manyhands.data.cache.camera import CachedCamera
 from manyhands.data.cache.contents import cached_stores
 from manyhands.data.cache.identity import PixelOrigin, file_digests, store_key
@@ -56,6 +63,17 @@ class FrameCaches(CacheStores):
 
     caches: list["FrameCache | None"]
     reason: str
+    where: Place = "off"
+    capacity: float = 0.0
+    """Fraction of all frames that may be cached."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Where frames are cached, and the fractions that may be and that are cached."""
+        cached = [cache.num_cached for cache in self.caches if cache is not None]
+        num_cached, num_frames = (sum(counts) for counts in zip((0, 0), *cached, strict=True))
+        filled = num_cached / max(1, num_frames)
+        return {"where": self.where, "capacity": self.capacity, "filled": filled}
 
     @property
     def stores(self) -> list[FrameStore]:
@@ -81,6 +99,14 @@ class FrameCache:
     def cameras(self) -> list[CachedCamera]:
         """The cameras that were opened."""
         return list(self._cameras.values())
+
+    @property
+    def num_cached(self) -> tuple[int, int]:
+        """Frames of the chosen episodes that are cached, and all of them; over all cameras."""
+        frames = np.concatenate([np.arange(*bounds) for bounds in self.frame_bounds])
+        num_missing = sum(len(camera.missing(frames)) for camera in self.cameras)
+        num_frames = len(frames) * len(self.cameras)
+        return num_frames - num_missing, num_frames
 
     @property
     def frame_bounds(self) -> np.ndarray:
@@ -145,7 +171,8 @@ def plan_frame_caches(
     for source, own in cameras:
         max_bytes = {key: _camera_bytes(source, own[key], options, *next(budgets)) for key in own}
         caches.append(FrameCache(source, options, max_bytes, plan.where == "ram"))
-    return FrameCaches(caches, plan.reason)
+    capacity = sum(plan.capacities) / sum(need.num_frames for need in needs)
+    return FrameCaches(caches, plan.reason, plan.where, capacity)
 
 
 def camera_encoding(source: ImageSource, options: CacheOptions) -> Encoding:

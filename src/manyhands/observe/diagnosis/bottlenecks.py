@@ -1,24 +1,33 @@
 """What costs a run its speed: data, launches, communication, checkpoints, a slow rank, memory."""
 
+import math
 from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
 from manyhands.observe.diagnosis.advice import (
     GOOD_UTILIZATION,
+    MIN_SHARE,
     NOTE,
     WARNING,
     Diagnosis,
     milliseconds,
+    severity_of,
     speed_up,
     utilization_band,
 )
+from manyhands.observe.diagnosis.batch import (
+    SAME,
+    effective_change,
+    larger_micro_batch,
+    larger_step,
+    less_memory_per_sample,
+    samples_per_process,
+    smaller_micro_batch,
+)
 from manyhands.observe.diagnosis.history import History, Row, number, values
+from manyhands.observe.diagnosis.loading import data_share, slow_data
 
-MIN_SHARE = 0.1
-"""Fraction of the time below which a phase is not worth a flag: at most 1.1x could be gained."""
-LARGE_SHARE = 0.25
-"""Fraction from which a phase is a warning: a third more speed is in it."""
 MIN_IDLE = 0.15
 """Idle time of a GPU that no phase explains; sampling once per second is off by less."""
 MIN_SLOWDOWN = 1.2
@@ -50,58 +59,6 @@ def bottlenecks(history: History) -> Iterator[Diagnosis]:
     yield from full_memory(history)
 
 
-def severity_of(share: float) -> str:
-    """How severe it is to lose a share of the time."""
-    return WARNING if share >= LARGE_SHARE else NOTE
-
-
-def slow_phase(kind: str, share: float, text: str, flags: str, waits: str) -> Diagnosis:
-    """A phase that costs a share of the time, which the flags would save."""
-    return Diagnosis(
-        kind=kind,
-        severity=severity_of(share),
-        text=text,
-        remedy=f"Set {flags}",
-        gain=f"{speed_up(share)}: {share:.0%} {waits}",
-    )
-
-
-def slow_data(history: History) -> Iterator[Diagnosis]:
-    """Steps wait for the loader."""
-    share = history.usual_share("data_s")
-    if share < MIN_SHARE:
-        return
-    step_s = history.typical("step_s") or 0.0
-    yield slow_phase(
-        "decode_bound",
-        share,
-        f"Data loading limits the speed: a step takes {milliseconds(step_s)} and waits "
-        f"{milliseconds(share * step_s)} of them for its batch",
-        loader_flags(history),
-        "of each step waits for data",
-    )
-
-
-def loader_flags(history: History) -> str:
-    """The flags that make loading faster: caching, more processes, else smaller images."""
-    cores = history.fact("hardware.cores", 0) // max(1, ranks_per_host(history))
-    workers, mode = history.setting("num_workers"), history.setting("cache.mode", "auto")
-    flags = []
-    if mode == "off":
-        flags.append("--cache.mode=auto")
-    if workers is not None and cores > workers:
-        flags.append(f"--num_workers={cores}")
-    if not flags and mode == "auto":
-        flags.append("--cache.mode=disk")
-    return " and ".join(flags) or "--dataset.image_size to decode smaller images, or use more cores"
-
-
-def ranks_per_host(history: History) -> int:
-    """Ranks on the machine that has the most."""
-    hosts = [rank.get("host") for rank in history.fact("ranks", [])]
-    return max((hosts.count(host) for host in hosts), default=1)
-
-
 def frequent_saves(history: History) -> Iterator[Diagnosis]:
     """Training waits for its checkpoints."""
     rows = history.steady
@@ -112,12 +69,12 @@ def frequent_saves(history: History) -> Iterator[Diagnosis]:
     period = history.setting("save_freq", 0)
     longer = round_up(max(1, period) * share / TARGET_SAVING_SHARE)
     waits = "of the time waits for checkpoints"
-    yield slow_phase(
-        "checkpoint_bound",
-        share,
-        f"Saving limits the speed: {share:.0%} {waits}, one every {period} steps",
-        f"--save_freq={longer}",
-        waits,
+    yield Diagnosis(
+        kind="checkpoint_bound",
+        severity=severity_of(share),
+        text=f"Saving limits the speed: {share:.0%} {waits}, one every {period} steps",
+        remedy=f"Set --save_freq={longer}",
+        gain=f"{speed_up(share)}: {share:.0%} {waits}",
     )
 
 
@@ -133,16 +90,16 @@ def slow_communication(history: History) -> Iterator[Diagnosis]:
     # Processes that share the cores of one machine wait for a core, not for a network.
     if share < MIN_SHARE or shares_cores(history):
         return
-    flags = "--batch_size, with --global_batch_size to change the effective batch too"
+    flags = f"{larger_step(history)}: {effective_change(history)}"
     if history.setting("accelerator.ddp.gradient_compression") == "none":
-        flags = "--accelerator.ddp.gradient_compression=bf16, or a larger --batch_size"
-    yield slow_phase(
-        "communication_bound",
-        share,
-        f"Communication limits the speed: {share:.0%} of each step waits for the all-reduce "
+        flags = f"--accelerator.ddp.gradient_compression=bf16, or {flags}"
+    yield Diagnosis(
+        kind="communication_bound",
+        severity=severity_of(share),
+        text=f"Communication limits the speed: {share:.0%} of each step waits for the all-reduce "
         "of gradients on every rank",
-        flags,
-        "of each step waits for gradients",
+        remedy=f"Set {flags}",
+        gain=f"{speed_up(share / 2)}: half of the {share:.0%} that each step waits for gradients",
     )
 
 
@@ -172,22 +129,24 @@ def idle_gpu(history: History) -> Iterator[Diagnosis]:
     utilization = history.typical("gpu_utilization")
     if utilization is None or utilization >= GOOD_UTILIZATION:
         return
-    explained = sum(map(history.usual_share, ("data_s", "logging_s")))
+    explained = data_share(history) + history.usual_share("logging_s")
     explained += history.share("checkpoint_s", history.recent)
     idle = 1 - utilization - explained
     if idle < MIN_IDLE:
         return
-    batch = history.fact("batch.per_process", 0)
     # Other modes may run eagerly too, where steps cannot be captured.
     is_eager = history.setting("step.mode") == "eager"
-    flag = "--step.mode=auto" if is_eager else f"--batch_size={2 * batch or 64}"
+    flags, factor, consequence = larger_micro_batch(history)
+    most, also = (math.inf, "") if is_eager else (factor, f"; {consequence}")
     yield Diagnosis(
         kind="launch_bound",
         severity=WARNING if utilization_band(utilization) == "poor" else NOTE,
         text=f"Steps are too small for the GPU: its utilization is {utilization:.0%} "
-        f"({utilization_band(utilization)}) with {batch} samples per process",
-        remedy=f"Set {flag}",
-        gain=f"{speed_up(idle)} samples per second: the GPU is idle {idle:.0%} of the time",
+        f"({utilization_band(utilization)}) with {samples_per_process(history)} samples per "
+        "process",
+        remedy=f"Set {'--step.mode=auto' if is_eager else flags}",
+        gain=f"{speed_up(idle, most)} samples per second: the GPU is idle {idle:.0%} of the time"
+        f"{also}",
     )
 
 
@@ -246,14 +205,15 @@ def full_memory(history: History) -> Iterator[Diagnosis]:
     """A memory is nearly full: one larger sample, and the run ends."""
     share = history.typical("gpu_memory_share")
     if share is not None and share >= FULL_MEMORY:
-        batch = history.fact("batch.per_process", 2)
-        effective = history.fact("batch.effective", batch)
+        is_one = samples_per_process(history) == 1
         yield Diagnosis(
             kind="memory_nearly_full",
             severity=NOTE,
             text=f"GPU memory is nearly full: {share:.0%}",
-            remedy=f"Set --batch_size={max(1, batch // 2)} --global_batch_size={effective}",
-            gain="half of the activations, the same effective batch",
+            remedy=less_memory_per_sample(history)
+            if is_one
+            else f"Set {smaller_micro_batch(history)}",
+            gain="less memory per sample" if is_one else f"fewer activations, {SAME}",
         )
     used, total = history.typical("host_memory_bytes"), history.fact("hardware.memory_bytes", 0)
     if used is not None and total and used / total >= FULL_MEMORY:

@@ -7,6 +7,7 @@ from statistics import median
 
 from manyhands.observe.diagnosis.advice import NOTE, WARNING, Diagnosis
 from manyhands.observe.diagnosis.history import MAX_ROWS, History, deviation, values
+from manyhands.observe.diagnosis.loading import frame_cache
 
 NUM_BLOCKS = 4
 """Blocks of rows whose medians show the trend of a loss."""
@@ -37,6 +38,8 @@ NUM_RISEN = 3
 """Newest held-out losses that must all be above the best one."""
 MIN_OVERFITTING = 0.05
 """Rise of the held-out loss over its best; the same samples and draws are measured each time."""
+PATIENCE = 3
+"""Measurements without a better one to propose: as many as show overfitting."""
 LR_STEP = 3.0
 """Factor by which to lower a learning rate that is too high: half an order of magnitude."""
 
@@ -139,13 +142,14 @@ def spiking_loss(history: History) -> Iterator[Diagnosis]:
     if num_spikes < max(MIN_SPIKES, SPIKE_SHARE * len(history.settled)):
         return
     clip = history.setting("optimizer.grad_clip_norm", 0.0)
+    is_audited = history.setting("audit", False)
+    audit = "audit/ has the samples" if is_audited else "--audit=true writes the samples"
     lower = f"--optimizer.grad_clip_norm={clip / 10:g}" if clip else "--optimizer.grad_clip_norm=1"
     yield Diagnosis(
         kind="loss_spiking",
         severity=NOTE,
         text=f"The loss spikes: {num_spikes} of the last {len(history.settled)} rows",
-        remedy=f"Set {lower}, or a lower --optimizer.lr; --audit=true writes the samples of each "
-        "step",
+        remedy=f"Set {lower}, or a lower --optimizer.lr; {audit} of each step",
         gain="steps that are not lost to single batches",
     )
 
@@ -168,7 +172,26 @@ def overfitting(history: History) -> Iterator[Diagnosis]:
         kind="overfitting",
         severity=WARNING,
         text=f"The held-out loss increases: it is {worse:.0%} above that of step {step}",
-        remedy=f"Set --keep_best=held_out_loss and --steps={step}, or more data and "
-        "--dataset.image_transforms.enable=true",
-        gain=f"a held-out loss {worse / (1 + worse):.0%} lower, with the weights of step {step}",
+        remedy=f"{ending_remedy(history)}; for a lower loss {more_variety(history)}",
+        gain=f"the held-out loss of step {step} was {worse / (1 + worse):.0%} lower",
     )
+
+
+def ending_remedy(history: History) -> str:
+    """How to get the best weights and to save the rest of the time."""
+    score, patience = history.setting("keep_best"), history.setting("early_stopping_patience", 0)
+    if score is None:
+        return f"Set --keep_best=held_out_loss and --early_stopping_patience={PATIENCE}"
+    best = f"Use checkpoints/best (--keep_best={score})"
+    if patience:
+        return f"{best}; the run ends by itself (--early_stopping_patience={patience})"
+    return f"{best}, and stop the run or set --early_stopping_patience={PATIENCE}"
+
+
+def more_variety(history: History) -> str:
+    """What makes training data more varied."""
+    # Without a frame cache no images are read, or their vision tokens, which cannot be transformed.
+    is_possible = bool(frame_cache(history))
+    if is_possible and not history.setting("dataset.image_transforms.enable", False):
+        return "more data or --dataset.image_transforms.enable=true"
+    return "more data"

@@ -128,7 +128,9 @@ def start(run: TrackedRun, run_id: str) -> tuple[Any, str | None]:
     try:
         return wandb.init(**options), None
     except (wandb.errors.UsageError, wandb.errors.CommError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0].rstrip(".")
+    # A first attempt that timed out still holds the id in wandb's service process.
+    wandb.teardown()
     warning = (
         f"wandb is offline: {reason}. Metrics are recorded; upload them later: "
         f"wandb sync {run.run_dir}/wandb/offline-run-*"

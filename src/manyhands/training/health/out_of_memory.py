@@ -9,6 +9,7 @@ import torch
 from manyhands import units
 from manyhands.data.loading.stream import BatchSplit
 from manyhands.errors import UserError
+from manyhands.observe.host_memory import host_memory
 from manyhands.parallel.world import World
 
 SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
@@ -66,11 +67,11 @@ def oom_message(split: BatchSplit, world: World, reason: str) -> str:
 def memory_line(device: torch.device) -> str:
     """Memory of a device and its use, in words."""
     if device.type != "cuda":
-        memory = psutil.virtual_memory()
+        memory = host_memory()
         own = psutil.Process().memory_info().rss
         return (
             f"memory: this process uses {units.num_bytes(own)} of "
-            f"{units.num_bytes(memory.total)}, {units.num_bytes(memory.available)} free"
+            f"{units.num_bytes(memory.total_bytes)}, {units.num_bytes(memory.available_bytes)} free"
         )
     try:
         free, total = torch.cuda.mem_get_info(device)

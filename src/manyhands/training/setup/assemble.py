@@ -18,7 +18,7 @@ from manyhands.errors import WeightsUnavailable
 from manyhands.observe.audit import Audit, NoAudit
 from manyhands.observe.clock import Clock
 from manyhands.observe.load_sampler import LoadSampler
-from manyhands.observe.meters import Meters
+from manyhands.observe.meters import NOT_TRAINING, Meters
 from manyhands.observe.profiler import NoProfiler, StepProfiler
 from manyhands.observe.run_log import NullRunLog, RunLog
 from manyhands.observe.start_phases import StartPhases
@@ -144,8 +144,10 @@ def evaluated_weights(config: TrainConfig, learner: Learner) -> Weights:
 def build_meters(run_dir: Path, world: World, stream: SampleStream, learner: Learner) -> Meters:
     """The instruments of this rank: a clock, the phases of its steps, its load."""
     phases = (stream.copies.lap, learner.step.phases.lap)
-    load = LoadSampler(run_dir, devices_of(world.device, world.strategy.num_devices))
-    return Meters(Clock(world.watch.begin), phases, load)
+    clock = Clock(world.watch.begin)
+    devices = devices_of(world.device, world.strategy.num_devices)
+    load = LoadSampler(run_dir, devices, lambda: clock.seconds_since(NOT_TRAINING))
+    return Meters(clock, phases, load)
 
 
 def build_profiler(

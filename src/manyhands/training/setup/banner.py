@@ -16,7 +16,7 @@ from manyhands.observe.machine import hardware, software_versions
 from manyhands.parallel.world import World
 from manyhands.training.run import Run
 from manyhands.training.setup.batch import lr_factor
-from manyhands.training.setup.data import TrainingData, datasets_of
+from manyhands.training.setup.data import TrainingData, datasets_of, loading_facts
 from manyhands.training.setup.unused_flags import start_notes
 
 SMALL_BATCH = 256  # Effective batch below which learning rates often need no scaling.
@@ -77,6 +77,7 @@ def run_facts(run: Run) -> dict[str, Any]:
             "fps": data.source.fps,
             "left_out": data.left_out,
         },
+        "loading": loading_facts(config, data, world.num_local_ranks),
         "policy": {
             "type": run.learner.policy.config.type,
             "num_parameters": total,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from manyhands.data.cache.frame_cache import (
     cache_options,
     plan_frame_caches,
 )
-from manyhands.data.cache.locations import available_ram
 from manyhands.data.cache.store import CacheStores
 from manyhands.data.cache.token_cache import TokenCaches
 from manyhands.data.dataset import Dataset, open_dataset
 from manyhands.data.dataset_selection import TrainDataset, find_datasets
+from manyhands.data.loading.forkserver import num_loaders
 from manyhands.data.loading.stream import PREFETCH_RAM_FRACTION, LoaderOptions
 from manyhands.data.mixture import Mixture
 from manyhands.data.order import MixedOrder, SampleOrder
@@ -29,6 +29,7 @@ from manyhands.data.statistics import complete_stats
 from manyhands.errors import DatasetError
 from manyhands.lerobot_format.dataset.statistics import aggregate_stats
 from manyhands.observe.console import progress_bar
+from manyhands.observe.host_memory import host_memory
 from manyhands.rng import derive_seed
 from manyhands.training.setup.checks import (
     Checked,
@@ -64,7 +65,7 @@ def data_ram_limit(config: TrainConfig) -> int:
     """Bytes of this machine's memory that data may use."""
     if config.max_ram is not None:
         return parse_bytes(config.max_ram)
-    return int(available_ram() * DEFAULT_RAM_SHARE)
+    return int(host_memory().available_bytes * DEFAULT_RAM_SHARE)
 
 
 T = TypeVar("T")
@@ -174,6 +175,18 @@ def open_datasets(
         assert training is not None
         opened.append(OpenedDataset(part, training, held_out))
     return opened, caches
+
+
+def loading_facts(
+    config: TrainConfig, data: TrainingData, num_ranks_per_node: int
+) -> dict[str, Any]:
+    """How a rank loads data, for `run.json`; without images to read there is no frame cache."""
+    assert config.policy is not None
+    reads_images = data.tokens is None and visual_features(config.policy)
+    return {
+        "num_workers": num_loaders(config.num_workers, num_ranks_per_node),
+        "frame_cache": data.caches.facts if reads_images else None,
+    }
 
 
 def cache_notes(policy: PolicyConfig, caches: FrameCaches) -> list[str]:
