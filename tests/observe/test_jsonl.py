@@ -117,3 +117,10 @@ def test_a_short_or_missing_file_is_read_completely(tmp_path: Path):
     rows = [{"step": 1}, {"step": 2}]
     assert read_last_rows(write_rows(tmp_path / "rows.jsonl", rows), 1000, "rare") == rows
     assert read_last_rows(tmp_path / "missing.jsonl", 1000, "rare") == []
+
+
+def test_numbers_of_a_damaged_row_fit_a_float(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"step": 1' + "0" * 400 + "}\n" + '{"step": 12}\n')
+    first, second = read_rows(tmp_path / "rows.jsonl")
+    assert float(first["step"]) == float("inf")
+    assert second == {"step": 12} and isinstance(second["step"], int)

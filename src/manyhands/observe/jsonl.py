@@ -10,6 +10,7 @@ from typing import Any
 from manyhands.atomic import atomic_file
 
 BLOCK_BYTES = 64 << 10
+MAX_DIGITS = 20
 UNFINISHED = "unfinished"  # Marks a row that a stop request wrote early; a resumed run replaces it.
 
 
@@ -122,8 +123,13 @@ def parse_rows(text: str) -> Iterator[dict[str, Any]]:
     """The rows of a text; skips lines truncated by a crash."""
     for line in text.splitlines():
         try:
-            row = json.loads(line)
+            row = json.loads(line, parse_int=integer)
         except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             yield row
+
+
+def integer(text: str) -> float:
+    """A number without a point; a float, maybe infinite, if it has more digits than any of ours."""
+    return int(text) if len(text) < MAX_DIGITS else float(text)
