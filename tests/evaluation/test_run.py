@@ -139,7 +139,8 @@ def test_an_episode_that_crashes_while_it_is_filmed_has_no_video(
     seen = []
     monkeypatch.setattr(point, "reset", reset_unless_seen)
     config = config_of(tray_run, tmp_path / "out", point_env(episode_length=3), max_videos=2)
-    assert run_evaluation(config).warning is None
+    warning = run_evaluation(config).warning
+    assert warning.startswith("no video of episode 1: the environment raised AssertionError")
     info = json.loads((tmp_path / "out" / "eval_info.json").read_text())
     names = [Path(path).name for path in info["overall"]["video_paths"]]
     assert names == ["eval_episode_0.mp4"]

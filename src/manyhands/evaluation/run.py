@@ -23,10 +23,11 @@ from manyhands.evaluation.films import (
     FilmStrip,
     film_strip,
     filmed_first,
+    filming_task,
     write_film_strips,
     write_video,
 )
-from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, refuse_broken
+from manyhands.evaluation.rollout import EpisodeResult, refuse_broken
 from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.observe.console import OnProgress, progress_bar
 from manyhands.parallel.world import World, joined_world
@@ -45,7 +46,7 @@ class Evaluation:
     results: list[EpisodeResult]
     seconds: float
     warning: str | None
-    """Why there are no videos."""
+    """Why there are no videos, or fewer."""
 
 
 def run_evaluation(
@@ -150,7 +151,7 @@ def write_evaluation(
     files: EvaluationFiles,
     world: World,
 ) -> str | None:
-    """Collective. Write the results, then videos; return why there are no videos, if so."""
+    """Collective. Write the results, then videos; return why some are missing, if so."""
     env = evaluator.env
 
     def write(videos: Mapping[int, str]) -> None:
@@ -159,22 +160,24 @@ def write_evaluation(
 
     write({})
     try:
-        videos = film(evaluator, results, files, world)
+        videos, crashes = film(evaluator, results, files, world)
     except UserError as error:
         # The same on all ranks. Results without videos are better than none.
         return f"no videos: {error}"
     if videos:
         write(videos)
-    return None
+    missing = [f"no video of episode {index}: {error}" for index, error in crashes.items()]
+    return "; ".join(missing) or None
 
 
 def film(
     evaluator: Evaluator, results: Sequence[EpisodeResult], files: EvaluationFiles, world: World
-) -> dict[int, str]:
-    """Collective. Film some episodes, failures first: they are run again, and go the same way."""
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Collective. Film some episodes, failures first; return videos, and why some have none."""
     chosen = filmed_first(results, files.max_videos)
     own = chosen[world.rank :: world.size]
     films: dict[int, tuple[str, FilmStrip]] = {}
+    crashes: dict[int, str] = {}
     num_done = 0
 
     def count(num_steps: int) -> None:
@@ -184,15 +187,17 @@ def film(
             files.on_filmed(num_done, sum(result.length for result in own))
 
     def film_own() -> None:
-        tasks = [EpisodeTask(result.index, result.seed, is_filmed=True) for result in own]
+        tasks = [filming_task(result, evaluator.env.fps) for result in own]
         filmed = evaluator.results(tasks, on_steps=count)
+        crashes.update((each.index, each.error) for each in filmed if each.error is not None)
         with writing(files.folder):
-            for each in (result for result in filmed if result.error is None):
-                path = write_video(files.folder / VIDEOS, each, evaluator.env.fps)
+            for each in (result for result in filmed if result.film is not None):
+                path = write_video(files.folder / VIDEOS, each)
                 films[each.index] = (str(path), film_strip(each))
 
     world.on_every_rank(film_own)
     gathered = {index: film for part in world.gather(films) for index, film in part.items()}
+    failed = {index: error for part in world.gather(crashes) for index, error in part.items()}
 
     def write_strips() -> None:
         with writing(files.folder):
@@ -201,7 +206,7 @@ def film(
 
     if gathered:
         world.on_main(write_strips)
-    return {index: path for index, (path, _) in gathered.items()}
+    return {index: path for index, (path, _) in gathered.items()}, failed
 
 
 def write_info(info: dict[str, Any], output_dir: Path, world: World) -> None:
