@@ -114,7 +114,9 @@ def test_a_device_must_be_here():
         chosen_device("cuda:99", None)
 
 
-@pytest.mark.parametrize("fault", [{"on_render": "raise"}, {"render_mode": None}])
+@pytest.mark.parametrize(
+    "fault", [{"on_render": "raise"}, {"on_render": "float"}, {"render_mode": None}]
+)
 def test_results_do_not_need_videos(tray_run, tmp_path, point_env, fault):
     env = point_env(episode_length=3, **fault)
     found = run_evaluation(config_of(tray_run, tmp_path / "out", env, max_videos=3))

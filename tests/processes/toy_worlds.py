@@ -44,6 +44,8 @@ class Point(gymnasium.Env):
 
     def render(self):
         fail(self._on_render)
+        if self._on_render == "float":
+            return np.zeros((32, 48, 3), np.float32)
         return None if self.render_mode is None else np.zeros((32, 48, 3), np.uint8)
 
     def _observation(self):

@@ -5,7 +5,7 @@ import pytest
 
 from manyhands.config.sections.env import GymEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
-from manyhands.sim.gym import GymEnvironment, action_size_of, imported
+from manyhands.sim.gym import GymEnvironment, action_size_of, as_frame, imported
 
 STATE, GOAL = "observation.state", "observation.environment_state"
 TOP = "observation.images.top"
@@ -143,6 +143,29 @@ def test_a_missing_package_names_the_command_that_installs_it():
         EnvironmentFault, match=r"gym-none is missing.*pip install 'manyhands\[sim\]"
     ):
         imported("gym_none")
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (6, 8, 1), (6, 8, 3), (6, 8, 4)])
+def test_rendered_images_become_frames_of_three_channels(shape):
+    image = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
+    frame = as_frame(image, "toys/Any-v0")
+    assert (frame.shape, frame.dtype) == ((6, 8, 3), np.uint8)
+    expected = image.reshape(6, 8, -1)[..., : 3 if image.ndim == 3 else 1]
+    assert (frame == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("image", "seen"),
+    [
+        (np.zeros((6, 8, 3), np.float32), r"float32 of shape \(6, 8, 3\)"),
+        (np.zeros((3, 6, 8), np.uint8), r"uint8 of shape \(3, 6, 8\)"),
+        ([], r"float64 of shape \(0,\)"),
+        ("a text", r"<U6 of shape \(\)"),
+    ],
+)
+def test_other_images_are_refused_and_named(image, seen):
+    with pytest.raises(UserError, match=f"toys/Any-v0 renders {seen}.*--max_videos=0"):
+        as_frame(image, "toys/Any-v0")
 
 
 def test_films_need_a_render_mode():

@@ -61,7 +61,7 @@ class GymEnvironment:
                 f"--env.task={self._env.spec.id} renders no images. Set "
                 "--env.gym_kwargs={render_mode: rgb_array}, or --max_videos=0"
             )
-        return np.asarray(image)
+        return as_frame(image, self._env.spec.id)
 
     def _as_taken(self, action: np.ndarray) -> Any:
         space = self._env.action_space
@@ -179,6 +179,20 @@ def usual_key(name: str, offered: Mapping[str, np.ndarray]) -> str:
 def stored_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of an input as observations have it: images with their channels last."""
     return (*shape[1:], shape[0]) if len(shape) == 3 else tuple(shape)
+
+
+def as_frame(rendered: Any, task: str) -> np.ndarray:
+    """A rendered image as bytes (height, width, 3): alpha is dropped, grey is repeated."""
+    image = np.asarray(rendered)
+    channels = image.shape[2] if image.ndim == 3 else 1
+    if image.dtype != np.uint8 or image.ndim not in (2, 3) or channels not in (1, 3, 4):
+        raise UserError(
+            f"--env.task={task} renders {image.dtype} of shape {image.shape}, but videos are made "
+            "of uint8 (height, width, 3). Change its render(), or set --max_videos=0"
+        )
+    if channels == 1:
+        return np.repeat(image.reshape(*image.shape[:2], 1), 3, axis=2)
+    return image[..., :3]
 
 
 def as_input(value: np.ndarray) -> np.ndarray:
