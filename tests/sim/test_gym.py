@@ -5,7 +5,7 @@ import pytest
 
 from manyhands.config.sections.env import GymEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
-from manyhands.sim.gym import GymEnvironment, action_size_of, as_frame, imported
+from manyhands.sim.gym import GymEnvironment, SuccessEntry, action_size_of, as_frame, imported
 
 STATE, GOAL = "observation.state", "observation.environment_state"
 TOP = "observation.images.top"
@@ -56,8 +56,61 @@ def test_the_entry_that_means_success_is_declared():
     assert declared.step(action)[1:] == (True, True)
 
 
+def test_a_success_entry_in_no_step_of_an_episode_is_refused_at_its_end():
+    environment = point({STATE: (4,)}, success_key="success", episode_length=3)
+    action = np.zeros(3, np.float32)
+    for seed in (3, 4):
+        environment.reset(seed)
+        environment.step(action)
+        environment.step(action)
+        with pytest.raises(UserError) as caught:
+            environment.step(action)
+        assert str(caught.value) == (
+            "--env.success_key=success is not in info, which has arrived, is_success. "
+            "Set --env.success_key=is_success"
+        )
+
+
+@pytest.mark.parametrize(
+    ("infos", "success"),
+    [
+        ([{}, {}, {"done": True}], True),
+        ([{}, {}, {"done": np.False_}], False),
+        ([{}, {}, {"final_info": {"done": np.array(True)}}], True),
+        ([{"done": False}, {}, {"final_info": None}], False),
+    ],
+)
+def test_a_success_entry_may_be_in_some_steps_only(infos, success):
+    entry = SuccessEntry("done")
+    assert [entry.of_step(info) for info in infos] == [False, False, success]
+    entry.check()
+
+
+@pytest.mark.parametrize(
+    ("info", "told"),
+    [
+        ({}, "which is empty. Set --env.success_key=null"),
+        ({"speed": 1, "place": 2}, "which has place, speed. Set --env.success_key=null"),
+        ({"final_info": {"Success": 1}}, "Set --env.success_key=Success"),
+    ],
+)
+def test_what_the_info_has_instead_of_success_is_named(info, told):
+    entry = SuccessEntry("is_success")
+    assert not entry.of_step(info)
+    with pytest.raises(UserError, match=told):
+        entry.check()
+    entry.forget()
+    assert entry.of_step({"is_success": True})
+
+
+def test_without_a_success_entry_only_rewards_are_measured():
+    environment = point({STATE: (4,)}, success_key=None, episode_length=1)
+    environment.reset(3)
+    assert environment.step(np.zeros(3, np.float32))[1:] == (False, False)
+
+
 def test_a_number_becomes_a_discrete_action():
-    config = GymEnvConfig(task="toys/Buttons-v0", package="toy_worlds")
+    config = GymEnvConfig(task="toys/Buttons-v0", package="toy_worlds", success_key=None)
     environment = GymEnvironment(config, {STATE: (4,)})
     environment.reset(9)
     assert (environment.observe()[STATE] == 9).all()

@@ -28,7 +28,9 @@ class GymEnvironment:
         self, config: GymEnvConfig, inputs: Shapes, optional: Collection[str] = ()
     ) -> None:
         self.instruction = config.instruction
-        self._success_key = config.success_key
+        self._success = SuccessEntry(config.success_key)
+        self._max_steps = config.episode_length
+        self._num_steps = 0
         arguments = {"render_mode": "rgb_array"} | config.gym_kwargs
         assert config.task is not None
         self._env = make(config.task, config.package, **arguments)
@@ -41,13 +43,19 @@ class GymEnvironment:
         """Begin the episode of a seed."""
         values, _ = self._env.reset(seed=seed)
         self._values = dict(flattened(values))
+        self._success.forget()
+        self._num_steps = 0
 
     def step(self, action: np.ndarray) -> StepOutcome:
         """Execute one action."""
         values, reward, terminated, truncated, info = self._env.step(self._as_taken(action))
         self._values = dict(flattened(values))
-        success = bool(info.get(self._success_key, False))
-        return StepOutcome(float(reward), success, ended=bool(terminated or truncated or success))
+        success = self._success.of_step(info)
+        ended = bool(terminated or truncated or success)
+        self._num_steps += 1
+        if ended or self._num_steps >= self._max_steps:
+            self._success.check()
+        return StepOutcome(float(reward), success, ended)
 
     def observe(self) -> Observation:
         """What the policy reads of the current state."""
@@ -69,6 +77,40 @@ class GymEnvironment:
             return int(np.rint(action).item())
         rounded = np.rint(action) if np.issubdtype(space.dtype, np.integer) else action
         return rounded.astype(space.dtype).reshape(space.shape)
+
+
+class SuccessEntry:
+    """The entry of an environment's info that says whether the task is done."""
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key
+        self._seen: set[str] = set()
+        """Entries of the info in any step of the episode."""
+
+    def forget(self) -> None:
+        """Begin an episode."""
+        self._seen.clear()
+
+    def of_step(self, info: Mapping[str, Any]) -> bool:
+        """Whether the info of a step says so."""
+        # Environments that reset themselves have the info of the last step in another one.
+        final = info.get("final_info")
+        entries = {**info, **final} if isinstance(final, Mapping) else info
+        self._seen |= entries.keys()
+        return self._key is not None and bool(entries.get(self._key, False))
+
+    def check(self) -> None:
+        """Reject an episode in no step of which the info had the entry: it may be misspelled."""
+        if self._key is None or self._key in self._seen:
+            return
+        seen = sorted(map(str, self._seen))
+        likely = [name for name in seen if "success" in name.lower()]
+        remedy = "null if none of them is the success: then only rewards are measured"
+        raise UserError(
+            f"--env.success_key={self._key} is not in info, which "
+            + (f"has {', '.join(seen)}" if seen else "is empty")
+            + f". Set --env.success_key={likely[0] if likely else remedy}"
+        )
 
 
 def make(task: str, package: str | None, **arguments: Any) -> Any:
