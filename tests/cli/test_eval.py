@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from manyhands.cli.eval import eval_command
+from manyhands.cli.main import run_guarded
+
 PROGRAM = (sys.executable, "-m", "manyhands", "eval")
 TOYS = Path(__file__).resolve().parents[1] / "processes"
 TRAY = ("--env.type=tray", "--env.episode_length=8")
@@ -72,6 +75,20 @@ def test_the_last_line_is_the_verdict(evaluate, tmp_path):
     for file in ("found.json", "out/eval_info.json"):
         found = json.loads((tmp_path / file).read_text())
         assert (found["expected_success"], found["verdict"]) == ([0, 20.5], "reproduced")
+
+
+def test_results_that_cannot_be_written_are_reported_first(tray_run, tmp_path, capsys):
+    out, file = tmp_path / "out", tmp_path / "found.json"
+    # What a file is written to before it gets its name.
+    (out / ".eval_info.json.partial").mkdir(parents=True)
+    flags = (*TRAY, "--eval.n_episodes=2", "--eval.use_async_envs=false", "--policy.device=cpu")
+    where = (f"--policy.path={tray_run}", f"--output_dir={out}", f"--json={file}")
+    assert run_guarded(eval_command, [*flags, *where]) == 2
+    printed = capsys.readouterr()
+    assert "0.0%" in printed.out and f"results: {out}" not in printed.out
+    assert len(json.loads(file.read_text())["episodes"]) == 2
+    told = f"manyhands: {out} cannot be written: Is a directory. Set another --output_dir"
+    assert told in printed.err and "Traceback" not in printed.err
 
 
 def test_episodes_that_crash_are_counted_and_explained(evaluate, tmp_path):

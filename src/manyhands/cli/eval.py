@@ -68,6 +68,8 @@ def evaluate_in_simulation(config: EvalCommandConfig) -> int:
     show(evaluation, expected, Console(highlight=False, soft_wrap=True))
     results = as_json(evaluation.results, evaluation.seconds, expected)
     write_results(config.json, {"env": encode(config.env)} | results)
+    if evaluation.fault is not None:
+        raise evaluation.fault
     return 0
 
 
@@ -95,6 +97,7 @@ def show(evaluation: "Evaluation", expected: "Band | None", console: Console) ->
     if evaluation.warning is not None:
         print_on(console, f"WARNING: {evaluation.warning}")
     print_on(console, f"policy:  {evaluation.policy_folder}")
-    print_on(console, f"results: {evaluation.output_dir}")
+    if evaluation.fault is None:
+        print_on(console, f"results: {evaluation.output_dir}")
     if expected is not None:
         print_on(console, verdict_line(total, expected))

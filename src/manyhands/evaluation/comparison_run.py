@@ -1,11 +1,9 @@
 """A comparison from its flags to its files: two evaluations are run, or read from files."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from manyhands.atomic import atomic_file
 from manyhands.config.commands.eval import (
     COMPARISON_FILE,
     EvalCommandConfig,
@@ -17,10 +15,12 @@ from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.results_file import read_results, refuse_unlike
 from manyhands.evaluation.run import (
     Evaluation,
+    attempt,
     default_folder,
     evaluate_policy,
     evaluated_folder,
     placed,
+    write_document,
 )
 from manyhands.policies.load import load_policy
 
@@ -38,6 +38,8 @@ class ComparedPolicies:
     """Episodes whose environment crashed; they count as failures."""
     output_dir: Path | None
     """Where the results of both lie; None for results that were there before."""
+    fault: UserError | None = None
+    """Why files of results could not be written."""
 
     def document(self) -> dict[str, Any]:
         """The comparison for programs."""
@@ -51,9 +53,7 @@ def compare_files(config: EvalCommandConfig) -> ComparedPolicies:
     crashed = sum(result.error is not None for result in (*a.results, *b.results))
     names = (str(a.file), str(b.file))
     found = ComparedPolicies(names, compare(a.results, b.results), crashed, config.output_dir)
-    if config.output_dir is not None:
-        write_comparison(config.output_dir, found)
-    return found
+    return found if config.output_dir is None else written(config.output_dir, found)
 
 
 def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
@@ -70,14 +70,14 @@ def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
         for side, folder, policy in zip(SIDES, folders, policies, strict=True):
             own = replace(config, output_dir=parent / side)
             found.append(evaluate_policy(own, folder, policy, world))
-    done = [each.results for each in found if each is not None]
+    done = [each for each in found if each is not None]
     if not done:
         return None
-    crashed = sum(result.error is not None for results in done for result in results)
+    crashed = sum(result.error is not None for each in done for result in each.results)
     names = (str(folders[0]), str(folders[1]))
-    compared = ComparedPolicies(names, compare(*done), crashed, parent)
-    write_comparison(parent, compared)
-    return compared
+    faults = [each.fault for each in done if each.fault is not None]
+    comparison = compare(*(each.results for each in done))
+    return written(parent, ComparedPolicies(names, comparison, crashed, parent, *faults[:1]))
 
 
 def _find(config: EvaluatedPolicyConfig, path: str) -> Path:
@@ -87,8 +87,7 @@ def _find(config: EvaluatedPolicyConfig, path: str) -> Path:
         raise UserError(f"--compare: {error}") from None
 
 
-def write_comparison(folder: Path, compared: ComparedPolicies) -> None:
-    """Write `comparison.json`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_file(folder / COMPARISON_FILE) as scratch:
-        scratch.write_text(json.dumps(compared.document(), indent=2) + "\n", encoding="utf-8")
+def written(folder: Path, compared: ComparedPolicies) -> ComparedPolicies:
+    """The comparison with its `comparison.json` written, or why it could not be."""
+    _, fault = attempt(lambda: write_document(folder / COMPARISON_FILE, compared.document()))
+    return replace(compared, fault=compared.fault or fault)

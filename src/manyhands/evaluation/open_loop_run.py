@@ -1,19 +1,24 @@
 """An open-loop evaluation from its flags to its files, on all ranks."""
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from manyhands.atomic import atomic_file
 from manyhands.config.commands.eval import EvalCommandConfig
 from manyhands.data.dataset import Dataset
+from manyhands.errors import UserError
 from manyhands.evaluation.action_errors import ActionErrors, errors_document, joint_names
 from manyhands.evaluation.open_loop import OpenLoop, open_loop_errors, sample_rows
 from manyhands.evaluation.recorded_data import open_recorded, read_run
-from manyhands.evaluation.run import default_folder, evaluated_folder, placed
+from manyhands.evaluation.run import (
+    attempt,
+    default_folder,
+    evaluated_folder,
+    placed,
+    write_document,
+)
 from manyhands.lerobot_format import names
 from manyhands.observe.console import progress_bar
 from manyhands.policies.load import load_policy
@@ -47,6 +52,8 @@ class OpenLoopEvaluation:
     errors: ActionErrors
     traces: list[Trace]
     output_dir: Path
+    fault: UserError | None = None
+    """Why its files could not be written."""
 
     @property
     def joints(self) -> list[str]:
@@ -109,16 +116,14 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
             traces=trace_episodes(open_loop, dataset, rows, policy.config.num_executed_actions),
             output_dir=config.output_dir or default_folder(config, policy),
         )
-    found.output_dir.mkdir(parents=True, exist_ok=True)
-    write_document(found.output_dir / ERRORS_FILE, found.document())
-    write_document(found.output_dir / TRACES_FILE, found.traces_document())
-    return found
+    _, fault = attempt(lambda: write_open_loop(found))
+    return replace(found, fault=fault)
 
 
-def write_document(file: Path, document: dict[str, Any]) -> None:
-    """Write a JSON file for programs."""
-    with atomic_file(file) as scratch:
-        scratch.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+def write_open_loop(evaluation: OpenLoopEvaluation) -> None:
+    """Write the errors and the traced episodes."""
+    write_document(evaluation.output_dir / ERRORS_FILE, evaluation.document())
+    write_document(evaluation.output_dir / TRACES_FILE, evaluation.traces_document())
 
 
 def trace_episodes(

@@ -2,12 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -30,11 +30,14 @@ from manyhands.evaluation.films import (
 from manyhands.evaluation.rollout import EpisodeResult, refuse_broken
 from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.observe.console import OnProgress, progress_bar
+from manyhands.os_errors import reason_of, writing_remedy
 from manyhands.parallel.world import World, joined_world
 from manyhands.policies.load import choose_device, find_policy, load_policy
 from manyhands.policies.policy import Policy
 
 VIDEOS, FILM_STRIPS = "videos", "film_strips.png"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Evaluation:
     seconds: float
     warning: str | None
     """Why there are no videos, or fewer."""
+    fault: UserError | None = None
+    """Why its files could not be written."""
 
 
 def run_evaluation(
@@ -119,8 +124,9 @@ def evaluate_policy(
     seconds = time.monotonic() - start
     with progress_bar("steps of videos") as on_progress:
         output = EvaluationFiles(output_dir, config.max_videos, on_progress)
-        warning = write_evaluation(evaluator, results, seconds, output, world)
-    return Evaluation(folder, output_dir, results, seconds, warning) if world.is_main else None
+        written = attempt(lambda: write_evaluation(evaluator, results, seconds, output, world))
+    found = Evaluation(folder, output_dir, results, seconds, *written)
+    return found if world.is_main else None
 
 
 def run_episodes(evaluator: Evaluator, world: World, on_result: OnResult) -> list[EpisodeResult]:
@@ -156,7 +162,8 @@ def write_evaluation(
 
     def write(videos: Mapping[int, str]) -> None:
         info = eval_info(results, env.type, seconds, videos, evaluator.expected_success)
-        write_info(info | {"env": encode(env)}, files.folder, world)
+        document = info | {"env": encode(env)}
+        world.on_main(lambda: write_document(files.folder / EVAL_INFO, document))
 
     write({})
     try:
@@ -209,16 +216,12 @@ def film(
     return {index: path for index, (path, _) in gathered.items()}, failed
 
 
-def write_info(info: dict[str, Any], output_dir: Path, world: World) -> None:
-    """Collective. Write the results on the main rank."""
-
-    def write() -> None:
-        with writing(output_dir):
-            output_dir.mkdir(parents=True, exist_ok=True)
-            with atomic_file(output_dir / EVAL_INFO) as scratch:
-                scratch.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
-
-    world.on_main(write)
+def write_document(file: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON file for programs."""
+    with writing(file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(file) as scratch:
+            scratch.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 @contextmanager
@@ -227,7 +230,16 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}") from None
+        remedy = writing_remedy(error, "Set another --output_dir")
+        raise UserError(f"{folder} cannot be written: {reason_of(error)}. {remedy}") from None
+
+
+def attempt(write: Callable[[], T]) -> tuple[T | None, UserError | None]:
+    """Write files of results; a fault is returned, because results are shown without them too."""
+    try:
+        return write(), None
+    except UserError as error:
+        return None, error
 
 
 def default_folder(config: EvalCommandConfig, policy: Policy) -> Path:
