@@ -2,6 +2,8 @@
 
 import importlib
 import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 
 import av
@@ -10,7 +12,8 @@ import pytest
 from manyhands.config.commands.eval import EvalCommandConfig, EvalConfig, EvaluatedPolicyConfig
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import CheckpointError, UserError
-from manyhands.evaluation.run import chosen_device, evaluated_folder, run_evaluation
+from manyhands.evaluation import run
+from manyhands.evaluation.run import chosen_device, evaluated_folder, new_folder, run_evaluation
 from manyhands.observe import progress_lines
 
 LENGTH = 6
@@ -67,10 +70,29 @@ def test_progress_is_shown_while_videos_are_rendered(tray_run, tmp_path, monkeyp
 
 def test_results_lie_in_a_folder_of_their_own_by_default(tray_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = run_evaluation(config_of(tray_run, None, max_videos=0))
+
+    class Noon(datetime):
+        @classmethod
+        def now(cls):
+            return datetime(2026, 1, 2, 12)
+
+    monkeypatch.setattr(run, "datetime", Noon)
+    first, found = (run_evaluation(config_of(tray_run, None, max_videos=0)) for _ in range(2))
+    assert first.output_dir.name == "12-00-00_tray_act"
     assert found.output_dir.parts[:2] == ("outputs", "eval")
-    assert found.output_dir.name.endswith("_tray_act")
+    assert found.output_dir.name == "12-00-00_tray_act_2"
     assert (tmp_path / found.output_dir / "eval_info.json").is_file()
+
+
+def test_evaluations_that_start_at_the_same_time_have_folders_of_their_own(tmp_path):
+    parent = tmp_path / "outputs" / "eval"
+    with ThreadPoolExecutor(8) as threads:
+        made = [*threads.map(lambda _: new_folder(parent, "12-00-00_pusht_act"), range(8))]
+    numbers = ["", *(f"_{number}" for number in range(2, 9))]
+    assert sorted(path.name for path in made) == sorted(f"12-00-00_pusht_act{n}" for n in numbers)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"file cannot be written: .*--output_dir"):
+        new_folder(tmp_path / "file", "12-00-00_pusht_act")
 
 
 @pytest.mark.parametrize(

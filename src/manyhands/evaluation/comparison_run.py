@@ -16,10 +16,10 @@ from manyhands.evaluation.results_file import read_results, refuse_unlike
 from manyhands.evaluation.run import (
     Evaluation,
     attempt,
-    default_folder,
     evaluate_policy,
     evaluated_folder,
     placed,
+    results_folder,
     write_document,
 )
 from manyhands.policies.load import load_policy
@@ -65,7 +65,7 @@ def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
         assert config.env is not None
         Evaluator(policy, config.env, config.eval, config.seed)
     with placed(policies, config.policy.device) as world:
-        parent = world.broadcast(config.output_dir or default_folder(config, policies[0]))
+        parent = world.on_main(lambda: results_folder(config, policies[0]))
         found: list[Evaluation | None] = []
         for side, folder, policy in zip(SIDES, folders, policies, strict=True):
             own = replace(config, output_dir=parent / side)

@@ -14,9 +14,9 @@ from manyhands.evaluation.open_loop import OpenLoop, open_loop_errors, sample_ro
 from manyhands.evaluation.recorded_data import open_recorded, read_run
 from manyhands.evaluation.run import (
     attempt,
-    default_folder,
     evaluated_folder,
     placed,
+    results_folder,
     write_document,
 )
 from manyhands.lerobot_format import names
@@ -102,6 +102,7 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
     rows = sample_rows(dataset, stride, config.open_loop.max_samples)
     with placed([policy], config.policy.device) as world:
         open_loop = OpenLoop(policy, dataset, config.seed)
+        output_dir = world.on_main(lambda: results_folder(config, policy))
         with progress_bar("batches") as on_progress:
             errors = open_loop_errors(open_loop, rows, world, on_progress)
         if not world.is_main:
@@ -114,7 +115,7 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
             seed=config.seed,
             errors=errors,
             traces=trace_episodes(open_loop, dataset, rows, policy.config.num_executed_actions),
-            output_dir=config.output_dir or default_folder(config, policy),
+            output_dir=output_dir,
         )
     _, fault = attempt(lambda: write_open_loop(found))
     return replace(found, fault=fault)

@@ -109,8 +109,8 @@ def evaluate_policy(
     """Collective. Evaluate a policy in simulation and write its files."""
     assert config.env is not None
     start = time.monotonic()
-    output_dir = world.broadcast(config.output_dir or default_folder(config, policy))
     evaluator = Evaluator(policy, config.env, config.eval, config.seed, control)
+    output_dir = world.on_main(lambda: results_folder(config, policy))
     with progress_bar("episodes") as on_progress:
         num_done = 0
 
@@ -242,9 +242,25 @@ def attempt(write: Callable[[], T]) -> tuple[T | None, UserError | None]:
         return None, error
 
 
-def default_folder(config: EvalCommandConfig, policy: Policy) -> Path:
-    """A folder named by the time, as LeRobot names it."""
+def results_folder(config: EvalCommandConfig, policy: Policy) -> Path:
+    """The folder of the flag, else a new one named by the time, as LeRobot names it."""
+    if config.output_dir is not None:
+        return config.output_dir
     now = datetime.now()
     scene = config.env.type if config.env else "open_loop"
     name = f"{now:%H-%M-%S}_{scene}_{policy.config.type}"
-    return Path("outputs", "eval", f"{now:%Y-%m-%d}", name)
+    return new_folder(Path("outputs", "eval", f"{now:%Y-%m-%d}"), name)
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Create a folder; where others have its name, as those of an array job, it gets a number."""
+    folder, number = parent / name, 1
+    with writing(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                folder.mkdir()
+                return folder
+            except FileExistsError:
+                number += 1
+                folder = parent / f"{name}_{number}"
