@@ -12,17 +12,18 @@ from manyhands.config.commands.eval import (
 from manyhands.errors import UserError
 from manyhands.evaluation.comparison import Comparison, compare
 from manyhands.evaluation.evaluate import Evaluator
+from manyhands.evaluation.evaluated_policy import load_evaluated
 from manyhands.evaluation.results_file import read_results, refuse_unlike
 from manyhands.evaluation.run import (
     Evaluation,
     attempt,
     evaluate_policy,
     evaluated_folder,
+    named,
     placed,
     results_folder,
     write_document,
 )
-from manyhands.policies.load import load_policy
 
 SIDES = ("a", "b")
 
@@ -38,12 +39,14 @@ class ComparedPolicies:
     """Episodes whose environment crashed; they count as failures."""
     output_dir: Path | None
     """Where the results of both lie; None for results that were there before."""
+    job_name: str | None = None
     fault: UserError | None = None
     """Why files of results could not be written."""
 
     def document(self) -> dict[str, Any]:
         """The comparison for programs."""
-        return {"a": self.names[0], "b": self.names[1]} | self.comparison.document()
+        sides = {"a": self.names[0], "b": self.names[1]}
+        return sides | named(self.job_name) | self.comparison.document()
 
 
 def compare_files(config: EvalCommandConfig) -> ComparedPolicies:
@@ -60,7 +63,7 @@ def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
     """Evaluate both policies as one of the ranks; the main one returns the comparison."""
     folders = [_find(config.policy, each) for each in config.compare or ()]
     # What is wrong with the second is reported before the episodes of the first.
-    policies = [load_policy(folder, "cpu") for folder in folders]
+    policies = [load_evaluated(folder, config) for folder in folders]
     for policy in policies:
         assert config.env is not None
         Evaluator(policy, config.env, config.eval, config.seed)
@@ -77,7 +80,8 @@ def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
     names = (str(folders[0]), str(folders[1]))
     faults = [each.fault for each in done if each.fault is not None]
     comparison = compare(*(each.results for each in done))
-    return written(parent, ComparedPolicies(names, comparison, crashed, parent, *faults[:1]))
+    compared = ComparedPolicies(names, comparison, crashed, parent, config.job_name, *faults[:1])
+    return written(parent, compared)
 
 
 def _find(config: EvaluatedPolicyConfig, path: str) -> Path:

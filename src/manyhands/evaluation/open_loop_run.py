@@ -7,21 +7,23 @@ from typing import Any
 import numpy as np
 
 from manyhands.config.commands.eval import EvalCommandConfig
+from manyhands.config.train import TrainConfig
 from manyhands.data.dataset import Dataset
 from manyhands.errors import UserError
 from manyhands.evaluation.action_errors import ActionErrors, errors_document, joint_names
+from manyhands.evaluation.evaluated_policy import load_evaluated, with_renames
 from manyhands.evaluation.open_loop import OpenLoop, open_loop_errors, sample_rows
 from manyhands.evaluation.recorded_data import open_recorded, read_run
 from manyhands.evaluation.run import (
     attempt,
     evaluated_folder,
+    named,
     placed,
     results_folder,
     write_document,
 )
 from manyhands.lerobot_format import names
 from manyhands.observe.console import progress_bar
-from manyhands.policies.load import load_policy
 
 ERRORS_FILE = "open_loop.json"
 TRACES_FILE = "open_loop_traces.json"
@@ -52,6 +54,7 @@ class OpenLoopEvaluation:
     errors: ActionErrors
     traces: list[Trace]
     output_dir: Path
+    job_name: str | None = None
     fault: UserError | None = None
     """Why its files could not be written."""
 
@@ -70,6 +73,7 @@ class OpenLoopEvaluation:
             "stride": self.stride,
             "seed": self.seed,
             "fps": self.dataset.fps,
+            **named(self.job_name),
             **errors_document(self.errors, self.joints, self.dataset.fps),
         }
 
@@ -95,8 +99,10 @@ class OpenLoopEvaluation:
 def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
     """Evaluate as one of the ranks; the main one returns the errors over all."""
     folder = evaluated_folder(config.policy)
-    policy = load_policy(folder, "cpu")
-    recorded = open_recorded(config.dataset, policy, read_run(folder))
+    policy = load_evaluated(folder, config)
+    run = read_run(folder) or TrainConfig()
+    run = replace(run, rename_map=with_renames(run.rename_map, config.rename_map))
+    recorded = open_recorded(config.dataset, policy, run)
     dataset = recorded.dataset
     stride = config.open_loop.stride or policy.config.num_executed_actions
     rows = sample_rows(dataset, stride, config.open_loop.max_samples)
@@ -116,6 +122,7 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
             errors=errors,
             traces=trace_episodes(open_loop, dataset, rows, policy.config.num_executed_actions),
             output_dir=output_dir,
+            job_name=config.job_name,
         )
     _, fault = attempt(lambda: write_open_loop(found))
     return replace(found, fault=fault)

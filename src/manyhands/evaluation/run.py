@@ -19,6 +19,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.evaluate import Evaluator, OnResult
+from manyhands.evaluation.evaluated_policy import load_evaluated
 from manyhands.evaluation.films import (
     FilmStrip,
     film_strip,
@@ -32,7 +33,7 @@ from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.observe.console import OnProgress, progress_bar
 from manyhands.os_errors import reason_of, writing_remedy
 from manyhands.parallel.world import World, joined_world
-from manyhands.policies.load import choose_device, find_policy, load_policy
+from manyhands.policies.load import choose_device, find_policy
 from manyhands.policies.policy import Policy
 
 VIDEOS, FILM_STRIPS = "videos", "film_strips.png"
@@ -59,7 +60,7 @@ def run_evaluation(
 ) -> Evaluation | None:
     """Evaluate as one of the ranks; the main one returns the results of all."""
     folder = evaluated_folder(config.policy)
-    policy = load_policy(folder, "cpu")
+    policy = load_evaluated(folder, config)
     with placed([policy], config.policy.device) as world:
         return evaluate_policy(config, folder, policy, world, control)
 
@@ -123,7 +124,7 @@ def evaluate_policy(
         results = run_episodes(evaluator, world, count)
     seconds = time.monotonic() - start
     with progress_bar("steps of videos") as on_progress:
-        output = EvaluationFiles(output_dir, config.max_videos, on_progress)
+        output = EvaluationFiles(output_dir, config.max_videos, on_progress, config.job_name)
         written = attempt(lambda: write_evaluation(evaluator, results, seconds, output, world))
     found = Evaluation(folder, output_dir, results, seconds, *written)
     return found if world.is_main else None
@@ -148,6 +149,7 @@ class EvaluationFiles:
     max_videos: int
     on_filmed: OnProgress = lambda done, total: None
     """Called on the main rank, for rendering may take longer than the evaluation."""
+    job_name: str | None = None
 
 
 def write_evaluation(
@@ -162,7 +164,7 @@ def write_evaluation(
 
     def write(videos: Mapping[int, str]) -> None:
         info = eval_info(results, env.type, seconds, videos, evaluator.expected_success)
-        document = info | {"env": encode(env)}
+        document = info | {"env": encode(env)} | named(files.job_name)
         world.on_main(lambda: write_document(files.folder / EVAL_INFO, document))
 
     write({})
@@ -175,6 +177,11 @@ def write_evaluation(
         write(videos)
     missing = [f"no video of episode {index}: {error}" for index, error in crashes.items()]
     return "; ".join(missing) or None
+
+
+def named(job_name: str | None) -> dict[str, str]:
+    """The entry of results that names an evaluation, if it has a name."""
+    return {} if job_name is None else {"job_name": job_name}
 
 
 def film(
@@ -248,7 +255,7 @@ def results_folder(config: EvalCommandConfig, policy: Policy) -> Path:
         return config.output_dir
     now = datetime.now()
     scene = config.env.type if config.env else "open_loop"
-    name = f"{now:%H-%M-%S}_{scene}_{policy.config.type}"
+    name = f"{now:%H-%M-%S}_{config.job_name or f'{scene}_{policy.config.type}'}"
     return new_folder(Path("outputs", "eval", f"{now:%Y-%m-%d}"), name)
 
 
