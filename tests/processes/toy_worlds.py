@@ -76,6 +76,8 @@ def fail(how):
     """Raise, die or hang."""
     if how == "raise":
         raise ValueError("the toy is broken")
+    if how == "no egl":
+        raise ImportError("('Unable to load EGL library', 'EGL', None)")
     if how == "die":
         os.kill(os.getpid(), 9)
     if how == "hang":

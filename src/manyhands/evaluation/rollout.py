@@ -95,6 +95,8 @@ class Rollout:
         self._free = list(slots)
         self._max_steps = max_steps
         self._running: list[_Running] = []
+        self._has_ended_one = False
+        """Whether an episode ran to its end: then a usage error of another one is its own."""
         self._requesters: dict[int, list[_Running]] = {}
         """The episodes that the prediction for each group is made for."""
 
@@ -155,7 +157,7 @@ class Rollout:
         if found is None:
             return
         if isinstance(found, Failure):
-            if found.fault is not None:
+            if found.fault is not None and not self._has_ended_one:
                 raise found.fault
             yield self._end(episode, found.reason)
             return
@@ -170,6 +172,7 @@ class Rollout:
 
     def _end(self, episode: _Running, error: str | None = None) -> EpisodeResult:
         self._running.remove(episode)
+        self._has_ended_one |= error is None
         self._free.append(episode.slot)
         return episode.result(error)
 

@@ -12,6 +12,7 @@ from manyhands.config.sections.env import GymEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
 from manyhands.launch.environment import render_without_display, same_library_path
 from manyhands.sim.environment import Observation, Shapes, StepOutcome, given_inputs
+from manyhands.sim.rendering import explaining_rendering
 
 INSTALL = "Install: pip install 'manyhands[sim]'"
 OWN_PACKAGES = ("gym_pusht", "gym_aloha")
@@ -33,6 +34,7 @@ class GymEnvironment:
         self._num_steps = 0
         arguments = {"render_mode": "rgb_array"} | config.gym_kwargs
         assert config.task is not None
+        self._name = f"--env.task={config.task}"
         self._env = make(config.task, config.package, **arguments)
         offered = dict(flattened(self._env.observation_space.sample()))
         self._keys = choose_keys(config.observation_keys, offered, inputs, optional)
@@ -41,14 +43,16 @@ class GymEnvironment:
 
     def reset(self, seed: int) -> None:
         """Begin the episode of a seed."""
-        values, _ = self._env.reset(seed=seed)
+        with explaining_rendering(self._name):
+            values, _ = self._env.reset(seed=seed)
         self._values = dict(flattened(values))
         self._success.forget()
         self._num_steps = 0
 
     def step(self, action: np.ndarray) -> StepOutcome:
         """Execute one action."""
-        values, reward, terminated, truncated, info = self._env.step(self._as_taken(action))
+        with explaining_rendering(self._name):
+            values, reward, terminated, truncated, info = self._env.step(self._as_taken(action))
         self._values = dict(flattened(values))
         success = self._success.of_step(info)
         ended = bool(terminated or truncated or success)
@@ -63,13 +67,14 @@ class GymEnvironment:
 
     def render(self) -> np.ndarray:
         """An image (height, width, 3) for people."""
-        image = self._env.render()
+        with explaining_rendering(self._name):
+            image = self._env.render()
         if image is None:
             raise UserError(
-                f"--env.task={self._env.spec.id} renders no images. Set "
+                f"{self._name} renders no images. Set "
                 "--env.gym_kwargs={render_mode: rgb_array}, or --max_videos=0"
             )
-        return as_frame(image, self._env.spec.id)
+        return as_frame(image, self._name)
 
     def _as_taken(self, action: np.ndarray) -> Any:
         space = self._env.action_space
@@ -126,7 +131,7 @@ def make(task: str, package: str | None, **arguments: Any) -> Any:
         needed = f"--env.package={package} needs it"
         imported(package, INSTALL if package in OWN_PACKAGES else needed)
     try:
-        with same_library_path():
+        with same_library_path(), explaining_rendering(f"--env.task={task}"):
             return gymnasium.make(task, disable_env_checker=True, **arguments)
     except gymnasium.error.UnregisteredEnv as error:
         hint = "" if package else ". Set --env.package=<package that registers it>"
@@ -148,7 +153,8 @@ def action_size_of(task: str, space: Any) -> int:
 def imported(package: str, remedy: str = INSTALL) -> Any:
     """Import a package of the extra `sim`, or another one with its own remedy."""
     try:
-        return importlib.import_module(package)
+        with explaining_rendering(f"package {package}"):
+            return importlib.import_module(package)
     except ModuleNotFoundError as error:
         name = str(error.name).replace("_", "-")
         raise EnvironmentFault(f"package {name} is missing. {remedy}") from None
@@ -223,13 +229,13 @@ def stored_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[1:], shape[0]) if len(shape) == 3 else tuple(shape)
 
 
-def as_frame(rendered: Any, task: str) -> np.ndarray:
+def as_frame(rendered: Any, what: str) -> np.ndarray:
     """A rendered image as bytes (height, width, 3): alpha is dropped, grey is repeated."""
     image = np.asarray(rendered)
     channels = image.shape[2] if image.ndim == 3 else 1
     if image.dtype != np.uint8 or image.ndim not in (2, 3) or channels not in (1, 3, 4):
         raise UserError(
-            f"--env.task={task} renders {image.dtype} of shape {image.shape}, but videos are made "
+            f"{what} renders {image.dtype} of shape {image.shape}, but videos are made "
             "of uint8 (height, width, 3). Change its render(), or set --max_videos=0"
         )
     if channels == 1:
