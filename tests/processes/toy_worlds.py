@@ -80,6 +80,8 @@ def fail(how):
         raise ImportError("('Unable to load EGL library', 'EGL', None)")
     if how == "die":
         os.kill(os.getpid(), 9)
+    while how == "spin":
+        pass
     if how == "hang":
         time.sleep(3600)
 
