@@ -72,6 +72,15 @@ class Buttons(gymnasium.Env):
         return np.full(4, float(action)), float(action), action == 2, False, {}
 
 
+class Blind(Point):
+    """A point whose constructor takes no render mode, and that renders nothing."""
+
+    render = gymnasium.Env.render
+
+    def __init__(self, near=0.2):
+        super().__init__(near=near)
+
+
 def fail(how):
     """Raise, die or hang."""
     if how == "raise":
@@ -88,3 +97,4 @@ def fail(how):
 
 gymnasium.register("toys/Point-v0", Point)
 gymnasium.register("toys/Buttons-v0", Buttons)
+gymnasium.register("toys/Blind-v0", Blind)

@@ -222,6 +222,24 @@ def test_other_images_are_refused_and_named(image, seen):
         as_frame(image, "the toy")
 
 
+@pytest.mark.parametrize("arguments", [{}, {"render_mode": None}, {"near": 0.5}])
+def test_an_environment_need_not_take_a_render_mode(arguments):
+    config = GymEnvConfig(task="toys/Blind-v0", package="toy_worlds", gym_kwargs=arguments)
+    environment = GymEnvironment(config, {STATE: (4,)})
+    environment.reset(1)
+    assert environment.step(np.zeros(3, np.float32)).ended is False
+    with pytest.raises(UserError, match=r"toys/Blind-v0 renders no images.*--max_videos=0"):
+        environment.render()
+
+
+def test_a_render_mode_that_is_asked_for_must_be_taken():
+    config = GymEnvConfig(
+        task="toys/Blind-v0", package="toy_worlds", gym_kwargs={"render_mode": "rgb_array"}
+    )
+    with pytest.raises(UserError, match=r"'render_mode'.*Check --env\.gym_kwargs"):
+        GymEnvironment(config, {STATE: (4,)})
+
+
 def test_films_need_a_render_mode():
     environment = point({STATE: (4,)})
     environment.reset(1)

@@ -2,8 +2,10 @@
 
 import importlib
 import importlib.util
+import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,9 @@ from manyhands.sim.rendering import explaining_rendering
 INSTALL = "Install: pip install 'manyhands[sim]'"
 OWN_PACKAGES = ("gym_pusht", "gym_aloha")
 """What the extra `sim` installs."""
+
+NO_MODE = re.compile(r"unexpected keyword argument '?render_mode")
+"""What Python says of a constructor that takes no render mode."""
 
 # pygame says so in every process that imports it.
 warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
@@ -32,10 +37,9 @@ class GymEnvironment:
         self._success = SuccessEntry(config.success_key)
         self._max_steps = config.episode_length
         self._num_steps = 0
-        arguments = {"render_mode": "rgb_array"} | config.gym_kwargs
         assert config.task is not None
         self._name = f"--env.task={config.task}"
-        self._env = make(config.task, config.package, **arguments)
+        self._env = make_rendering(config.task, config.package, config.gym_kwargs)
         offered = dict(flattened(self._env.observation_space.sample()))
         self._keys = choose_keys(config.observation_keys, offered, inputs, optional)
         self.action_size = action_size_of(config.task, self._env.action_space)
@@ -67,7 +71,9 @@ class GymEnvironment:
 
     def render(self) -> np.ndarray:
         """An image (height, width, 3) for people."""
-        with explaining_rendering(self._name):
+        image = None
+        # One without a mode may have no render() of its own.
+        with explaining_rendering(self._name), suppress(NotImplementedError):
             image = self._env.render()
         if image is None:
             raise UserError(
@@ -116,6 +122,17 @@ class SuccessEntry:
             + (f"has {', '.join(seen)}" if seen else "is empty")
             + f". Set --env.success_key={likely[0] if likely else remedy}"
         )
+
+
+def make_rendering(task: str, package: str | None, arguments: Mapping[str, Any]) -> Any:
+    """Make an environment that renders images where its constructor takes a render mode."""
+    try:
+        return make(task, package, **{"render_mode": "rgb_array"} | dict(arguments))
+    except UserError as error:
+        if arguments.get("render_mode") is not None or not NO_MODE.search(str(error)):
+            raise
+    others = {name: value for name, value in arguments.items() if name != "render_mode"}
+    return make(task, package, **others)
 
 
 def make(task: str, package: str | None, **arguments: Any) -> Any:
