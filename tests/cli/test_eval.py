@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from manyhands.cli.eval import eval_command
+from manyhands.cli.main import run_guarded
+
 PROGRAM = (sys.executable, "-m", "manyhands", "eval")
 TOYS = Path(__file__).resolve().parents[1] / "processes"
 TRAY = ("--env.type=tray", "--env.episode_length=8")
@@ -72,6 +75,54 @@ def test_the_last_line_is_the_verdict(evaluate, tmp_path):
     for file in ("found.json", "out/eval_info.json"):
         found = json.loads((tmp_path / file).read_text())
         assert (found["expected_success"], found["verdict"]) == ([0, 20.5], "reproduced")
+
+
+@pytest.fixture
+def evaluate_here(tray_run, tmp_path, monkeypatch):
+    """Evaluates in this process; returns the exit code."""
+    monkeypatch.chdir(tmp_path)
+    usual = ("--eval.n_episodes=2", "--eval.use_async_envs=false", "--policy.device=cpu")
+    return lambda *flags: run_guarded(
+        eval_command, [*TRAY, *usual, f"--policy.path={tray_run}", "--max_videos=0", *flags]
+    )
+
+
+def test_flags_of_lerobot_eval_are_taken(evaluate_here, tmp_path):
+    flags = ("--policy.use_amp=false", "--policy.type=act", "--policy.n_action_steps=1")
+    assert evaluate_here(*flags, "--job_name=night", "--json=found.json") == 0
+    (folder,) = (tmp_path / "outputs" / "eval").glob("*/*_night")
+    for file in (folder / "eval_info.json", tmp_path / "found.json"):
+        assert json.loads(file.read_text())["job_name"] == "night"
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--policy.n_action_steps=99", "--policy.n_action_steps=99 must be between 1 and"),
+        ("--policy.chunk_size=99", "--policy.chunk_size=99 cannot change a trained policy"),
+        ("--policy.use_emma=true", "unknown flag --policy.use_emma; did you mean --policy.use_ema"),
+        ("--rename_map={observation.state: top}", "--rename_map names top, which the policy does"),
+        (
+            "--rename_map={joints: observation.state}",
+            "--env.type=tray does not give joints, which the policy reads",
+        ),
+    ],
+)
+def test_flags_of_a_policy_that_cannot_be_are_refused(evaluate_here, capsys, flag, told):
+    assert evaluate_here(flag) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_results_that_cannot_be_written_are_reported_first(evaluate_here, tmp_path, capsys):
+    out, file = tmp_path / "out", tmp_path / "found.json"
+    # What a file is written to before it gets its name.
+    (out / ".eval_info.json.partial").mkdir(parents=True)
+    assert evaluate_here(f"--output_dir={out}", f"--json={file}") == 2
+    printed = capsys.readouterr()
+    assert "0.0%" in printed.out and f"results: {out}" not in printed.out
+    assert len(json.loads(file.read_text())["episodes"]) == 2
+    told = f"manyhands: {out} cannot be written: Is a directory. Set another --output_dir"
+    assert told in printed.err and "Traceback" not in printed.err
 
 
 def test_episodes_that_crash_are_counted_and_explained(evaluate, tmp_path):

@@ -62,3 +62,17 @@ def test_a_usage_error_names_the_flag_and_leaves_with_two(saved, flags, fault, c
     named = [flag.format(a=saved[0], b=saved[1]) for flag in flags]
     assert run_guarded(eval_command, named) == 2
     assert fault in capsys.readouterr().err
+
+
+def test_a_comparison_that_cannot_be_written_is_reported_first(saved, tmp_path, capsys):
+    out, file = tmp_path / "out", tmp_path / "out.json"
+    # What a file is written to before it gets its name.
+    (out / ".comparison.json.partial").mkdir(parents=True)
+    flags = ["--compare", *saved, f"--json={file}", f"--output_dir={out}"]
+    assert run_guarded(eval_command, flags) == 2
+    printed = capsys.readouterr()
+    assert "B succeeds more often" in printed.out and f"results: {out}" not in printed.out
+    assert json.loads(file.read_text())["verdict"] in printed.out
+    assert printed.err == (
+        f"manyhands: {out} cannot be written: Is a directory. Set another --output_dir\n"
+    )

@@ -60,6 +60,13 @@ def test_the_command_writes_numbers_and_a_picture(command, tiny_dataset, tmp_pat
         "open_loop_traces.json",
         "open_loop.png",
     }
+    (tmp_path / "full" / ".open_loop.json.partial").mkdir(parents=True)
+    where = [f"--output_dir={tmp_path / 'full'}", f"--json={tmp_path / 'again.json'}"]
+    assert run_guarded(eval_command, [*flags, "--policy.device=cpu", *where]) == 2
+    printed = capsys.readouterr()
+    assert "4 episodes, all of the dataset" in printed.out
+    assert f"{tmp_path / 'full'} cannot be written: Is a directory" in printed.err
+    assert json.loads((tmp_path / "again.json").read_text()) == document
     elsewhere = [flags[0], f"--dataset.root={tmp_path}", "--policy.device=cpu"]
     assert run_guarded(eval_command, elsewhere) == 2
     assert f"{tmp_path} is not a LeRobot dataset" in capsys.readouterr().err

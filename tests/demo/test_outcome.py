@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+from filmed import film_of
 from rich.console import Console
 
 from manyhands.config.commands.demo import DemoConfig
@@ -25,7 +26,7 @@ from manyhands.evaluation.rollout import EpisodeResult
 def episode(seed: int, success: bool, num_frames: int = 0) -> EpisodeResult:
     frames = (np.zeros((16, 16, 3), np.uint8),) * num_frames
     rewards = (float(success), float(success))
-    return EpisodeResult(seed, seed, success, *rewards, 9, frames=frames)
+    return EpisodeResult(seed, seed, success, *rewards, 9, film=film_of(frames))
 
 
 OUTCOME = Outcome(

@@ -1,5 +1,7 @@
 """An episode gets the actions that it would get alone, with noise of its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,14 @@ def test_actions_are_the_same_again(actor, policy):
     (again,) = actor.chunks(requests(4, step=8), MAX_STEPS)
     (other,) = Actor(policy, seed=3, instruction="Go.").chunks(requests(4, step=8), MAX_STEPS)
     assert torch.equal(first, again) and torch.equal(first, other)
+
+
+def test_with_use_amp_actions_are_predicted_in_bf16(actor, policy, monkeypatch):
+    (expected,) = actor.chunks(requests(4), MAX_STEPS)
+    monkeypatch.setattr(policy, "config", replace(policy.config, use_amp=True))
+    (found,) = actor.chunks(requests(4), MAX_STEPS)
+    assert found.dtype == torch.float32 and not torch.equal(found, expected)
+    assert torch.allclose(found, expected, atol=0.1)
 
 
 def test_noise_is_that_of_seed_episode_and_step_alone(policy, monkeypatch):

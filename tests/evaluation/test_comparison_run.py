@@ -62,6 +62,14 @@ def test_what_is_wrong_with_the_second_is_reported_before_the_first_runs(config,
     assert not config.output_dir.exists()
 
 
+def test_fields_of_both_policies_are_changed(config):
+    changed = replace(config.policy, changes={"n_action_steps": 99})
+    with pytest.raises(UserError, match=r"--policy\.n_action_steps=99 must be between"):
+        run_comparison(replace(config, policy=changed))
+    found = run_comparison(replace(config, policy=replace(changed, changes={"n_action_steps": 1})))
+    assert found.comparison.pairs.num_episodes == 5
+
+
 @pytest.mark.process
 def test_two_processes_compare_alike(config, command, policies, tmp_path):
     expected = run_comparison(config).document()

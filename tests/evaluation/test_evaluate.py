@@ -1,7 +1,9 @@
 """Every episode runs once, with the same result beside whichever others and on whichever rank."""
 
+import io
 from dataclasses import replace
 
+import av
 import pytest
 import torch
 
@@ -12,7 +14,8 @@ from manyhands.errors import UserError
 from manyhands.evaluation import actor
 from manyhands.evaluation.actor import Actor
 from manyhands.evaluation.evaluate import Evaluator, tf32_on_gpu
-from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
+from manyhands.evaluation.films import filming_task
+from manyhands.evaluation.rollout import EpisodeResult
 from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.sim.build import build_environment
 from manyhands.sim.tray.environment import TrayEnvironment
@@ -114,9 +117,10 @@ def test_a_filmed_episode_goes_the_same_way(act_policy, point_env):
     settings = EvalConfig(n_episodes=4, use_async_envs=False)
     evaluator = Evaluator(act_policy, point_env(), settings, 7)
     plain = evaluator.results(evaluator.tasks(0, 1))
-    filmed = evaluator.results([EpisodeTask(2, 9, is_filmed=True)])
-    assert filmed == [plain[2]]
-    assert len(filmed[0].frames) == filmed[0].length + 1
+    (filmed,) = evaluator.results([filming_task(plain[2], 10)])
+    assert filmed == plain[2] and plain[2].film is None
+    with av.open(io.BytesIO(filmed.film.video)) as container:
+        assert sum(1 for _ in container.decode(video=0)) == filmed.length + 1
 
 
 def test_each_result_is_reported_when_its_episode_ends(act_policy, point_env):

@@ -5,13 +5,13 @@ from dataclasses import replace
 import av
 import numpy as np
 import pytest
+from filmed import film_of, shades
 from hypothesis import given
 from hypothesis import strategies as st
 
 from manyhands.data.images.image_files import decode_image
 from manyhands.evaluation.captions import caption_coverage
 from manyhands.evaluation.films import (
-    NUM_STILLS,
     film_strip,
     filmed_first,
     write_film_strips,
@@ -29,13 +29,8 @@ def episode(index, success=False, error=None, frames=()):
         max_reward=0.0,
         length=max(0, len(frames) - 1),
         error=error,
-        frames=tuple(frames),
+        film=film_of(frames),
     )
-
-
-def shades(number, height=32, width=48):
-    levels = np.linspace(0, 255, number).astype(np.uint8)
-    return [np.full((height, width, 3), level, np.uint8) for level in levels]
 
 
 def test_failures_are_filmed_first_and_crashes_not_at_all():
@@ -48,7 +43,7 @@ def test_failures_are_filmed_first_and_crashes_not_at_all():
 @pytest.mark.parametrize("size", [(32, 48), (33, 47)])
 def test_a_video_has_a_frame_for_the_start_and_every_step(tmp_path, size):
     frames = shades(13, *size)
-    path = write_video(tmp_path / "videos", episode(4, frames=frames), fps=10)
+    path = write_video(tmp_path / "videos", episode(4, frames=frames))
     assert path == tmp_path / "videos" / "eval_episode_4.mp4"
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
@@ -60,16 +55,6 @@ def test_a_video_has_a_frame_for_the_start_and_every_step(tmp_path, size):
         abs(int(seen.mean()) - int(frame.mean())) < 8
         for seen, frame in zip(shown, frames, strict=True)
     )
-
-
-@pytest.mark.parametrize("number", [1, 5, 8, 90])
-def test_a_strip_goes_from_the_first_frame_to_the_last_and_repeats_none(number):
-    frames = shades(number)
-    stills = film_strip(episode(0, frames=frames)).stills
-    assert len(stills) == min(number, NUM_STILLS)
-    assert (stills[0] == frames[0]).all() and (stills[-1] == frames[-1]).all()
-    levels = stills[:, 0, 0, 0].tolist()
-    assert levels == sorted(set(levels))
 
 
 def test_a_caption_names_the_episode_and_how_it_went():

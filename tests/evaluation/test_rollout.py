@@ -58,6 +58,14 @@ def test_an_environment_that_raises_in_this_process_fails_alone(results, expecte
     assert REASONS["raise"] in found[3].error
 
 
+def test_a_usage_error_after_the_first_episode_ends_its_own_alone(results, expected):
+    found = results(use_async_envs=False, faults={SEED + 5: "no egl"})
+    assert found[:5] + found[6:] == expected[:5] + expected[6:]
+    assert "cannot render images" in found[5].error and "libegl1" in found[5].error
+    with pytest.raises(UserError, match="cannot render images"):
+        results(use_async_envs=False, faults={SEED: "no egl"})
+
+
 @pytest.mark.parametrize("fault", REASONS)
 def test_environments_that_all_fail_end_the_evaluation_at_once(results, fault):
     seen = []

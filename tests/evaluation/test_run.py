@@ -2,6 +2,8 @@
 
 import importlib
 import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 
 import av
@@ -10,7 +12,8 @@ import pytest
 from manyhands.config.commands.eval import EvalCommandConfig, EvalConfig, EvaluatedPolicyConfig
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import CheckpointError, UserError
-from manyhands.evaluation.run import chosen_device, evaluated_folder, run_evaluation
+from manyhands.evaluation import run
+from manyhands.evaluation.run import chosen_device, evaluated_folder, new_folder, run_evaluation
 from manyhands.observe import progress_lines
 
 LENGTH = 6
@@ -67,10 +70,29 @@ def test_progress_is_shown_while_videos_are_rendered(tray_run, tmp_path, monkeyp
 
 def test_results_lie_in_a_folder_of_their_own_by_default(tray_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = run_evaluation(config_of(tray_run, None, max_videos=0))
+
+    class Noon(datetime):
+        @classmethod
+        def now(cls):
+            return datetime(2026, 1, 2, 12)
+
+    monkeypatch.setattr(run, "datetime", Noon)
+    first, found = (run_evaluation(config_of(tray_run, None, max_videos=0)) for _ in range(2))
+    assert first.output_dir.name == "12-00-00_tray_act"
     assert found.output_dir.parts[:2] == ("outputs", "eval")
-    assert found.output_dir.name.endswith("_tray_act")
+    assert found.output_dir.name == "12-00-00_tray_act_2"
     assert (tmp_path / found.output_dir / "eval_info.json").is_file()
+
+
+def test_evaluations_that_start_at_the_same_time_have_folders_of_their_own(tmp_path):
+    parent = tmp_path / "outputs" / "eval"
+    with ThreadPoolExecutor(8) as threads:
+        made = [*threads.map(lambda _: new_folder(parent, "12-00-00_pusht_act"), range(8))]
+    numbers = ["", *(f"_{number}" for number in range(2, 9))]
+    assert sorted(path.name for path in made) == sorted(f"12-00-00_pusht_act{n}" for n in numbers)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"file cannot be written: .*--output_dir"):
+        new_folder(tmp_path / "file", "12-00-00_pusht_act")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +136,9 @@ def test_a_device_must_be_here():
         chosen_device("cuda:99", None)
 
 
-@pytest.mark.parametrize("fault", [{"on_render": "raise"}, {"render_mode": None}])
+@pytest.mark.parametrize(
+    "fault", [{"on_render": "raise"}, {"on_render": "float"}, {"render_mode": None}]
+)
 def test_results_do_not_need_videos(tray_run, tmp_path, point_env, fault):
     env = point_env(episode_length=3, **fault)
     found = run_evaluation(config_of(tray_run, tmp_path / "out", env, max_videos=3))
@@ -139,7 +163,8 @@ def test_an_episode_that_crashes_while_it_is_filmed_has_no_video(
     seen = []
     monkeypatch.setattr(point, "reset", reset_unless_seen)
     config = config_of(tray_run, tmp_path / "out", point_env(episode_length=3), max_videos=2)
-    assert run_evaluation(config).warning is None
+    warning = run_evaluation(config).warning
+    assert warning.startswith("no video of episode 1: the environment raised AssertionError")
     info = json.loads((tmp_path / "out" / "eval_info.json").read_text())
     names = [Path(path).name for path in info["overall"]["video_paths"]]
     assert names == ["eval_episode_0.mp4"]

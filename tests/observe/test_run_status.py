@@ -107,7 +107,7 @@ def test_the_status_of_a_long_run_is_that_of_its_rows(tmp_path, monkeypatch):
     rows[500] |= {"eval_success": 0.7}
     (run_dir / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     parse, parsed = json.loads, []
-    monkeypatch.setattr(json, "loads", lambda text: parsed.append(text) or parse(text))
+    monkeypatch.setattr(json, "loads", lambda text, **_: parsed.append(text) or parse(text))
     status = read_status(run_dir)
     assert len(parsed) < 1000, "the rows that count, and run.json"
     assert (status.step, status.loss, status.success) == (30000, 1 / 3000, 0.7)

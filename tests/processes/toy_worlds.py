@@ -44,6 +44,8 @@ class Point(gymnasium.Env):
 
     def render(self):
         fail(self._on_render)
+        if self._on_render == "float":
+            return np.zeros((32, 48, 3), np.float32)
         return None if self.render_mode is None else np.zeros((32, 48, 3), np.uint8)
 
     def _observation(self):
@@ -70,15 +72,29 @@ class Buttons(gymnasium.Env):
         return np.full(4, float(action)), float(action), action == 2, False, {}
 
 
+class Blind(Point):
+    """A point whose constructor takes no render mode, and that renders nothing."""
+
+    render = gymnasium.Env.render
+
+    def __init__(self, near=0.2):
+        super().__init__(near=near)
+
+
 def fail(how):
     """Raise, die or hang."""
     if how == "raise":
         raise ValueError("the toy is broken")
+    if how == "no egl":
+        raise ImportError("('Unable to load EGL library', 'EGL', None)")
     if how == "die":
         os.kill(os.getpid(), 9)
+    while how == "spin":
+        pass
     if how == "hang":
         time.sleep(3600)
 
 
 gymnasium.register("toys/Point-v0", Point)
 gymnasium.register("toys/Buttons-v0", Buttons)
+gymnasium.register("toys/Blind-v0", Blind)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filmed import film_of
 
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
@@ -140,7 +141,7 @@ def episode(index: int, success: bool, num_frames: int = 0) -> EpisodeResult:
     """An episode; its frames grow brighter."""
     frames = tuple(np.full((32, 48, 3), 20 * place, np.uint8) for place in range(num_frames))
     rewards = (float(success), float(success))
-    return EpisodeResult(index, 1000 + index, success, *rewards, 30 + index, frames=frames)
+    return EpisodeResult(index, 1000 + index, success, *rewards, 30 + index, film=film_of(frames))
 
 
 def write_evaluation(folder: Path, successes: list[bool], num_filmed: int = 0) -> None:
@@ -151,7 +152,7 @@ def write_evaluation(folder: Path, successes: list[bool], num_filmed: int = 0) -
     ]
     folder.mkdir(parents=True)
     filmed = results[:num_filmed]
-    videos = {each.index: str(write_video(folder / "videos", each, 10)) for each in filmed}
+    videos = {each.index: str(write_video(folder / "videos", each)) for each in filmed}
     (folder / "eval_info.json").write_text(json.dumps(eval_info(results, "pusht", 2.0, videos)))
 
 

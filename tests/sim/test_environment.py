@@ -37,6 +37,44 @@ def test_optional_inputs_may_be_missing_but_for_one():
         chosen_inputs("pusht", OFFERED, wrist, optional - image.keys())
 
 
+CAMERAS = {f"observation.images.{name}": (3, 8, 8) for name in ("a", "b")}
+
+
+@pytest.mark.parametrize(
+    ("offered", "inputs", "optional", "renames"),
+    [
+        (
+            OFFERED,
+            {"observation.images.top": (3, 8, 8)},
+            (),
+            "observation.image: observation.images.top",
+        ),
+        (OFFERED, {"observation.joints": (2,)}, (), "observation.state: observation.joints"),
+        (
+            {"observation.images.top": None, "observation.images.angle": None},
+            CAMERAS,
+            (),
+            "observation.images.top: observation.images.a, "
+            "observation.images.angle: observation.images.b",
+        ),
+        (OFFERED, CAMERAS, CAMERAS, "observation.image: observation.images.a"),
+    ],
+)
+def test_a_rename_map_is_proposed_where_shapes_allow_it(offered, inputs, optional, renames):
+    with pytest.raises(UserError) as caught:
+        chosen_inputs("pusht", offered, inputs, optional)
+    assert str(caught.value).endswith(f". Set --rename_map={{{renames}}}")
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [CAMERAS, {"observation.joints": (3,)}, {"observation.image": (3, 8, 8)} | CAMERAS],
+)
+def test_no_rename_map_is_proposed_that_is_not_enough(inputs):
+    with pytest.raises(UserError, match="Evaluate a policy with these inputs, or"):
+        chosen_inputs("pusht", OFFERED, inputs)
+
+
 def test_another_size_is_named():
     with pytest.raises(UserError, match=r"shape \(2,\), but the policy reads \(14,\)"):
         chosen_inputs("pusht", OFFERED, {"observation.state": (14,)})

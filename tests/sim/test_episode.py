@@ -55,8 +55,13 @@ def test_an_episode_ends_after_its_length_and_takes_no_further_actions():
 
 
 def test_a_filmed_episode_shows_its_start_and_every_step():
-    episode = Episode(EpisodeSetup(TrayEnvConfig(), {STATE: (4,)}))
-    frames = [*episode.run(Begin(5, is_filmed=True)).frames]
-    frames += episode.run(Act(actions_of(4))).frames
-    assert len(frames) == 5
-    assert all(frame.shape == (256, 256, 3) for frame in frames)
+    class Frames(list):
+        add = list.append
+
+        def finish(self):
+            return [frame.shape for frame in self]
+
+    episode = Episode(EpisodeSetup(TrayEnvConfig(episode_length=4), {STATE: (4,)}))
+    episode.run(Begin(5, Frames()))
+    assert episode.run(Act(actions_of(3))).film is None
+    assert episode.run(Act(actions_of(3))).film == [(256, 256, 3)] * 5

@@ -5,7 +5,7 @@ import pytest
 
 from manyhands.config.sections.env import GymEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
-from manyhands.sim.gym import GymEnvironment, action_size_of, imported
+from manyhands.sim.gym import GymEnvironment, SuccessEntry, action_size_of, as_frame, imported
 
 STATE, GOAL = "observation.state", "observation.environment_state"
 TOP = "observation.images.top"
@@ -56,8 +56,61 @@ def test_the_entry_that_means_success_is_declared():
     assert declared.step(action)[1:] == (True, True)
 
 
+def test_a_success_entry_in_no_step_of_an_episode_is_refused_at_its_end():
+    environment = point({STATE: (4,)}, success_key="success", episode_length=3)
+    action = np.zeros(3, np.float32)
+    for seed in (3, 4):
+        environment.reset(seed)
+        environment.step(action)
+        environment.step(action)
+        with pytest.raises(UserError) as caught:
+            environment.step(action)
+        assert str(caught.value) == (
+            "--env.success_key=success is not in info, which has arrived, is_success. "
+            "Set --env.success_key=is_success"
+        )
+
+
+@pytest.mark.parametrize(
+    ("infos", "success"),
+    [
+        ([{}, {}, {"done": True}], True),
+        ([{}, {}, {"done": np.False_}], False),
+        ([{}, {}, {"final_info": {"done": np.array(True)}}], True),
+        ([{"done": False}, {}, {"final_info": None}], False),
+    ],
+)
+def test_a_success_entry_may_be_in_some_steps_only(infos, success):
+    entry = SuccessEntry("done")
+    assert [entry.of_step(info) for info in infos] == [False, False, success]
+    entry.check()
+
+
+@pytest.mark.parametrize(
+    ("info", "told"),
+    [
+        ({}, "which is empty. Set --env.success_key=null"),
+        ({"speed": 1, "place": 2}, "which has place, speed. Set --env.success_key=null"),
+        ({"final_info": {"Success": 1}}, "Set --env.success_key=Success"),
+    ],
+)
+def test_what_the_info_has_instead_of_success_is_named(info, told):
+    entry = SuccessEntry("is_success")
+    assert not entry.of_step(info)
+    with pytest.raises(UserError, match=told):
+        entry.check()
+    entry.forget()
+    assert entry.of_step({"is_success": True})
+
+
+def test_without_a_success_entry_only_rewards_are_measured():
+    environment = point({STATE: (4,)}, success_key=None, episode_length=1)
+    environment.reset(3)
+    assert environment.step(np.zeros(3, np.float32))[1:] == (False, False)
+
+
 def test_a_number_becomes_a_discrete_action():
-    config = GymEnvConfig(task="toys/Buttons-v0", package="toy_worlds")
+    config = GymEnvConfig(task="toys/Buttons-v0", package="toy_worlds", success_key=None)
     environment = GymEnvironment(config, {STATE: (4,)})
     environment.reset(9)
     assert (environment.observe()[STATE] == 9).all()
@@ -129,6 +182,7 @@ def test_what_fits_nowhere_is_reported_with_the_shapes_that_there_are():
         ({"task": "toys/None-v0"}, "--env.task=toys/None-v0"),
         ({"task": "elsewhere/None-v0", "package": None}, "Set --env.package="),
         ({"task": "toys/Buttons-v0", "gym_kwargs": {"speed": 3}}, "Check --env.gym_kwargs"),
+        ({"gym_kwargs": {"on_build": "no egl"}}, "apt-get install libegl1.*MUJOCO_GL=osmesa"),
         ({"package": "no_such_worlds"}, "--env.package=no_such_worlds is not installed"),
     ],
 )
@@ -143,6 +197,47 @@ def test_a_missing_package_names_the_command_that_installs_it():
         EnvironmentFault, match=r"gym-none is missing.*pip install 'manyhands\[sim\]"
     ):
         imported("gym_none")
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (6, 8, 1), (6, 8, 3), (6, 8, 4)])
+def test_rendered_images_become_frames_of_three_channels(shape):
+    image = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
+    frame = as_frame(image, "the toy")
+    assert (frame.shape, frame.dtype) == ((6, 8, 3), np.uint8)
+    expected = image.reshape(6, 8, -1)[..., : 3 if image.ndim == 3 else 1]
+    assert (frame == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("image", "seen"),
+    [
+        (np.zeros((6, 8, 3), np.float32), r"float32 of shape \(6, 8, 3\)"),
+        (np.zeros((3, 6, 8), np.uint8), r"uint8 of shape \(3, 6, 8\)"),
+        ([], r"float64 of shape \(0,\)"),
+        ("a text", r"<U6 of shape \(\)"),
+    ],
+)
+def test_other_images_are_refused_and_named(image, seen):
+    with pytest.raises(UserError, match=f"the toy renders {seen}.*--max_videos=0"):
+        as_frame(image, "the toy")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"render_mode": None}, {"near": 0.5}])
+def test_an_environment_need_not_take_a_render_mode(arguments):
+    config = GymEnvConfig(task="toys/Blind-v0", package="toy_worlds", gym_kwargs=arguments)
+    environment = GymEnvironment(config, {STATE: (4,)})
+    environment.reset(1)
+    assert environment.step(np.zeros(3, np.float32)).ended is False
+    with pytest.raises(UserError, match=r"toys/Blind-v0 renders no images.*--max_videos=0"):
+        environment.render()
+
+
+def test_a_render_mode_that_is_asked_for_must_be_taken():
+    config = GymEnvConfig(
+        task="toys/Blind-v0", package="toy_worlds", gym_kwargs={"render_mode": "rgb_array"}
+    )
+    with pytest.raises(UserError, match=r"'render_mode'.*Check --env\.gym_kwargs"):
+        GymEnvironment(config, {STATE: (4,)})
 
 
 def test_films_need_a_render_mode():

@@ -1,13 +1,19 @@
 """Environments that crash, raise or hang take their own episode down and nothing else."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from manyhands.config.sections.env import TrayEnvConfig
 from manyhands.errors import UserError
+from manyhands.launch.helper_process import JOB_SIGNALS
 from manyhands.sim.episode import Act, Begin, EpisodeSetup, Open
 from manyhands.sim.slot import POLL_S, Failure, LocalSlot, ProcessSlot, answer, finished_slots
 from manyhands.sim.tray.task import INSTRUCTION, STATE
@@ -15,6 +21,7 @@ from manyhands.sim.tray.task import INSTRUCTION, STATE
 SETUP = EpisodeSetup(TrayEnvConfig(), {STATE: (4,)})
 ACTIONS = np.zeros((3, 3), np.float32)
 DEADLINE_S = 60.0
+USER = Path(__file__).resolve().parents[1] / "processes" / "environment_user.py"
 
 
 def in_process():
@@ -95,6 +102,29 @@ def test_a_process_ends_with_its_slot():
     process = slot._process
     slot.close()
     assert not process.is_alive()
+
+
+@pytest.mark.parametrize("number", JOB_SIGNALS)
+def test_a_signal_to_the_job_ends_no_episode(number):
+    slot = in_process()
+    found(slot, Begin(7))
+    os.kill(slot._process.pid, number)
+    assert len(found(slot, Act(ACTIONS)).rewards) == 3
+    slot.close()
+
+
+@pytest.mark.new_interpreter
+@pytest.mark.parametrize(("is_killed", "step"), [(True, "spin"), (False, "hang")])
+def test_an_environment_ends_with_the_process_that_uses_it(is_killed, step):
+    pytest.importorskip("gymnasium", reason="pip install 'manyhands[sim]'")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, str(USER), step], text=True, **pipes) as user:
+        environment = psutil.Process(int(user.stdout.readline()))
+        if is_killed:
+            user.kill()
+        user.stdin.close()
+        assert user.wait(DEADLINE_S) == (-signal.SIGKILL if is_killed else 0)
+    environment.wait(10)
 
 
 def test_an_environment_is_built_without_an_episode(slot):

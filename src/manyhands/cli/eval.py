@@ -26,7 +26,8 @@ Runs episodes of a policy in simulation on all GPUs and reports its success rate
 interval. Without a simulator, compares the actions that it predicts with recorded ones. With
 --compare, runs two policies on the same seeds, or reads two results, and says which is better.
 The results are the same numbers for any number of processes and environments. Policies trained by
-LeRobot are evaluated alike."""
+LeRobot are evaluated alike. --policy.<field> changes what predictions depend on, such as
+--policy.n_action_steps, --policy.num_inference_steps or --policy.use_amp."""
 
 
 def eval_command(arguments: Sequence[str]) -> int:
@@ -59,7 +60,7 @@ def default_processes(config: EvalCommandConfig) -> int:
 def evaluate_in_simulation(config: EvalCommandConfig) -> int:
     """Run episodes; return the exit code."""
     from manyhands.evaluation.eval_info import as_json
-    from manyhands.evaluation.run import run_evaluation
+    from manyhands.evaluation.run import named, run_evaluation
 
     evaluation = run_evaluation(config)
     if evaluation is None:
@@ -67,7 +68,9 @@ def evaluate_in_simulation(config: EvalCommandConfig) -> int:
     expected = config.eval.expected_success
     show(evaluation, expected, Console(highlight=False, soft_wrap=True))
     results = as_json(evaluation.results, evaluation.seconds, expected)
-    write_results(config.json, {"env": encode(config.env)} | results)
+    write_results(config.json, {"env": encode(config.env)} | named(config.job_name) | results)
+    if evaluation.fault is not None:
+        raise evaluation.fault
     return 0
 
 
@@ -95,6 +98,7 @@ def show(evaluation: "Evaluation", expected: "Band | None", console: Console) ->
     if evaluation.warning is not None:
         print_on(console, f"WARNING: {evaluation.warning}")
     print_on(console, f"policy:  {evaluation.policy_folder}")
-    print_on(console, f"results: {evaluation.output_dir}")
+    if evaluation.fault is None:
+        print_on(console, f"results: {evaluation.output_dir}")
     if expected is not None:
         print_on(console, verdict_line(total, expected))

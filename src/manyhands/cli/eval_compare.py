@@ -32,6 +32,8 @@ def report(config: EvalCommandConfig, compared: "ComparedPolicies") -> int:
     """Print a comparison and write it as JSON; return the exit code."""
     show_comparison(compared, Console(highlight=False, soft_wrap=True))
     write_results(config.json, compared.document())
+    if compared.fault is not None:
+        raise compared.fault
     return 0
 
 
@@ -55,5 +57,5 @@ def show_comparison(compared: "ComparedPolicies", console: Console) -> None:
         print_on(console, f"WARNING: {compared.num_crashed} episodes crashed and count as failures")
     for letter, name in zip("AB", compared.names, strict=True):
         print_on(console, f"{letter}: {name}")
-    if compared.output_dir is not None:
+    if compared.output_dir is not None and compared.fault is None:
         print_on(console, f"results: {compared.output_dir}")

@@ -19,6 +19,7 @@ NUM_TIMES = 6
 def evaluate_open_loop(config: EvalCommandConfig) -> int:
     """Evaluate on recorded episodes; return the exit code."""
     from manyhands.evaluation.open_loop_run import run_open_loop
+    from manyhands.evaluation.run import writing
     from manyhands.report.runs.open_loop_plot import write_open_loop_plot
 
     evaluation = run_open_loop(config)
@@ -26,10 +27,13 @@ def evaluate_open_loop(config: EvalCommandConfig) -> int:
         return 0
     console = Console(highlight=False, soft_wrap=True)
     show_errors(evaluation, console)
-    missing = write_open_loop_plot(evaluation.output_dir / PLOT, evaluation)
+    write_results(config.json, evaluation.document())
+    if evaluation.fault is not None:
+        raise evaluation.fault
+    with writing(evaluation.output_dir):
+        missing = write_open_loop_plot(evaluation.output_dir / PLOT, evaluation)
     if missing:
         print_on(console, missing)
-    write_results(config.json, evaluation.document())
     return 0
 
 
@@ -53,7 +57,8 @@ def show_errors(evaluation: "OpenLoopEvaluation", console: Console) -> None:
         f"{found['num_samples']} predictions in {episodes} episodes, {evaluation.choice}",
     )
     print_on(console, f"policy:  {evaluation.policy_folder}")
-    print_on(console, f"results: {evaluation.output_dir}")
+    if evaluation.fault is None:
+        print_on(console, f"results: {evaluation.output_dir}")
 
 
 def _errors(row: dict[str, float]) -> list[str]:

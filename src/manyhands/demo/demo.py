@@ -18,8 +18,7 @@ from manyhands.demo.outcome import Outcome, Scored, show_results, write_results
 from manyhands.demo.recipe import Recipe, choose_recipe, train_config_of
 from manyhands.errors import UserError
 from manyhands.evaluation.evaluate import Evaluator
-from manyhands.evaluation.films import filmed_first
-from manyhands.evaluation.rollout import EpisodeTask
+from manyhands.evaluation.films import filmed_first, filming_task
 from manyhands.launch.outcome import Ending
 from manyhands.parallel.world import num_visible_gpus
 from manyhands.policies.load import load_policy
@@ -106,5 +105,5 @@ def roll_out_scored(policy: Policy, num_filmed: int) -> Scored:
     results = evaluator.results(evaluator.tasks(0, num_ranks=1))
     seconds = time.monotonic() - start
     chosen = filmed_first(results, num_filmed)
-    filmed = [EpisodeTask(each.index, each.seed, is_filmed=True) for each in chosen]
+    filmed = [filming_task(each, FPS) for each in chosen]
     return Scored(results, evaluator.results(filmed), seconds)

@@ -22,14 +22,13 @@ from manyhands.observe.wrapping import print_on
 from manyhands.report.page import report_available
 from manyhands.report.runs.run_page import write_report
 from manyhands.report.runs.run_sections import ReportExtras
-from manyhands.sim.tray.task import FPS
 
 SCENE = "tray"
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Episodes of a policy, some of them once more with their frames, and how long they took."""
+    """Episodes of a policy, some of them once more with their films, and how long they took."""
 
     results: list[EpisodeResult]
     filmed: list[EpisodeResult]
@@ -90,7 +89,7 @@ def _interval(each: Score) -> str:
 
 def write_evaluation(folder: Path, scored: Scored) -> None:
     """Write results and videos as `manyhands eval` does, for the report."""
-    videos = {each.index: str(write_video(folder / VIDEOS, each, FPS)) for each in scored.filmed}
+    videos = {each.index: str(write_video(folder / VIDEOS, each)) for each in scored.filmed}
     info = eval_info(scored.results, SCENE, scored.seconds, videos)
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_file(folder / EVAL_INFO) as scratch:

@@ -59,7 +59,7 @@ class Actor:
             positions[row] = request.episode * max_steps + request.step
         source = CounterSource(self._key, positions.to(self._key.device))
         batch = self._batch(rows, [request.observation for request in requests])
-        chunks = self._policy.predict_action_chunk(batch, sampling_draws(self._policy, source))
+        chunks = predicted_chunks(self._policy, batch, source)
         return [chunks[row : row + 1] for row in rows]
 
     def _batch(self, rows: Sequence[int], observations: Sequence[Observation]) -> Batch:
@@ -86,6 +86,16 @@ def rows_per_batch(config: PolicyConfig, device: torch.device) -> int:
     fitting = PIXELS_ON_GPU // max(1, num_pixels)
     # A power of two, for which kernels are fastest.
     return max(MIN_ROWS_ON_GPU, min(1 << fitting.bit_length() >> 1, MAX_ROWS_ON_GPU))
+
+
+def predicted_chunks(policy: Policy, observation: Batch, source: CounterSource) -> Tensor:
+    """Raw actions (rows, steps, action); with `use_amp` in bf16 mixed precision."""
+    # A captured graph would outlive the weights that a cache holds in bf16.
+    with torch.autocast(
+        policy.device.type, torch.bfloat16, policy.config.use_amp, cache_enabled=False
+    ):
+        chunks = policy.predict_action_chunk(observation, sampling_draws(policy, source))
+    return chunks.float()
 
 
 def sampling_draws(policy: Policy, source: CounterSource) -> dict[str, Tensor]:

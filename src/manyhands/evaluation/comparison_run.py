@@ -1,11 +1,9 @@
 """A comparison from its flags to its files: two evaluations are run, or read from files."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from manyhands.atomic import atomic_file
 from manyhands.config.commands.eval import (
     COMPARISON_FILE,
     EvalCommandConfig,
@@ -14,15 +12,18 @@ from manyhands.config.commands.eval import (
 from manyhands.errors import UserError
 from manyhands.evaluation.comparison import Comparison, compare
 from manyhands.evaluation.evaluate import Evaluator
+from manyhands.evaluation.evaluated_policy import load_evaluated
 from manyhands.evaluation.results_file import read_results, refuse_unlike
 from manyhands.evaluation.run import (
     Evaluation,
-    default_folder,
+    attempt,
     evaluate_policy,
     evaluated_folder,
+    named,
     placed,
+    results_folder,
+    write_document,
 )
-from manyhands.policies.load import load_policy
 
 SIDES = ("a", "b")
 
@@ -38,10 +39,14 @@ class ComparedPolicies:
     """Episodes whose environment crashed; they count as failures."""
     output_dir: Path | None
     """Where the results of both lie; None for results that were there before."""
+    job_name: str | None = None
+    fault: UserError | None = None
+    """Why files of results could not be written."""
 
     def document(self) -> dict[str, Any]:
         """The comparison for programs."""
-        return {"a": self.names[0], "b": self.names[1]} | self.comparison.document()
+        sides = {"a": self.names[0], "b": self.names[1]}
+        return sides | named(self.job_name) | self.comparison.document()
 
 
 def compare_files(config: EvalCommandConfig) -> ComparedPolicies:
@@ -51,33 +56,32 @@ def compare_files(config: EvalCommandConfig) -> ComparedPolicies:
     crashed = sum(result.error is not None for result in (*a.results, *b.results))
     names = (str(a.file), str(b.file))
     found = ComparedPolicies(names, compare(a.results, b.results), crashed, config.output_dir)
-    if config.output_dir is not None:
-        write_comparison(config.output_dir, found)
-    return found
+    return found if config.output_dir is None else written(config.output_dir, found)
 
 
 def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
     """Evaluate both policies as one of the ranks; the main one returns the comparison."""
     folders = [_find(config.policy, each) for each in config.compare or ()]
     # What is wrong with the second is reported before the episodes of the first.
-    policies = [load_policy(folder, "cpu") for folder in folders]
+    policies = [load_evaluated(folder, config) for folder in folders]
     for policy in policies:
         assert config.env is not None
         Evaluator(policy, config.env, config.eval, config.seed)
     with placed(policies, config.policy.device) as world:
-        parent = world.broadcast(config.output_dir or default_folder(config, policies[0]))
+        parent = world.on_main(lambda: results_folder(config, policies[0]))
         found: list[Evaluation | None] = []
         for side, folder, policy in zip(SIDES, folders, policies, strict=True):
             own = replace(config, output_dir=parent / side)
             found.append(evaluate_policy(own, folder, policy, world))
-    done = [each.results for each in found if each is not None]
+    done = [each for each in found if each is not None]
     if not done:
         return None
-    crashed = sum(result.error is not None for results in done for result in results)
+    crashed = sum(result.error is not None for each in done for result in each.results)
     names = (str(folders[0]), str(folders[1]))
-    compared = ComparedPolicies(names, compare(*done), crashed, parent)
-    write_comparison(parent, compared)
-    return compared
+    faults = [each.fault for each in done if each.fault is not None]
+    comparison = compare(*(each.results for each in done))
+    compared = ComparedPolicies(names, comparison, crashed, parent, config.job_name, *faults[:1])
+    return written(parent, compared)
 
 
 def _find(config: EvaluatedPolicyConfig, path: str) -> Path:
@@ -87,8 +91,7 @@ def _find(config: EvaluatedPolicyConfig, path: str) -> Path:
         raise UserError(f"--compare: {error}") from None
 
 
-def write_comparison(folder: Path, compared: ComparedPolicies) -> None:
-    """Write `comparison.json`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_file(folder / COMPARISON_FILE) as scratch:
-        scratch.write_text(json.dumps(compared.document(), indent=2) + "\n", encoding="utf-8")
+def written(folder: Path, compared: ComparedPolicies) -> ComparedPolicies:
+    """The comparison with its `comparison.json` written, or why it could not be."""
+    _, fault = attempt(lambda: write_document(folder / COMPARISON_FILE, compared.document()))
+    return replace(compared, fault=compared.fault or fault)

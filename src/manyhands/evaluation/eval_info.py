@@ -43,7 +43,7 @@ def eval_info(
 
 def episode_row(result: EpisodeResult) -> dict[str, Any]:
     """One episode."""
-    row = {name: value for name, value in vars(result).items() if name not in ("frames", "index")}
+    row = {name: value for name, value in vars(result).items() if name not in ("film", "index")}
     return {"episode_ix": result.index} | row
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from manyhands.data.images.encoder import ClipEncoder, ClipFile
 from manyhands.data.images.image_files import encode_png
 from manyhands.evaluation.captions import caption_coverage
-from manyhands.evaluation.rollout import EpisodeResult
+from manyhands.evaluation.film_recorder import FilmRecorder
+from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask
 
-NUM_STILLS = 8
 BACKGROUND, INK = np.array([250, 249, 246]), np.array([40, 40, 44])
 FRAME_GAP, ROW_GAP = 4, 14
 UNSCALED_WIDTH = 800
@@ -38,27 +37,27 @@ def video_path(folder: Path, result: EpisodeResult) -> Path:
     return folder / f"eval_episode_{result.index}.mp4"
 
 
-def write_video(folder: Path, result: EpisodeResult, fps: int) -> Path:
-    """Write the frames of an episode as mp4."""
+def filming_task(result: EpisodeResult, fps: int) -> EpisodeTask:
+    """The same episode once more, filmed: it goes the same way."""
+    return EpisodeTask(result.index, result.seed, FilmRecorder(fps, result.length))
+
+
+def write_video(folder: Path, result: EpisodeResult) -> Path:
+    """Write the video of a filmed episode as mp4."""
+    assert result.film is not None
     folder.mkdir(parents=True, exist_ok=True)
     path = video_path(folder, result)
-    height, width = (size - size % 2 for size in result.frames[0].shape[:2])
-    encoder = ClipEncoder(fps, height, width)
-    for frame in result.frames:
-        encoder.add(frame[:height, :width])
-    file = ClipFile(path, fps)
-    file.append(encoder.finish())
-    file.close()
+    path.write_bytes(result.film.video)
     return path
 
 
 def film_strip(result: EpisodeResult) -> FilmStrip:
-    """Some frames of an episode, none of them twice, and how it went."""
-    places = np.linspace(0, len(result.frames) - 1, NUM_STILLS).round().astype(int)
+    """Some frames of a filmed episode, and how it went."""
+    assert result.film is not None
     outcome = "success" if result.success else f"failure, maximum reward {result.max_reward:.3g}"
     return FilmStrip(
         caption=f"episode {result.index}, seed {result.seed}: {outcome}",
-        stills=np.stack([result.frames[place] for place in np.unique(places)]),
+        stills=result.film.stills,
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from manyhands.data.dataset import Dataset
 from manyhands.draws.counter import CounterSource, derive_key
 from manyhands.evaluation.action_errors import ActionErrors, action_errors, added
-from manyhands.evaluation.actor import rows_per_batch, sampling_draws
+from manyhands.evaluation.actor import predicted_chunks, rows_per_batch
 from manyhands.lerobot_format import names
 from manyhands.observe.console import OnProgress
 from manyhands.parallel.world import World
@@ -69,8 +69,7 @@ class OpenLoop:
         positions = torch.zeros(self._num_rows, dtype=torch.int64)
         positions[: len(rows)] = torch.from_numpy(frames_of(self._dataset, rows))
         source = CounterSource(self._key, positions.to(self._key.device))
-        draws = sampling_draws(self._policy, source)
-        return self._policy.predict_action_chunk(observation, draws)[: len(rows)].float().numpy()
+        return predicted_chunks(self._policy, observation, source)[: len(rows)].numpy()
 
 
 def open_loop_errors(

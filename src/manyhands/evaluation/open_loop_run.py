@@ -1,22 +1,29 @@
 """An open-loop evaluation from its flags to its files, on all ranks."""
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from manyhands.atomic import atomic_file
 from manyhands.config.commands.eval import EvalCommandConfig
+from manyhands.config.train import TrainConfig
 from manyhands.data.dataset import Dataset
+from manyhands.errors import UserError
 from manyhands.evaluation.action_errors import ActionErrors, errors_document, joint_names
+from manyhands.evaluation.evaluated_policy import load_evaluated, with_renames
 from manyhands.evaluation.open_loop import OpenLoop, open_loop_errors, sample_rows
 from manyhands.evaluation.recorded_data import open_recorded, read_run
-from manyhands.evaluation.run import default_folder, evaluated_folder, placed
+from manyhands.evaluation.run import (
+    attempt,
+    evaluated_folder,
+    named,
+    placed,
+    results_folder,
+    write_document,
+)
 from manyhands.lerobot_format import names
 from manyhands.observe.console import progress_bar
-from manyhands.policies.load import load_policy
 
 ERRORS_FILE = "open_loop.json"
 TRACES_FILE = "open_loop_traces.json"
@@ -47,6 +54,9 @@ class OpenLoopEvaluation:
     errors: ActionErrors
     traces: list[Trace]
     output_dir: Path
+    job_name: str | None = None
+    fault: UserError | None = None
+    """Why its files could not be written."""
 
     @property
     def joints(self) -> list[str]:
@@ -63,6 +73,7 @@ class OpenLoopEvaluation:
             "stride": self.stride,
             "seed": self.seed,
             "fps": self.dataset.fps,
+            **named(self.job_name),
             **errors_document(self.errors, self.joints, self.dataset.fps),
         }
 
@@ -88,13 +99,16 @@ class OpenLoopEvaluation:
 def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
     """Evaluate as one of the ranks; the main one returns the errors over all."""
     folder = evaluated_folder(config.policy)
-    policy = load_policy(folder, "cpu")
-    recorded = open_recorded(config.dataset, policy, read_run(folder))
+    policy = load_evaluated(folder, config)
+    run = read_run(folder) or TrainConfig()
+    run = replace(run, rename_map=with_renames(run.rename_map, config.rename_map))
+    recorded = open_recorded(config.dataset, policy, run)
     dataset = recorded.dataset
     stride = config.open_loop.stride or policy.config.num_executed_actions
     rows = sample_rows(dataset, stride, config.open_loop.max_samples)
     with placed([policy], config.policy.device) as world:
         open_loop = OpenLoop(policy, dataset, config.seed)
+        output_dir = world.on_main(lambda: results_folder(config, policy))
         with progress_bar("batches") as on_progress:
             errors = open_loop_errors(open_loop, rows, world, on_progress)
         if not world.is_main:
@@ -107,18 +121,17 @@ def run_open_loop(config: EvalCommandConfig) -> OpenLoopEvaluation | None:
             seed=config.seed,
             errors=errors,
             traces=trace_episodes(open_loop, dataset, rows, policy.config.num_executed_actions),
-            output_dir=config.output_dir or default_folder(config, policy),
+            output_dir=output_dir,
+            job_name=config.job_name,
         )
-    found.output_dir.mkdir(parents=True, exist_ok=True)
-    write_document(found.output_dir / ERRORS_FILE, found.document())
-    write_document(found.output_dir / TRACES_FILE, found.traces_document())
-    return found
+    _, fault = attempt(lambda: write_open_loop(found))
+    return replace(found, fault=fault)
 
 
-def write_document(file: Path, document: dict[str, Any]) -> None:
-    """Write a JSON file for programs."""
-    with atomic_file(file) as scratch:
-        scratch.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+def write_open_loop(evaluation: OpenLoopEvaluation) -> None:
+    """Write the errors and the traced episodes."""
+    write_document(evaluation.output_dir / ERRORS_FILE, evaluation.document())
+    write_document(evaluation.output_dir / TRACES_FILE, evaluation.traces_document())
 
 
 def trace_episodes(

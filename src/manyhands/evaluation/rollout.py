@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from manyhands.errors import UserError
 from manyhands.evaluation.actor import Actor, ChunkRequest
+from manyhands.evaluation.film_recorder import Film, FilmRecorder
 from manyhands.evaluation.predictions import Predictions
 from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.policies.acting import ActionPlan, action_plan
@@ -27,7 +26,8 @@ class EpisodeTask:
 
     index: int
     seed: int
-    is_filmed: bool = False
+    recorder: FilmRecorder | None = None
+    """Films it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class EpisodeResult:
     length: int
     error: str | None = None
     """Why its environment crashed or did not answer."""
-    frames: tuple[np.ndarray, ...] = field(default=(), repr=False, compare=False)
+    film: Film | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass
@@ -57,7 +57,7 @@ class _Running:
     """The latest one, once it is there."""
     success: bool = False
     rewards: list[float] = field(default_factory=list)
-    frames: list[np.ndarray] = field(default_factory=list)
+    film: Film | None = None
 
     def request(self) -> ChunkRequest:
         """Its need for actions."""
@@ -74,7 +74,7 @@ class _Running:
             max_reward=max(self.rewards, default=0.0),
             length=len(self.rewards),
             error=error,
-            frames=tuple(self.frames),
+            film=self.film,
         )
 
 
@@ -95,6 +95,8 @@ class Rollout:
         self._free = list(slots)
         self._max_steps = max_steps
         self._running: list[_Running] = []
+        self._has_ended_one = False
+        """Whether an episode ran to its end: then a usage error of another one is its own."""
         self._requesters: dict[int, list[_Running]] = {}
         """The episodes that the prediction for each group is made for."""
 
@@ -119,7 +121,7 @@ class Rollout:
             if not self._free or not groups:
                 continue
             slot = self._free.pop()
-            slot.send(Begin(task.seed, task.is_filmed))
+            slot.send(Begin(task.seed, task.recorder))
             plan = action_plan(self._policy.config)
             self._running.append(_Running(task, groups[0], row, slot, plan))
             waiting.remove(task)
@@ -155,13 +157,13 @@ class Rollout:
         if found is None:
             return
         if isinstance(found, Failure):
-            if found.fault is not None:
+            if found.fault is not None and not self._has_ended_one:
                 raise found.fault
             yield self._end(episode, found.reason)
             return
         on_steps(len(found.rewards))
         episode.rewards += found.rewards
-        episode.frames += found.frames
+        episode.film = found.film
         episode.success |= found.success
         if found.ended:
             yield self._end(episode)
@@ -170,6 +172,7 @@ class Rollout:
 
     def _end(self, episode: _Running, error: str | None = None) -> EpisodeResult:
         self._running.remove(episode)
+        self._has_ended_one |= error is None
         self._free.append(episode.slot)
         return episode.result(error)
 

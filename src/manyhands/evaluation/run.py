@@ -2,12 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,21 +19,26 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.evaluation.eval_info import eval_info
 from manyhands.evaluation.evaluate import Evaluator, OnResult
+from manyhands.evaluation.evaluated_policy import load_evaluated
 from manyhands.evaluation.films import (
     FilmStrip,
     film_strip,
     filmed_first,
+    filming_task,
     write_film_strips,
     write_video,
 )
-from manyhands.evaluation.rollout import EpisodeResult, EpisodeTask, refuse_broken
+from manyhands.evaluation.rollout import EpisodeResult, refuse_broken
 from manyhands.evaluation.rollout_control import RolloutControl
 from manyhands.observe.console import OnProgress, progress_bar
+from manyhands.os_errors import reason_of, writing_remedy
 from manyhands.parallel.world import World, joined_world
-from manyhands.policies.load import choose_device, find_policy, load_policy
+from manyhands.policies.load import choose_device, find_policy
 from manyhands.policies.policy import Policy
 
 VIDEOS, FILM_STRIPS = "videos", "film_strips.png"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,9 @@ class Evaluation:
     results: list[EpisodeResult]
     seconds: float
     warning: str | None
-    """Why there are no videos."""
+    """Why there are no videos, or fewer."""
+    fault: UserError | None = None
+    """Why its files could not be written."""
 
 
 def run_evaluation(
@@ -53,7 +60,7 @@ def run_evaluation(
 ) -> Evaluation | None:
     """Evaluate as one of the ranks; the main one returns the results of all."""
     folder = evaluated_folder(config.policy)
-    policy = load_policy(folder, "cpu")
+    policy = load_evaluated(folder, config)
     with placed([policy], config.policy.device) as world:
         return evaluate_policy(config, folder, policy, world, control)
 
@@ -103,8 +110,8 @@ def evaluate_policy(
     """Collective. Evaluate a policy in simulation and write its files."""
     assert config.env is not None
     start = time.monotonic()
-    output_dir = world.broadcast(config.output_dir or default_folder(config, policy))
     evaluator = Evaluator(policy, config.env, config.eval, config.seed, control)
+    output_dir = world.on_main(lambda: results_folder(config, policy))
     with progress_bar("episodes") as on_progress:
         num_done = 0
 
@@ -117,9 +124,10 @@ def evaluate_policy(
         results = run_episodes(evaluator, world, count)
     seconds = time.monotonic() - start
     with progress_bar("steps of videos") as on_progress:
-        output = EvaluationFiles(output_dir, config.max_videos, on_progress)
-        warning = write_evaluation(evaluator, results, seconds, output, world)
-    return Evaluation(folder, output_dir, results, seconds, warning) if world.is_main else None
+        output = EvaluationFiles(output_dir, config.max_videos, on_progress, config.job_name)
+        written = attempt(lambda: write_evaluation(evaluator, results, seconds, output, world))
+    found = Evaluation(folder, output_dir, results, seconds, *written)
+    return found if world.is_main else None
 
 
 def run_episodes(evaluator: Evaluator, world: World, on_result: OnResult) -> list[EpisodeResult]:
@@ -141,6 +149,7 @@ class EvaluationFiles:
     max_videos: int
     on_filmed: OnProgress = lambda done, total: None
     """Called on the main rank, for rendering may take longer than the evaluation."""
+    job_name: str | None = None
 
 
 def write_evaluation(
@@ -150,31 +159,39 @@ def write_evaluation(
     files: EvaluationFiles,
     world: World,
 ) -> str | None:
-    """Collective. Write the results, then videos; return why there are no videos, if so."""
+    """Collective. Write the results, then videos; return why some are missing, if so."""
     env = evaluator.env
 
     def write(videos: Mapping[int, str]) -> None:
         info = eval_info(results, env.type, seconds, videos, evaluator.expected_success)
-        write_info(info | {"env": encode(env)}, files.folder, world)
+        document = info | {"env": encode(env)} | named(files.job_name)
+        world.on_main(lambda: write_document(files.folder / EVAL_INFO, document))
 
     write({})
     try:
-        videos = film(evaluator, results, files, world)
+        videos, crashes = film(evaluator, results, files, world)
     except UserError as error:
         # The same on all ranks. Results without videos are better than none.
         return f"no videos: {error}"
     if videos:
         write(videos)
-    return None
+    missing = [f"no video of episode {index}: {error}" for index, error in crashes.items()]
+    return "; ".join(missing) or None
+
+
+def named(job_name: str | None) -> dict[str, str]:
+    """The entry of results that names an evaluation, if it has a name."""
+    return {} if job_name is None else {"job_name": job_name}
 
 
 def film(
     evaluator: Evaluator, results: Sequence[EpisodeResult], files: EvaluationFiles, world: World
-) -> dict[int, str]:
-    """Collective. Film some episodes, failures first: they are run again, and go the same way."""
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Collective. Film some episodes, failures first; return videos, and why some have none."""
     chosen = filmed_first(results, files.max_videos)
     own = chosen[world.rank :: world.size]
     films: dict[int, tuple[str, FilmStrip]] = {}
+    crashes: dict[int, str] = {}
     num_done = 0
 
     def count(num_steps: int) -> None:
@@ -184,15 +201,17 @@ def film(
             files.on_filmed(num_done, sum(result.length for result in own))
 
     def film_own() -> None:
-        tasks = [EpisodeTask(result.index, result.seed, is_filmed=True) for result in own]
+        tasks = [filming_task(result, evaluator.env.fps) for result in own]
         filmed = evaluator.results(tasks, on_steps=count)
+        crashes.update((each.index, each.error) for each in filmed if each.error is not None)
         with writing(files.folder):
-            for each in (result for result in filmed if result.error is None):
-                path = write_video(files.folder / VIDEOS, each, evaluator.env.fps)
+            for each in (result for result in filmed if result.film is not None):
+                path = write_video(files.folder / VIDEOS, each)
                 films[each.index] = (str(path), film_strip(each))
 
     world.on_every_rank(film_own)
     gathered = {index: film for part in world.gather(films) for index, film in part.items()}
+    failed = {index: error for part in world.gather(crashes) for index, error in part.items()}
 
     def write_strips() -> None:
         with writing(files.folder):
@@ -201,19 +220,15 @@ def film(
 
     if gathered:
         world.on_main(write_strips)
-    return {index: path for index, (path, _) in gathered.items()}
+    return {index: path for index, (path, _) in gathered.items()}, failed
 
 
-def write_info(info: dict[str, Any], output_dir: Path, world: World) -> None:
-    """Collective. Write the results on the main rank."""
-
-    def write() -> None:
-        with writing(output_dir):
-            output_dir.mkdir(parents=True, exist_ok=True)
-            with atomic_file(output_dir / EVAL_INFO) as scratch:
-                scratch.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
-
-    world.on_main(write)
+def write_document(file: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON file for programs."""
+    with writing(file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(file) as scratch:
+            scratch.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 @contextmanager
@@ -222,12 +237,37 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}") from None
+        remedy = writing_remedy(error, "Set another --output_dir")
+        raise UserError(f"{folder} cannot be written: {reason_of(error)}. {remedy}") from None
 
 
-def default_folder(config: EvalCommandConfig, policy: Policy) -> Path:
-    """A folder named by the time, as LeRobot names it."""
+def attempt(write: Callable[[], T]) -> tuple[T | None, UserError | None]:
+    """Write files of results; a fault is returned, because results are shown without them too."""
+    try:
+        return write(), None
+    except UserError as error:
+        return None, error
+
+
+def results_folder(config: EvalCommandConfig, policy: Policy) -> Path:
+    """The folder of the flag, else a new one named by the time, as LeRobot names it."""
+    if config.output_dir is not None:
+        return config.output_dir
     now = datetime.now()
     scene = config.env.type if config.env else "open_loop"
-    name = f"{now:%H-%M-%S}_{scene}_{policy.config.type}"
-    return Path("outputs", "eval", f"{now:%Y-%m-%d}", name)
+    name = f"{now:%H-%M-%S}_{config.job_name or f'{scene}_{policy.config.type}'}"
+    return new_folder(Path("outputs", "eval", f"{now:%Y-%m-%d}"), name)
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Create a folder; where others have its name, as those of an array job, it gets a number."""
+    folder, number = parent / name, 1
+    with writing(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                folder.mkdir()
+                return folder
+            except FileExistsError:
+                number += 1
+                folder = parent / f"{name}_{number}"

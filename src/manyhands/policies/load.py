@@ -40,7 +40,14 @@ def load_policy(
     Without a device it uses its configuration's device, else a GPU if there is one.
     """
     folder = find_policy(folder_or_repo_id, revision)
-    config = read_config(folder).without_downloads()
+    return load_configured(folder, read_config(folder), device)
+
+
+def load_configured(
+    folder: Path, config: PolicyConfig, device: torch.device | str | None = None
+) -> Policy:
+    """The policy in a folder, with a config that need not be the one there."""
+    config = config.without_downloads()
     try:
         policy = assemble_policy(config, read_processors(folder))
     except ConfigError as error:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from manyhands.config.sections.env import AlohaEnvConfig
-from manyhands.errors import EnvironmentFault
 from manyhands.sim.environment import Observation, Shapes, StepOutcome, chosen_inputs
 from manyhands.sim.gym import make
+from manyhands.sim.rendering import explaining_rendering
 
 STATE, CAMERA_PREFIX = "observation.state", "observation.images."
 CAMERAS = {"top": "top", "angle": "angle", "vis": "front_close"}
@@ -83,13 +83,8 @@ class AlohaEnvironment:
         return self._image("top", *FILM_SIZE)
 
     def _image(self, camera: str, height: int, width: int) -> np.ndarray:
-        try:
+        with explaining_rendering("MuJoCo"):
             image: np.ndarray = self.physics.render(
                 height=height, width=width, camera_id=CAMERAS[camera]
             )
-        except (ImportError, AttributeError, OSError, RuntimeError) as error:
-            raise EnvironmentFault(
-                f"MuJoCo cannot render images: {error}. Install EGL (apt-get install libegl1), or "
-                "OSMesa (apt-get install libosmesa6) and set MUJOCO_GL=osmesa"
-            ) from error
         return image

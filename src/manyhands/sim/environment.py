@@ -60,10 +60,12 @@ def chosen_inputs(
     inputs = given_inputs(inputs, offered, optional)
     missing = [name for name in inputs if name not in offered]
     if missing:
+        remedy = proposed_renames(offered, inputs, optional) or (
+            "Evaluate a policy with these inputs, or choose another --env.type"
+        )
         raise UserError(
             f"--env.type={kind} does not give {', '.join(missing)}, which the policy reads; it "
-            f"gives {', '.join(offered)}. Evaluate a policy with these inputs, or choose another "
-            "--env.type"
+            f"gives {', '.join(offered)}. {remedy}"
         )
     for name, shape in inputs.items():
         if offered[name] is not None and tuple(offered[name]) != tuple(shape):
@@ -72,6 +74,26 @@ def chosen_inputs(
                 f"policy reads {tuple(shape)}. Evaluate a policy trained for this environment"
             )
     return inputs
+
+
+def proposed_renames(
+    offered: Mapping[str, Any], inputs: Shapes, optional: Collection[str]
+) -> str | None:
+    """The flag with which all inputs are given, if shapes allow it."""
+    renames: dict[str, str] = {}
+    for name in (name for name in inputs if name not in offered):
+        unused = (key for key in offered if key not in renames and key not in inputs)
+        fits = [key for key in unused if can_be(offered[key], inputs[name])]
+        renames |= dict.fromkeys(fits[:1], name)
+    given = {*offered, *renames.values()}
+    if given_inputs(inputs, given, optional).keys() - given:
+        return None
+    return f"Set --rename_map={{{', '.join(f'{key}: {name}' for key, name in renames.items())}}}"
+
+
+def can_be(offered: Any, wanted: tuple[int, ...]) -> bool:
+    """Whether what an environment gives has a wanted shape; images are rendered in any size."""
+    return len(wanted) == 3 if offered is None else tuple(offered) == tuple(wanted)
 
 
 def check_action_size(kind: str, taken: int, given: int) -> None:

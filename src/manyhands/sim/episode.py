@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,12 +29,22 @@ class Open:
     """Build the environment, without beginning an episode."""
 
 
+class Recorder(Protocol):
+    """Makes a film of frames; it is sent to where the episode runs before the first of them."""
+
+    def add(self, frame: np.ndarray) -> None:
+        """Append an image."""
+
+    def finish(self) -> Any:
+        """The film."""
+
+
 @dataclass(frozen=True)
 class Begin:
-    """Begin the episode of a seed; a filmed one renders every step."""
+    """Begin the episode of a seed; with a recorder every step is rendered."""
 
     seed: int
-    is_filmed: bool = False
+    recorder: Recorder | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,8 @@ class Segment:
     rewards: tuple[float, ...] = ()
     success: bool = False
     ended: bool = False
-    frames: tuple[np.ndarray, ...] = field(default=(), repr=False)
+    film: Any = field(default=None, repr=False)
+    """What the recorder made of the episode, once it has ended."""
     instruction: str = ""
     """Task text for policies that read language, once the environment is built."""
     action_size: int = 0
@@ -70,7 +82,7 @@ class Episode:
         self._max_steps = setup.config.episode_length
         self._history: deque[Observation] = deque(maxlen=setup.num_observations)
         self._num_steps = 0
-        self._is_filmed = False
+        self._recorder: Recorder | None = None
 
     def run(self, command: Command) -> Segment:
         """Execute a command."""
@@ -89,30 +101,32 @@ class Episode:
 
     def _begin(self, command: Begin) -> Segment:
         self._environment.reset(command.seed)
-        self._num_steps, self._is_filmed = 0, command.is_filmed
+        self._num_steps, self._recorder = 0, command.recorder
+        self._record_frame()
         # Before the first step a policy sees the first observation repeatedly.
         first = self._environment.observe()
         self._history.extend([first] * (self._history.maxlen or 1))
-        return Segment(self._stacked(), frames=self._frames())
+        return Segment(self._stacked())
 
     def _act(self, actions: np.ndarray) -> Segment:
         rewards: list[float] = []
-        frames: list[np.ndarray] = []
         first_read = len(actions) - (self._history.maxlen or 1)
         for number, action in enumerate(actions):
             outcome = self._environment.step(action)
             self._num_steps += 1
             rewards.append(outcome.reward)
-            frames += self._frames()
+            self._record_frame()
             ended = outcome.ended or self._num_steps >= self._max_steps
             if ended:
                 break
             if number >= first_read:
                 self._history.append(self._environment.observe())
-        return Segment(self._stacked(), tuple(rewards), outcome.success, ended, tuple(frames))
+        film = self._recorder.finish() if ended and self._recorder else None
+        return Segment(self._stacked(), tuple(rewards), outcome.success, ended, film)
 
-    def _frames(self) -> tuple[np.ndarray, ...]:
-        return (self._environment.render(),) if self._is_filmed else ()
+    def _record_frame(self) -> None:
+        if self._recorder is not None:
+            self._recorder.add(self._environment.render())
 
     def _stacked(self) -> Observation:
         return {

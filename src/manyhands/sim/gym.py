@@ -2,8 +2,10 @@
 
 import importlib
 import importlib.util
+import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,14 @@ from manyhands.config.sections.env import GymEnvConfig
 from manyhands.errors import EnvironmentFault, UserError
 from manyhands.launch.environment import render_without_display, same_library_path
 from manyhands.sim.environment import Observation, Shapes, StepOutcome, given_inputs
+from manyhands.sim.rendering import explaining_rendering
 
 INSTALL = "Install: pip install 'manyhands[sim]'"
 OWN_PACKAGES = ("gym_pusht", "gym_aloha")
 """What the extra `sim` installs."""
+
+NO_MODE = re.compile(r"unexpected keyword argument '?render_mode")
+"""What Python says of a constructor that takes no render mode."""
 
 # pygame says so in every process that imports it.
 warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
@@ -28,10 +34,12 @@ class GymEnvironment:
         self, config: GymEnvConfig, inputs: Shapes, optional: Collection[str] = ()
     ) -> None:
         self.instruction = config.instruction
-        self._success_key = config.success_key
-        arguments = {"render_mode": "rgb_array"} | config.gym_kwargs
+        self._success = SuccessEntry(config.success_key)
+        self._max_steps = config.episode_length
+        self._num_steps = 0
         assert config.task is not None
-        self._env = make(config.task, config.package, **arguments)
+        self._name = f"--env.task={config.task}"
+        self._env = make_rendering(config.task, config.package, config.gym_kwargs)
         offered = dict(flattened(self._env.observation_space.sample()))
         self._keys = choose_keys(config.observation_keys, offered, inputs, optional)
         self.action_size = action_size_of(config.task, self._env.action_space)
@@ -39,15 +47,23 @@ class GymEnvironment:
 
     def reset(self, seed: int) -> None:
         """Begin the episode of a seed."""
-        values, _ = self._env.reset(seed=seed)
+        with explaining_rendering(self._name):
+            values, _ = self._env.reset(seed=seed)
         self._values = dict(flattened(values))
+        self._success.forget()
+        self._num_steps = 0
 
     def step(self, action: np.ndarray) -> StepOutcome:
         """Execute one action."""
-        values, reward, terminated, truncated, info = self._env.step(self._as_taken(action))
+        with explaining_rendering(self._name):
+            values, reward, terminated, truncated, info = self._env.step(self._as_taken(action))
         self._values = dict(flattened(values))
-        success = bool(info.get(self._success_key, False))
-        return StepOutcome(float(reward), success, ended=bool(terminated or truncated or success))
+        success = self._success.of_step(info)
+        ended = bool(terminated or truncated or success)
+        self._num_steps += 1
+        if ended or self._num_steps >= self._max_steps:
+            self._success.check()
+        return StepOutcome(float(reward), success, ended)
 
     def observe(self) -> Observation:
         """What the policy reads of the current state."""
@@ -55,13 +71,16 @@ class GymEnvironment:
 
     def render(self) -> np.ndarray:
         """An image (height, width, 3) for people."""
-        image = self._env.render()
+        image = None
+        # One without a mode may have no render() of its own.
+        with explaining_rendering(self._name), suppress(NotImplementedError):
+            image = self._env.render()
         if image is None:
             raise UserError(
-                f"--env.task={self._env.spec.id} renders no images. Set "
+                f"{self._name} renders no images. Set "
                 "--env.gym_kwargs={render_mode: rgb_array}, or --max_videos=0"
             )
-        return np.asarray(image)
+        return as_frame(image, self._name)
 
     def _as_taken(self, action: np.ndarray) -> Any:
         space = self._env.action_space
@@ -69,6 +88,54 @@ class GymEnvironment:
             return int(np.rint(action).item())
         rounded = np.rint(action) if np.issubdtype(space.dtype, np.integer) else action
         return rounded.astype(space.dtype).reshape(space.shape)
+
+
+class SuccessEntry:
+    """The entry of an environment's info that says whether the task is done."""
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key
+        self._seen: set[str] = set()
+        """Entries of the info in any step of the episode."""
+
+    def forget(self) -> None:
+        """Begin an episode."""
+        self._seen.clear()
+
+    def of_step(self, info: Mapping[str, Any]) -> bool:
+        """Whether the info of a step says so."""
+        # Environments that reset themselves have the info of the last step in another one.
+        final = info.get("final_info")
+        entries = {**info, **final} if isinstance(final, Mapping) else info
+        self._seen |= entries.keys()
+        return self._key is not None and bool(entries.get(self._key, False))
+
+    def check(self) -> None:
+        """Reject an episode in no step of which the info had the entry: it may be misspelled."""
+        if self._key is None or self._key in self._seen:
+            return
+        seen = sorted(map(str, self._seen))
+        likely = [name for name in seen if "success" in name.lower()]
+        remedy = (
+            "null if none of them is the success: then only rewards are measured. An environment "
+            "that reports it only when it succeeds must report it in every step"
+        )
+        raise UserError(
+            f"--env.success_key={self._key} is not in info, which "
+            + (f"has {', '.join(seen)}" if seen else "is empty")
+            + f". Set --env.success_key={likely[0] if likely else remedy}"
+        )
+
+
+def make_rendering(task: str, package: str | None, arguments: Mapping[str, Any]) -> Any:
+    """Make an environment that renders images where its constructor takes a render mode."""
+    try:
+        return make(task, package, **{"render_mode": "rgb_array"} | dict(arguments))
+    except UserError as error:
+        if arguments.get("render_mode") is not None or not NO_MODE.search(str(error)):
+            raise
+    others = {name: value for name, value in arguments.items() if name != "render_mode"}
+    return make(task, package, **others)
 
 
 def make(task: str, package: str | None, **arguments: Any) -> Any:
@@ -84,7 +151,7 @@ def make(task: str, package: str | None, **arguments: Any) -> Any:
         needed = f"--env.package={package} needs it"
         imported(package, INSTALL if package in OWN_PACKAGES else needed)
     try:
-        with same_library_path():
+        with same_library_path(), explaining_rendering(f"--env.task={task}"):
             return gymnasium.make(task, disable_env_checker=True, **arguments)
     except gymnasium.error.UnregisteredEnv as error:
         hint = "" if package else ". Set --env.package=<package that registers it>"
@@ -106,7 +173,8 @@ def action_size_of(task: str, space: Any) -> int:
 def imported(package: str, remedy: str = INSTALL) -> Any:
     """Import a package of the extra `sim`, or another one with its own remedy."""
     try:
-        return importlib.import_module(package)
+        with explaining_rendering(f"package {package}"):
+            return importlib.import_module(package)
     except ModuleNotFoundError as error:
         name = str(error.name).replace("_", "-")
         raise EnvironmentFault(f"package {name} is missing. {remedy}") from None
@@ -179,6 +247,20 @@ def usual_key(name: str, offered: Mapping[str, np.ndarray]) -> str:
 def stored_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of an input as observations have it: images with their channels last."""
     return (*shape[1:], shape[0]) if len(shape) == 3 else tuple(shape)
+
+
+def as_frame(rendered: Any, what: str) -> np.ndarray:
+    """A rendered image as bytes (height, width, 3): alpha is dropped, grey is repeated."""
+    image = np.asarray(rendered)
+    channels = image.shape[2] if image.ndim == 3 else 1
+    if image.dtype != np.uint8 or image.ndim not in (2, 3) or channels not in (1, 3, 4):
+        raise UserError(
+            f"{what} renders {image.dtype} of shape {image.shape}, but videos are made "
+            "of uint8 (height, width, 3). Change its render(), or set --max_videos=0"
+        )
+    if channels == 1:
+        return np.repeat(image.reshape(*image.shape[:2], 1), 3, axis=2)
+    return image[..., :3]
 
 
 def as_input(value: np.ndarray) -> np.ndarray:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
 from manyhands.errors import UserError
+from manyhands.launch.helper_process import live_as_long_as_rank
 from manyhands.launch.main_guard import refuse_unguarded_script
 from manyhands.sim.build import modules_of
 from manyhands.sim.episode import Command, Episode, EpisodeSetup, Segment
@@ -74,6 +76,7 @@ class ProcessSlot:
         self._timeout_s = timeout_s
         self._process: Any = None
         self._connection: Connection | None = None
+        self._end: Finalize | None = None
         self._deadline = 0.0
 
     @property
@@ -117,11 +120,9 @@ class ProcessSlot:
 
     def close(self) -> None:
         """End the process."""
-        if self._connection is not None:
-            self._connection.close()
-            self._process.kill()
-            self._process.join()
-        self._connection = None
+        if self._end is not None:
+            self._end()
+        self._connection = self._end = None
 
     def _start(self) -> None:
         refuse_unguarded_script()
@@ -133,12 +134,24 @@ class ProcessSlot:
         self._process = context.Process(target=serve_episodes, args=arguments, daemon=True)
         self._process.start()
         other.close()
+        # Also when the program ends: multiprocessing would wait for a process that heeds no signal.
+        parts = (self._connection, self._process)
+        self._end = Finalize(self, end_process, parts, exitpriority=10)
+
+
+def end_process(connection: Connection, process: Any) -> None:
+    """End the process of an environment, whatever it does."""
+    connection.close()
+    process.kill()
+    process.join()
 
 
 def serve_episodes(connection: Connection, setup: EpisodeSetup) -> None:
-    """Execute commands until the other side closes."""
+    """Execute commands until the other side closes, or is gone."""
+    # A job that is stopped would count episodes whose environments hear of it first as crashes.
+    live_as_long_as_rank()
     slot = LocalSlot(setup)
-    with suppress(EOFError, OSError, KeyboardInterrupt):
+    with suppress(EOFError, OSError):
         while True:
             slot.send(connection.recv())
             connection.send(slot.result())

@@ -23,7 +23,9 @@ def main() -> None:
     config: EvalCommandConfig = pickle.load(sys.stdin.buffer)
     from manyhands.evaluation.run import run_evaluation
 
-    run_evaluation(config, gentle_control(config))
+    evaluation = run_evaluation(config, gentle_control(config))
+    if evaluation is not None and evaluation.fault is not None:
+        raise evaluation.fault
 
 
 def gentle_control(config: "EvalCommandConfig") -> "RolloutControl":

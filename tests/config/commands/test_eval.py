@@ -23,6 +23,7 @@ def test_the_flags_are_these():
         *("dataset.root", "dataset.repo_id", "dataset.revision", "dataset.episodes"),
         *("open_loop.stride", "open_loop.max_samples", "compare"),
         *("seed", "output_dir", "max_videos", "json", "launch.num_processes"),
+        *("rename_map", "job_name"),
     }
 
 
@@ -64,6 +65,17 @@ def test_one_policy_is_compared_with_an_expectation_and_two_are_not():
     assert faults(eval=expecting) == []
     (fault,) = faults(policy=EvaluatedPolicyConfig(), compare=["a", "b"], eval=expecting)
     assert fault.startswith("--eval.expected_success is for one policy")
+
+
+def test_flags_of_runs_have_no_effect_on_results_that_are_compared(tmp_path):
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).touch()
+    compare = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    policy = EvaluatedPolicyConfig(changes={"use_amp": "true"})
+    found = faults(policy=policy, compare=compare, rename_map={"a": "b"}, job_name="night")
+    assert [fault.partition(" has no effect")[0] for fault in found] == [
+        *("--env", "--rename_map", "--job_name", "--policy.use_amp"),
+    ]
 
 
 def test_a_file_for_results_must_be_writable(tmp_path):

@@ -30,9 +30,9 @@ from manyhands.data.loading.stream import (
     resolve_num_slots,
     resolve_num_workers,
 )
-from manyhands.data.loading.workers import ORPHAN_CHECK_S
 from manyhands.data.order import SampleOrder
 from manyhands.errors import DatasetError, EnvironmentFault
+from manyhands.launch.helper_process import ORPHAN_CHECK_S
 from manyhands.types import Batch
 
 WINDOWS = {"observation.images.top": [-1, 0], "action": [0, 1, 2]}

@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from manyhands.config.commands.policy_changes import names_of_fields
 from manyhands.config.files.config_files import find_policy_folder
 from manyhands.config.paths.output import folder_fault, json_faults
+from manyhands.config.schema.decoding import Tree
+from manyhands.config.schema.flag_fields import TAKES_OTHERS
 from manyhands.config.sections.env import EnvConfig
 from manyhands.config.sections.eval import EvalConfig
 from manyhands.config.sections.open_loop import EvaluatedDatasetConfig, OpenLoopConfig
@@ -29,6 +32,8 @@ class EvaluatedPolicyConfig:
     """cuda, cuda:N, cpu or mps (Apple GPUs, untested); null: that of training, if it is here."""
     use_ema: bool | None = None
     """Evaluate the averaged weights of a run; null: where it has some."""
+    changes: Tree = field(default_factory=dict, metadata={TAKES_OTHERS: names_of_fields})
+    """Values of `--policy.<field>` for fields of the policy's own config."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +49,12 @@ class EvalCommandConfig:
     open_loop: OpenLoopConfig = field(default_factory=OpenLoopConfig)
     seed: int = 1000
     """Seed of the first episode, the others follow; seed of the noise without a simulation."""
+    rename_map: dict[str, str] = field(default_factory=dict)
+    """The policy's input for an observation of the environment or dataset, for each other name."""
     output_dir: Path | None = None
-    """Folder for results and videos; null: outputs/eval/<date>/<time>_<env>_<policy>."""
+    """Folder for results and videos; null: outputs/eval/<date>/<time>_<job_name>."""
+    job_name: str | None = None
+    """Name of the evaluation in results; null: <env>_<policy>."""
     max_videos: int = DEFAULT_MAX_VIDEOS
     """Episodes to film, failures first; 0: none."""
     json: Path | None = None
@@ -105,12 +114,21 @@ class EvalCommandConfig:
                 "--eval.expected_success is for one policy and has no effect with --compare. "
                 "Remove it",
             ),
-            (
-                len(results) == 2 and self.env is not None,
-                "--env has no effect: --compare names results, and nothing is run. Remove it",
+        ]
+        return [
+            *(sentence for is_wrong, sentence in rules if is_wrong),
+            *(
+                f"--{flag} has no effect: --compare names results, and nothing is run. Remove it"
+                for flag in self._flags_of_runs()
+                if len(results) == 2
             ),
         ]
-        return [sentence for is_wrong, sentence in rules if is_wrong]
+
+    def _flags_of_runs(self) -> list[str]:
+        """Flags that say how policies are run."""
+        sections = {"env": self.env, "rename_map": self.rename_map, "job_name": self.job_name}
+        named = [name for name, value in sections.items() if value]
+        return [*named, *(f"policy.{name}" for name in self.policy.changes)]
 
     def _scene_faults(self) -> list[str]:
         """What is wrong with where the policy acts: in simulation or on recorded episodes."""

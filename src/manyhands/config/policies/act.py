@@ -26,6 +26,10 @@ class ActConfig(ChunkPolicyConfig, BackbonePolicyConfig):
 
     type: ClassVar[str] = "act"
     title: ClassVar[str | None] = "ACT"
+    prediction_fields: ClassVar[tuple[str, ...]] = (
+        *ChunkPolicyConfig.prediction_fields,
+        "temporal_ensemble_coeff",
+    )
 
     normalization_mapping: dict[str, NormalizationMode] = field(
         default_factory=_mean_std_everywhere

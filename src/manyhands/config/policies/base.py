@@ -23,6 +23,8 @@ class PolicyConfig(ABC):
     type: ClassVar[str]
     title: ClassVar[str | None] = None  # Display name, if it differs from the type.
     needs_scene: ClassVar[bool] = False  # Whether LeRobot rejects the robot's state alone.
+    prediction_fields: ClassVar[tuple[str, ...]] = ("use_amp",)
+    """Fields that predictions depend on and weights do not: `manyhands eval` can change them."""
     adapter_targets: ClassVar[str | None] = None
     """Regular expression of the modules that --peft adapts by default, matched on full names."""
 
@@ -35,7 +37,7 @@ class PolicyConfig(ABC):
     device: str | None = None
     """Device: cpu, cuda or cuda:N; null: cuda if available."""
     use_amp: bool = False
-    """Train in bf16 mixed precision unless another precision is set."""
+    """Train in bf16 mixed precision unless another precision is set; evaluate in it."""
     use_peft: bool = False
     """Whether --policy.path has adapters to train further; --peft creates new ones."""
     push_to_hub: bool = False
@@ -162,6 +164,8 @@ class BackbonePolicyConfig(PolicyConfig):
 @dataclass(frozen=True, kw_only=True)
 class ChunkPolicyConfig(PolicyConfig):
     """A policy that predicts a chunk of actions from the current observation."""
+
+    prediction_fields: ClassVar[tuple[str, ...]] = ("use_amp", "n_action_steps")
 
     chunk_size: int = 100
     """Actions predicted per chunk."""

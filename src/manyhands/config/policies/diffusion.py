@@ -45,6 +45,14 @@ class DiffusionConfig(BackbonePolicyConfig):
 
     type: ClassVar[str] = "diffusion"
     title: ClassVar[str | None] = "Diffusion Policy"
+    prediction_fields: ClassVar[tuple[str, ...]] = (
+        "use_amp",
+        "n_action_steps",
+        "num_inference_steps",
+        "noise_scheduler_type",
+        "clip_sample",
+        "clip_sample_range",
+    )
 
     n_obs_steps: int = 2
     """Observations per sample, the current one included."""

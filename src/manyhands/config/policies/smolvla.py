@@ -60,6 +60,10 @@ class SmolVLAConfig(ChunkPolicyConfig):
 
     type: ClassVar[str] = "smolvla"
     title: ClassVar[str | None] = "SmolVLA"
+    prediction_fields: ClassVar[tuple[str, ...]] = (
+        *ChunkPolicyConfig.prediction_fields,
+        "num_steps",
+    )
     adapter_targets: ClassVar[str | None] = (
         r"model\.(vlm_with_expert\.lm_expert\..*\.[qv]_proj|state_proj|action_in_proj"
         r"|action_out_proj|action_time_mlp_in|action_time_mlp_out)"

@@ -16,6 +16,7 @@ from draccus.utils import DecodingError
 from manyhands.config.policies.base import UNSTORED, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.schema.field_docs import help_of
+from manyhands.config.schema.flag_fields import field_of_others, flag_fields, stored_name
 from manyhands.config.schema.json_values import NUM_BITS, bounded, shown, unknown_name
 from manyhands.config.schema.key_places import key_place
 from manyhands.config.schema.suggestions import OUTSIDE_SECTIONS, help_topic, suggest_flag
@@ -80,7 +81,7 @@ class Flag:
 def flags_of(config: type, prefix: str = "", section: str = "run") -> Iterator[Flag]:
     """Yield every flag of a dataclass, including nested ones, in order of declaration."""
     hints = get_type_hints(config)
-    for item in fields(config):
+    for item in flag_fields(config):
         name, hint = f"{prefix}{stored_name(item.name)}", plain_type(hints[item.name])
         if hint in CHOICES:
             yield from _flags_of_choice(hint, name)
@@ -101,11 +102,6 @@ def _flags_of_choice(base: type, name: str) -> Iterator[Flag]:
     for kind, config in choices.items():
         for flag in flags_of(config, f"{name}.", name):
             yield Flag(flag.name, f"{name} ({kind})", flag.type, flag.default, flag.help)
-
-
-def stored_name(field: str) -> str:
-    """The name of a field on command lines and in files: without the underscore of a keyword."""
-    return field.removesuffix("_")
 
 
 def plain_type(hint: Any) -> Any:
@@ -137,11 +133,13 @@ class Decoder:
     def section(self, config: type[Config], tree: Tree, prefix: str = "") -> Config:
         """Decode a section; invalid values keep their default."""
         hints = get_type_hints(config)
-        known = {stored_name(item.name): item.name for item in fields(config)}
+        known = {stored_name(item.name): item.name for item in flag_fields(config)}
         values: Tree = {}
         for name, raw in tree.items():
             if name in known:
                 values[known[name]] = self._value(hints[known[name]], raw, f"{prefix}{name}")
+            elif (taker := field_of_others(config, name)) is not None:
+                values.setdefault(taker, {})[name] = raw
             elif name != "type":
                 self.unknown(f"{prefix}{name}", raw)
         return config(**{name: value for name, value in values.items() if value is not MISSING})

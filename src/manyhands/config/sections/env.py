@@ -93,8 +93,8 @@ class GymEnvConfig(EnvConfig):
     episode_length: int = 1000
     observation_keys: dict[str, str] = field(default_factory=dict)
     """Observation of the environment for each input of the policy; nested keys as pixels/top."""
-    success_key: str = "is_success"
-    """Entry of the environment's info that says whether the task is done."""
+    success_key: str | None = "is_success"
+    """Entry of the environment's info that says whether the task is done; null: only rewards."""
     instruction: str = ""
     """Task text for policies that read language."""
     gym_kwargs: dict[str, Any] = field(default_factory=dict)

@@ -49,10 +49,14 @@ class ClipEncoder:
         self._encode(frame)
         self.num_frames += 1
 
+    def finish_file(self) -> bytes:
+        """An mp4 file of all frames that were added."""
+        self._flush()
+        return self._buffer.getvalue()
+
     def finish(self) -> Clip:
         """All frames that were added."""
-        self._encode(None)
-        self._container.close()
+        self._flush()
         self._buffer.seek(0)
         clip = EncodedVideo(self._buffer, self._fps).cut(0, self.num_frames)
         assert clip is not None, "the clip has no keyframe at its start, or skips a frame"
@@ -62,6 +66,10 @@ class ClipEncoder:
         """Discard the clip; an encoder that is not flushed prints warnings."""
         with suppress(DatasetError):
             self._encode(None)
+
+    def _flush(self) -> None:
+        self._encode(None)
+        self._container.close()
 
     def _encode(self, frame: av.VideoFrame | None) -> None:
         with self._faults():

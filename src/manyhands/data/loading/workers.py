@@ -1,9 +1,7 @@
 """Loader processes: each fills requested slots and answers with what is not an array."""
 
-import multiprocessing
 import os
 import signal
-import threading
 import time
 import traceback
 from collections import deque
@@ -20,10 +18,9 @@ from manyhands.data.batches import BatchSource
 from manyhands.data.loading.forkserver import start_context
 from manyhands.data.loading.slots import Slots
 from manyhands.errors import EnvironmentFault, UserError
+from manyhands.launch.helper_process import live_as_long_as_rank
 
 GRACE_S = 2.0  # How long a process may finish its read when it is stopped
-ORPHAN_CHECK_S = 0.5
-JOB_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 Objects = dict[str, list[object]]  # Values of a batch that are not arrays: lists of strings, by key
 
@@ -161,7 +158,8 @@ def _end(connections: list["Connection[Any, Any]"], processes: list[BaseProcess]
 def _serve(connection: "Connection[Any, Any]", source: BatchSource, slots: Slots) -> None:
     """Main loop of a loader process, until it is stopped or its rank is gone."""
     try:
-        _set_up_process()
+        live_as_long_as_rank()
+        torch.set_num_threads(1)
         for request in iter(connection.recv, None):
             answer: Objects | UserError
             try:
@@ -176,27 +174,6 @@ def _serve(connection: "Connection[Any, Any]", source: BatchSource, slots: Slots
     finally:
         # Exit without tearing down libraries that may be at work: all answers are sent.
         os._exit(0)
-
-
-def _set_up_process() -> None:
-    """Make this process live exactly as long as its rank wants it to."""
-    # Signals may reach the complete job: the rank still needs batches until it has saved.
-    for number in JOB_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_exit_with_rank, daemon=True).start()
-    torch.set_num_threads(1)
-
-
-def _exit_with_rank() -> None:
-    """End this process, whatever it is reading, when its rank is gone."""
-    rank = multiprocessing.parent_process()
-    assert rank is not None
-    is_child = os.getppid() == rank.pid
-    # The pipe that signals a death is held open by whatever the rank forked later, but its own
-    # children get another parent. One forked off a server is no child: its server may die first.
-    while rank.is_alive() and is_child == (os.getppid() == rank.pid):
-        time.sleep(ORPHAN_CHECK_S)
-    os._exit(0)
 
 
 def _fill(source: BatchSource, slots: Slots, request: Request) -> Objects:

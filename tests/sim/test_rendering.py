@@ -1,0 +1,31 @@
+"""Errors of libraries that render name what to install; others pass."""
+
+import pytest
+
+from manyhands.errors import EnvironmentFault
+from manyhands.sim.rendering import explaining_rendering
+
+ERRORS = [
+    ImportError("('Unable to load EGL library', 'libEGL.so.1: cannot open shared object file')"),
+    AttributeError("'NoneType' object has no attribute 'eglQueryString'"),
+    OSError("libOSMesa.so.8: cannot open shared object file"),
+    RuntimeError("Failed to make the EGL context current."),
+    RuntimeError("invalid value for environment variable MUJOCO_GL: gl"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=str)
+def test_a_library_that_renders_is_named_with_its_remedy(error):
+    with pytest.raises(EnvironmentFault) as caught, explaining_rendering("--env.task=a/B-v0"):
+        raise error
+    assert str(caught.value).startswith(f"--env.task=a/B-v0 cannot render images: {error}. Install")
+    assert "apt-get install libegl1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("the arm is stuck"), AttributeError("no attribute 'neglected'")]
+)
+def test_other_errors_are_what_they_were(error):
+    with pytest.raises(type(error)) as caught, explaining_rendering("--env.task=a/B-v0"):
+        raise error
+    assert caught.value is error
