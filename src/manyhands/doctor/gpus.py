@@ -169,7 +169,7 @@ def check_unusable_gpu(number: int, error: pynvml.NVMLError) -> Check:
     if error.value == pynvml.NVML_ERROR_NO_PERMISSION:
         return Check(f"GPU {number}", "skipped", f"not accessible to this process: {error}")
     remedy = (
-        f"Reset it (sudo nvidia-smi --gpu-reset -i {number}) or restart the machine; see dmesg. "
+        f"Reset it (sudo nvidia-smi -r -i {number}) or restart the machine; see dmesg. "
         "Until then exclude it in CUDA_VISIBLE_DEVICES"
     )
     return Check(f"GPU {number}", "fail", str(error), remedy)

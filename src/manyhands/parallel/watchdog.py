@@ -41,8 +41,7 @@ RETIRE_S = 2.0  # How long one check of the store may take.
 ALIKE_S = 1.0  # How long the first rank to fail waits for others that fail like it.
 WAIT_S = 0.05
 VERDICT, LATE, STOPPED = "verdict", "late", "stopped"
-ASKED_TO_STOP = "asked to stop"
-"""Set once any rank has a stop request, which it obeys after its step."""
+ASKED_TO_STOP = "asked to stop"  # Set once any rank has a request, which it obeys after its step.
 
 
 class Watchdog:
