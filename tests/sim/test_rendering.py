@@ -9,6 +9,7 @@ ERRORS = [
     ImportError("('Unable to load EGL library', 'libEGL.so.1: cannot open shared object file')"),
     AttributeError("'NoneType' object has no attribute 'eglQueryString'"),
     OSError("libOSMesa.so.8: cannot open shared object file"),
+    OSError("libGL.so.1: cannot open shared object file: No such file or directory"),
     RuntimeError("Failed to make the EGL context current."),
     RuntimeError("invalid value for environment variable MUJOCO_GL: gl"),
 ]

@@ -12,7 +12,7 @@ REMEDY = (
 )
 FAULTS = (ImportError, AttributeError, OSError, RuntimeError)
 """What simulators raise when they are imported, built or asked for an image."""
-LIBRARIES = re.compile(r"\b(lib)?egl|osmesa|opengl|glfw|gladload|mujoco_gl", re.IGNORECASE)
+LIBRARIES = re.compile(r"\b(lib)?egl|libgl|osmesa|opengl|glfw|gladload|mujoco_gl", re.IGNORECASE)
 """Libraries that render, in the message of an error."""
 
 
