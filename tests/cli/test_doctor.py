@@ -75,12 +75,14 @@ def test_alone_it_checks_the_machine(tmp_path, capsys, monkeypatch):
 def test_a_run_directory_is_diagnosed_whatever_its_name(tmp_path, capsys):
     run_dir = tmp_path / "lr=0.1"
     run_dir.mkdir()
+    facts = {"hardware": {"cores": 8}, "loading": {"num_workers": 2, "frame_cache": None}}
+    (run_dir / "run.json").write_text(json.dumps(facts))
     row = '{"step": %d, "step_s": 1.0, "data_s": 0.5, "loss": 1.0}\n'
     (run_dir / "metrics.jsonl").write_text("".join(row % step for step in range(1, 20)))
     assert doctor_command([str(run_dir), f"--json={tmp_path / 'found.json'}"]) == 0
     printed = capsys.readouterr().out
     assert "50% of each step waits for data" in printed
-    assert "--num_workers" in printed or "--cache.mode" in printed
+    assert "--num_workers=4" in printed
     document = json.loads((tmp_path / "found.json").read_text())
     assert [each["kind"] for each in document["diagnoses"]] == ["decode_bound"]
 

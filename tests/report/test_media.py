@@ -30,7 +30,7 @@ def decoded(uri: str) -> np.ndarray:
 
 @pytest.fixture
 def video(tmp_path: Path) -> Path:
-    return write_video(tmp_path, episode(0, True, NUM_FRAMES), fps=10)
+    return write_video(tmp_path, episode(0, True, NUM_FRAMES))
 
 
 def test_an_image_looks_like_its_frame() -> None:

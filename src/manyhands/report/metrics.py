@@ -11,6 +11,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from manyhands.observe.jsonl import integer
+
 LARGEST_DRAWN = 1e30  # Larger values are not drawn: they would hide all others on the axis
 
 
@@ -114,7 +116,7 @@ def columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, Series]:
             if name != "step" and is_number(value):
                 own = points.get(name) or points.setdefault(name, (array("d"), array("d")))
                 own[0].append(step)
-                own[1].append(value if isinstance(value, float) else number(value))
+                own[1].append(value)
     return {name: _series(*map(np.frombuffer, pair)) for name, pair in points.items()}
 
 
@@ -148,14 +150,6 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, NUMBER) and not isinstance(value, bool)
 
 
-def number(value: float) -> float:
-    """A number as a float; an integer beyond its range is infinite."""
-    try:
-        return float(value)
-    except OverflowError:
-        return np.inf if value > 0 else -np.inf
-
-
 def read_text(path: Path) -> str:
     """The text of a file, empty if there is none that can be read."""
     if not path.is_file():
@@ -169,6 +163,6 @@ def read_text(path: Path) -> str:
 def parsed(text: str) -> Any:
     """The value of a JSON text; None if it is truncated or none."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=integer)
     except (ValueError, RecursionError):
         return None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from manyhands.observe.diagnosis.diagnose import Diagnosis, diagnose, verdict_lines
-from manyhands.observe.jsonl import read_last_rows
+from manyhands.observe.jsonl import integer, read_last_rows
 
 TAIL_BYTES = 4 << 20
 """End of a file of rows that is read: all rows that count, in a fraction of a second."""
@@ -45,7 +45,7 @@ def read_verdict(run_dir: Path, run: Mapping[str, Any]) -> Verdict:
 def read_facts(run_dir: Path) -> dict[str, Any]:
     """The content of run.json; empty if it is missing or damaged."""
     try:
-        facts = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+        facts = json.loads((run_dir / "run.json").read_text(encoding="utf-8"), parse_int=integer)
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}

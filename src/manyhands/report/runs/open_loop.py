@@ -11,7 +11,7 @@ from manyhands.evaluation.action_errors import ABSOLUTE, SQUARED
 from manyhands.evaluation.open_loop_run import ERRORS_FILE, TRACES_FILE
 from manyhands.report.axes import short
 from manyhands.report.charts import MAX_LINES, Chart, Line, Scale
-from manyhands.report.metrics import LARGEST_DRAWN, Series, is_number, number, read_object
+from manyhands.report.metrics import LARGEST_DRAWN, Series, is_number, read_object
 from manyhands.report.runs.evaluations import files_named
 from manyhands.report.tables import Column, Table, TableRow
 from manyhands.report.text import clipped
@@ -95,7 +95,7 @@ def _errors_ahead(result: OpenLoopResult, joint: str) -> Series:
         own = joints.get(joint) if isinstance(joints, dict) else None
         error, seconds = own.get(ABSOLUTE) if isinstance(own, dict) else None, row.get("seconds")
         if is_number(error) and is_number(seconds) and 0 <= seconds < MAX_SECONDS:
-            points.append((number(seconds), number(error)))
+            points.append((float(seconds), float(error)))
     return Series(*np.array(points).reshape(-1, 2).T).drawable()
 
 
@@ -140,7 +140,7 @@ def _column(rows: object, joint: int) -> np.ndarray:
     """The values of a joint in rows of actions, as far as they are numbers."""
     listed = rows if isinstance(rows, list) else []
     values = [row[joint] for row in listed if isinstance(row, list) and joint < len(row)]
-    numbers = [number(value) if is_number(value) else np.nan for value in values]
+    numbers = [float(value) if is_number(value) else np.nan for value in values]
     return np.array([value if abs(value) < LARGEST_DRAWN else np.nan for value in numbers])
 
 
@@ -149,4 +149,4 @@ def _rows(value: object) -> Sequence[Mapping[str, Any]]:
 
 
 def _number(row: Mapping[str, Any], key: str) -> str:
-    return short(number(row[key])) if is_number(row.get(key)) else ""
+    return short(float(row[key])) if is_number(row.get(key)) else ""

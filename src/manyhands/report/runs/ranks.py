@@ -6,7 +6,7 @@ from statistics import fmean, median_low
 from typing import Any
 
 from manyhands.report.axes import Unit, short, unit_for
-from manyhands.report.metrics import LARGEST_DRAWN, is_number, number
+from manyhands.report.metrics import LARGEST_DRAWN, is_number
 from manyhands.report.tables import Column, Table, TableRow
 from manyhands.report.text import clipped
 
@@ -70,7 +70,7 @@ def _rank(place: int, rows: Sequence[Mapping[str, Any]]) -> Rank:
 
 def _drawable(row: Mapping[str, Any]) -> dict[str, float]:
     """The measures of a row that are no nonsense."""
-    numbers = {name: number(row[name]) for name in SHOWN if is_number(row.get(name))}
+    numbers = {name: float(row[name]) for name in SHOWN if is_number(row.get(name))}
     return {name: value for name, value in numbers.items() if abs(value) < LARGEST_DRAWN}
 
 
