@@ -7,17 +7,15 @@ from manyhands.report.charts import Chart, points_per_line
 from manyhands.report.drawing import Drawing
 from manyhands.report.facts import (
     LONGEST_COMMAND,
-    Tile,
     command_line,
     fact_groups,
     fact_tables,
-    key_numbers,
 )
 from manyhands.report.media import Allowance, image_uri
 from manyhands.report.page import Section, fragment, section
 from manyhands.report.runs.configuration import compared_tables, configuration_tables, reproduction
 from manyhands.report.runs.diagnosis import findings
-from manyhands.report.runs.evaluations import result_rows, success_tile
+from manyhands.report.runs.evaluations import result_rows
 from manyhands.report.runs.open_loop import (
     OpenLoopResult,
     charts_of_all,
@@ -37,7 +35,7 @@ from manyhands.report.runs.panels import (
 from manyhands.report.runs.ranks import rank_table, read_ranks
 from manyhands.report.runs.rollouts import filmed_episodes, in_turn, slides
 from manyhands.report.runs.run_files import RunFiles
-from manyhands.report.runs.summary import summary_table
+from manyhands.report.runs.summary import summary_table, summary_tiles
 from manyhands.report.runs.training_frames import TrainingFrames
 
 ORDER = (
@@ -75,17 +73,9 @@ def header(runs: Sequence[RunFiles], title: str, extras: ReportExtras) -> Sectio
             for run in runs
         ],
         "keys": runs[0].keys if is_one else [],
-        "tiles": _tiles(runs[0]) if is_one else [],
+        "tiles": summary_tiles(runs[0]) if is_one else [],
     }
     return section("top", "", "header", content)
-
-
-def _tiles(run: RunFiles) -> list[Tile]:
-    """The key numbers; success of the latest evaluation comes first where training logged none."""
-    tiles = key_numbers(run.run, run.metrics)
-    if run.evaluations and not any(tile.label == "success" for tile in tiles):
-        return [success_tile(run.evaluations[0]), *tiles]
-    return tiles
 
 
 def text_sections(runs: Sequence[RunFiles], extras: ReportExtras) -> Iterator[Section]:
