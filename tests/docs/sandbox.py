@@ -36,7 +36,10 @@ NO_CAMERA = json.dumps(
     }
 )
 ON_CPU = ("--policy.device=cpu", "--num_workers=0", "--batch_size=2", "--cache.mode=off")
-ACT = ("--policy.type=act", *(f"--policy.{name}={of}" for name, of in POLICY_SIZES["act"].items()))
+ACT, DIFFUSION = (
+    (f"--policy.type={kind}", *(f"--policy.{name}={of}" for name, of in POLICY_SIZES[kind].items()))
+    for kind in ("act", "diffusion")
+)
 
 
 def record(
@@ -102,10 +105,14 @@ def build_runs(folder: Path, smolvla: Sequence[str]) -> None:
     own = (f"--dataset.root={folder / 'data/pick'}", f"--output_dir={runs / 'pick'}")
     train(*own, *ACT, no_camera, *long)
     shutil.copytree(runs / "pick", runs / "place", symlinks=True)
-    for name, data in {"pusht": "pusht", "tray": "tray_states"}.items():
+    for name, data, policy in (
+        ("pusht", "pusht", ACT),
+        ("diffusion_pusht", "pusht", DIFFUSION),
+        ("tray", "tray_states", ACT),
+    ):
         own = (f"--dataset.root={folder / 'data' / data}", f"--output_dir={runs / name}")
-        train(*own, *ACT, "--steps=1")
-    for name in ("a", "b", "diffusion_pusht"):
+        train(*own, *policy, "--steps=1")
+    for name in ("a", "b"):
         (runs / name).symlink_to("pusht")
     own = (f"--dataset.root={folder / 'data/pick'}", f"--output_dir={folder / 'smolvla'}")
     train(*own, *smolvla, f"--policy.vlm_model_name={folder / 'tiny_vlm'}", "--steps=1")
