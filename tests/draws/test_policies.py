@@ -23,10 +23,11 @@ from manyhands.policies.smolvla.network import SmolVLANetwork
 from manyhands.types import DrawSource
 
 Draw = Callable[[DrawSource], dict[str, Tensor]]
-KINDS = ["act", "diffusion", "smolvla", "augmentation"]
+KINDS = ["act", "diffusion", "diffusion, several", "smolvla", "augmentation"]
 SHAPES = {
     "act": {"latent_noise": (32,)},
     "diffusion": {"crop": (2, 2), "noise": (64, 4), "timesteps": ()},
+    "diffusion, several": {"crop": (2, 2), "noise": (3, 64, 4), "timesteps": (3,)},
     "smolvla": {"noise": (50, 32), "time": ()},
 }
 CAMERAS = {f"observation.images.{name}": (3, 64, 96) for name in ("top", "wrist")}
@@ -37,6 +38,7 @@ FEATURES: dict[str, Any] = {
     "pretrained_backbone_weights": None,
 }
 CROPPING: dict[str, Any] = {"crop_shape": (56, 80), "use_separate_rgb_encoder_per_camera": True}
+SEVERAL: dict[str, Any] = {"crop_per_sample": True, "noise_draws_per_sample": 3}
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +48,14 @@ def draws(tiny_vlm) -> dict[str, Draw]:
     with torch.device("meta"):
         act = ActNetwork(ActConfig(**FEATURES))
         diffusion = DiffusionNetwork(DiffusionConfig(**FEATURES, **CROPPING))
+        several = DiffusionNetwork(DiffusionConfig(**FEATURES, **CROPPING, **SEVERAL))
         smolvla = SmolVLANetwork(
             SmolVLAConfig(
                 **features, vlm_model_name=str(tiny_vlm), random_vlm=True, num_vlm_layers=4
             )
         )
     augmentation = Augmentation(ImageTransformsConfig(enable=True), CAMERAS)
-    made = (act.draw, diffusion.draw, smolvla.draw, augmentation.draw)
+    made = (act.draw, diffusion.draw, several.draw, smolvla.draw, augmentation.draw)
     return dict(zip(KINDS, made, strict=True))
 
 

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -225,6 +226,41 @@ def test_an_encoder_crops_all_samples_alike_and_within_the_image(golden):
     assert not torch.equal(corners[:, :, 0], corners[:, :, 1])
 
 
+def test_samples_may_be_cropped_at_places_of_their_own(golden):
+    network = DiffusionNetwork(golden.diffusion_config(**CROPPING, crop_per_sample=True))
+    corners = network.draw(GeneratorSource(5000, torch.Generator().manual_seed(0)))["crop"]
+    assert corners.shape == (5000, 2, 2)
+    for encoder in range(2):
+        assert corners[:, encoder, 0].unique().tolist() == [*range(3)]
+        assert corners[:, encoder, 1].unique().tolist() == [*range(5)]
+    assert len(corners.flatten(1).unique(dim=0)) == (3 * 5) ** 2
+
+
+@pytest.mark.parametrize("changes", [{}, {"prediction_type": "sample"}])
+@pytest.mark.parametrize("masked", [False, True])
+def test_several_noises_per_sample_cost_the_mean_over_copies_of_the_sample(golden, changes, masked):
+    config = golden.diffusion_config(
+        **SEEING, **changes, do_mask_loss_for_padding=masked, noise_draws_per_sample=3
+    )
+    network, batch = golden.fill(DiffusionNetwork(config)), golden.batch_of(config)
+    draws = network.draw(GeneratorSource(3, torch.Generator().manual_seed(0)))
+    assert draws["noise"].shape == (3, 3, 16, 4) and draws["timesteps"].shape == (3, 3)
+
+    single = golden.fill(DiffusionNetwork(replace(config, noise_draws_per_sample=1)))
+    copies = {name: value.repeat_interleave(3, dim=0) for name, value in batch.items()}
+    rows = {name: value.flatten(0, 1) for name, value in draws.items()}
+    # In evaluation, batch norms do not count how many copies there are.
+    losses = [
+        loss_of_draws(network.eval(), batch, draws),
+        loss_of_draws(single.eval(), copies, rows),
+    ]
+    for loss in losses:
+        loss.backward()
+    torch.testing.assert_close(losses[0], losses[1])
+    for one, other in zip(gradients(network), gradients(single), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -254,6 +290,20 @@ def test_every_timestep_is_drawn(golden):
     timesteps = network.draw(GeneratorSource(500, torch.Generator().manual_seed(0)))["timesteps"]
     assert timesteps.dtype == torch.int64
     assert timesteps.unique().tolist() == [*range(7)]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_timesteps_of_a_sample_are_stratified_and_all_equally_likely(golden, count):
+    config = golden.diffusion_config(num_train_timesteps=10, noise_draws_per_sample=count)
+    network = DiffusionNetwork(config)
+    random = torch.Generator().manual_seed(0)
+    timesteps = network.draw(GeneratorSource(20_000, random))["timesteps"]
+    assert (timesteps.diff(dim=1) >= 0).all()
+    for number in range(count):
+        lowest, highest = (10 * number) // count, -(-10 * (number + 1) // count) - 1
+        assert timesteps[:, number].unique().tolist() == [*range(lowest, highest + 1)]
+    shares = torch.bincount(timesteps.flatten()) / timesteps.numel()
+    torch.testing.assert_close(shares, torch.full((10,), 0.1), rtol=0, atol=0.005)
 
 
 def test_evaluation_crops_the_center_whatever_is_drawn(golden):
@@ -327,6 +377,7 @@ def test_activations_may_be_computed_again_instead_of_kept(golden):
         SEEING | {"resize_shape": (48, 72), "crop_ratio": 0.5, "use_group_norm": True},
         SEEING | {"use_separate_rgb_encoder_per_camera": False, "gradient_checkpointing": True},
         {"do_mask_loss_for_padding": True, "prediction_type": "sample"},
+        CROPPING | {"crop_per_sample": True, "noise_draws_per_sample": 2},
     ],
 )
 def test_an_update_reads_no_value_and_reaches_every_parameter(golden, changes):

@@ -7,6 +7,7 @@ from typing import ClassVar
 from manyhands.config.policies.base import (
     BACKBONES,
     DEFAULT_BACKBONE_WEIGHTS,
+    UNSTORED,
     BackbonePolicyConfig,
     observation_faults,
     visual_features,
@@ -76,6 +77,8 @@ class DiffusionConfig(BackbonePolicyConfig):
     """Height and width of the crop; with resize_shape it follows from crop_ratio."""
     crop_is_random: bool = True
     """Random crops in training; center crops otherwise."""
+    crop_per_sample: bool = field(default=False, metadata={UNSTORED: True})
+    """Crop every sample at a place of its own; false: one place per batch, as in LeRobot."""
     pretrained_backbone_weights: str | None = DEFAULT_BACKBONE_WEIGHTS
     """Pretrained weights of the image encoder; null: random weights."""
     use_group_norm: bool = False
@@ -118,6 +121,8 @@ class DiffusionConfig(BackbonePolicyConfig):
     """Stored for LeRobot; only false is supported."""
     compile_mode: str = "reduce-overhead"
     """Stored for LeRobot; no effect here."""
+    noise_draws_per_sample: int = field(default=1, metadata={UNSTORED: True})
+    """Noises and timesteps that each sample is trained on in a step; images are encoded once."""
     do_mask_loss_for_padding: bool = False
     """Mask actions beyond the episode's end in the loss."""
     optimizer_lr: float = 1e-4
@@ -211,7 +216,7 @@ class DiffusionConfig(BackbonePolicyConfig):
 
     def _count_faults(self) -> Iterator[str]:
         steps = ("n_obs_steps", "horizon", "n_action_steps", "num_train_timesteps")
-        sizes = ("spatial_softmax_num_keypoints", "n_groups")
+        sizes = ("spatial_softmax_num_keypoints", "n_groups", "noise_draws_per_sample")
         yield from at_least(self, "policy.", 1, *steps, *sizes)
         yield from at_least(self, "policy.", 0, "drop_n_last_frames")
         executed, most = self.n_action_steps, self.horizon - self.n_obs_steps + 1

@@ -45,9 +45,13 @@ class DiffusionModel(nn.Module):
     def forward(
         self, noisy: Tensor, timesteps: Tensor, observation: Batch, corners: Tensor | None
     ) -> Tensor:
-        """The U-Net's output (samples, steps, action) for noisy actions and an observation."""
+        """The U-Net's output (rows, steps, action) for noisy actions, as many rows per sample."""
         # `corners` (samples, encoders, 2) are the top left ones of the crops, else in the center.
-        output: Tensor = self.unet(noisy, timesteps, self._observed(observation, corners))
+        observed = self._observed(observation, corners)
+        num_draws = len(noisy) // len(observed)
+        if num_draws > 1:
+            observed = observed.repeat_interleave(num_draws, dim=0)
+        output: Tensor = self.unet(noisy, timesteps, observed)
         return output
 
     def denoiser(self, timesteps: Tensor, observation: Batch) -> Denoise:

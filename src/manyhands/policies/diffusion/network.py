@@ -45,36 +45,45 @@ class DiffusionNetwork(nn.Module):
 
     def forward(self, batch: Batch, draws: Draws) -> LossTerms:
         """Squared error of what is predicted for noisy actions."""
-        action, noise, timesteps = batch["action"], draws["noise"], draws["timesteps"]
-        signal_amount = self.signal_amounts[timesteps, None, None]
-        noise_amount = self.noise_amounts[timesteps, None, None]
+        noise, timesteps = draws["noise"], draws["timesteps"]
+        action = self._per_draw(batch["action"])
+        signal_amount = self.signal_amounts[timesteps][..., None, None]
+        noise_amount = self.noise_amounts[timesteps][..., None, None]
         noisy = signal_amount * action + noise_amount * noise
         corners = draws["crop"] if self._crops_at_random else None
-        prediction = self.diffusion(noisy, timesteps, batch, corners)
+        rows = noisy.flatten(0, -3)
+        prediction = self.diffusion(rows, timesteps.flatten(), batch, corners).view(noisy.shape)
 
         target = noise if self._config.prediction_type == "epsilon" else action
         error = (prediction.to(target.dtype) - target).square()
         if self._config.do_mask_loss_for_padding:
-            error = error.masked_fill(batch["action_is_pad"][..., None], 0)
+            error = error.masked_fill(self._per_draw(batch["action_is_pad"])[..., None], 0)
         return {"mse_loss": LossTerm(error.sum(), 1.0)}
 
     def entry_counts(self, batch: Batch) -> dict[str, Tensor]:
         """How many action values the loss sums: all, or those that are not padding."""
         action, is_pad = batch["action"], batch["action_is_pad"]
+        num_draws = self._config.noise_draws_per_sample
         if self._config.do_mask_loss_for_padding:
-            return {"mse_loss": (~is_pad).sum(dtype=action.dtype) * action.shape[-1]}
-        return {"mse_loss": action.new_full((), action.numel())}
+            num_actions = (~is_pad).sum(dtype=action.dtype)
+            return {"mse_loss": num_actions * (action.shape[-1] * num_draws)}
+        return {"mse_loss": action.new_full((), action.numel() * num_draws)}
 
     def draw(self, source: DrawSource) -> dict[str, Tensor]:
-        """Crops, shared by all samples of an encoder, then noise, then timesteps."""
+        """Crops of each encoder, then noise, then timesteps."""
         draws = {}
         if self._crops_at_random:
-            common = source.common
-            rooms = ([common.integers(most + 1) for most in room] for room in self._crop_rooms)
-            corners = torch.stack([torch.cat(room) for room in rooms])
-            draws["crop"] = corners.expand(source.num_samples, -1, -1)
-        draws["noise"] = source.normal(*self._action_shape)
-        draws["timesteps"] = source.integers(self._config.num_train_timesteps)
+            places = source if self._config.crop_per_sample else source.common
+            corners = [
+                torch.stack([places.integers(most + 1) for most in room], dim=-1)
+                for room in self._crop_rooms
+            ]
+            draws["crop"] = torch.stack(corners, dim=1).expand(source.num_samples, -1, -1)
+        count = self._config.noise_draws_per_sample
+        per_sample = () if count == 1 else (count,)
+        draws["noise"] = source.normal(*per_sample, *self._action_shape)
+        timesteps = source.integers(self._config.num_train_timesteps, *per_sample)
+        draws["timesteps"] = self._stratified(timesteps)
         return draws
 
     def predict(self, observation: Batch, draws: Draws) -> Tensor:
@@ -103,6 +112,17 @@ class DiffusionNetwork(nn.Module):
     def parameter_groups(self) -> list[dict[str, Any]]:
         """All parameters alike."""
         return [{"params": list(self.parameters())}]
+
+    def _stratified(self, timesteps: Tensor) -> Tensor:
+        """Uniform timesteps of which each draw of a sample has its own part of the range."""
+        count, end = self._config.noise_draws_per_sample, self._config.num_train_timesteps
+        if count == 1:
+            return timesteps
+        return (torch.arange(count, device=timesteps.device) * end + timesteps) // count
+
+    def _per_draw(self, values: Tensor) -> Tensor:
+        """Values of samples, in a shape that broadcasts over the draws of each."""
+        return values if self._config.noise_draws_per_sample == 1 else values[:, None]
 
     @property
     def _crops_at_random(self) -> bool:
