@@ -73,6 +73,14 @@ def test_scores_that_come_later_decide_too(tmp_path):
     assert find_damage(tmp_path / "checkpoints/000200") is None
 
 
+def test_a_checkpoint_stays_while_its_score_is_measured(tmp_path):
+    for step in (50, 150, 250, 350):
+        save(tmp_path, step)
+    apply_retention(tmp_path, KEEPING, unscored={150})
+    names = [path.name for path in (tmp_path / "checkpoints").iterdir()]
+    assert sorted(names) == ["000150", "000250", "000350"]
+
+
 def test_a_run_is_tidied_up(tmp_path):
     losses = {50: 0.9, 100: 0.8, 150: 0.2, 200: 0.5, 250: 0.6, 300: 0.7}
     for step, loss in losses.items():

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,42 @@ def test_a_request_to_any_rank_ends_it(start_job, tray_argv, tmp_path):
     assert took_s < 20
 
 
-def test_the_best_checkpoint_needs_its_score_at_once(tray_argv, tmp_path):
-    with pytest.raises(ConfigError, match=r"--eval\.async=true finds it later"):
-        read_train_config(tray_argv(tmp_path, *EVALUATION, ASIDE, "--keep_best=success"))
+def test_early_stopping_needs_its_score_at_once(tray_argv, tmp_path):
+    flags = (*EVALUATION, ASIDE, "--eval_freq=1", "--keep_best=success")
+    read_train_config(tray_argv(tmp_path, *flags))
+    with pytest.raises(ConfigError, match=r"--eval\.async=true finds success later"):
+        read_train_config(tray_argv(tmp_path, *flags, "--early_stopping_patience=1"))
+
+
+SUCCESSES = {2: 0.2, 4: 0.8}
+
+
+def names_of(checkpoints: Path) -> list[str]:
+    return sorted(path.name for path in checkpoints.glob("[0-9]*"))
+
+
+@pytest.mark.process
+def test_the_best_checkpoint_is_kept_until_its_score_arrives(
+    tray_argv, tmp_path, metrics, monkeypatch
+):
+    """The evaluation of step 4 ends after steps 6 and 8 were saved; that of step 8 fails."""
+    run_dir = tmp_path / "run"
+    checkpoints = run_dir / "checkpoints"
+    kept_unscored: list[list[str]] = []
+
+    def pretend(rollouts: SideRollouts, job: Any) -> None:
+        if job.step == 4:
+            while "000008" not in names_of(checkpoints) or "000006" in names_of(checkpoints):
+                time.sleep(0.01)
+            kept_unscored.append(names_of(checkpoints))
+        found = {SUCCESS: SUCCESSES[job.step]} if job.step in SUCCESSES else {}
+        rollouts._late.put((job.step, found))
+
+    monkeypatch.setattr(SideRollouts, "_run", pretend)
+    flags = ("--steps=8", "--log_freq=1", "--save_freq=2", "--batch_size=6", "--eval_freq=2")
+    train(tray_argv(run_dir, *EVALUATION, *flags, ASIDE, "--keep_best=success", "--keep_last=1"))
+    # Step 2 is the best that has a score by then; step 6 was not evaluated.
+    assert kept_unscored == [["000002", "000004", "000008"]]
+    assert names_of(checkpoints) == ["000004", "000008"]
+    assert (checkpoints / "best").readlink() == Path("000004")
+    assert metrics(run_dir)[4][SUCCESS] == 0.8

@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-METRICS = {"success": "eval_success"}
+SUCCESS = "success"
+METRICS = {SUCCESS: "eval_success"}
 """Metrics of scores that have another name."""
-HIGHER_IS_BETTER = ("success",)
+HIGHER_IS_BETTER = (SUCCESS,)
 
 
 class BestScore:

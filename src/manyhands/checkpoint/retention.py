@@ -1,7 +1,7 @@
 """Retention of checkpoints."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +33,10 @@ def saved_checkpoints(run_dir: Path) -> list[SavedCheckpoint]:
     return saved
 
 
-def expired(saved: Sequence[SavedCheckpoint], config: TrainConfig) -> list[SavedCheckpoint]:
-    """Checkpoints that no retention rule keeps; never the newest."""
+def expired(
+    saved: Sequence[SavedCheckpoint], config: TrainConfig, unscored: Collection[int] = ()
+) -> list[SavedCheckpoint]:
+    """Checkpoints that no retention rule keeps; never the newest, nor those of unscored steps."""
     if config.keep_last is None:
         return []
     best = best_checkpoint(saved, config.keep_best)
@@ -43,6 +45,7 @@ def expired(saved: Sequence[SavedCheckpoint], config: TrainConfig) -> list[Saved
         for number, each in enumerate(saved)
         if number >= config.keep_last
         and each is not best
+        and each.step not in unscored
         and not (config.keep_every and each.step % config.keep_every == 0)
     ]
 
@@ -64,13 +67,13 @@ def add_scores(run_dir: Path, step: int, scores: Mapping[str, float]) -> None:
                 scratch.write_text(manifest_text(facts, entries), encoding="utf-8")
 
 
-def apply_retention(run_dir: Path, config: TrainConfig) -> None:
+def apply_retention(run_dir: Path, config: TrainConfig, unscored: Collection[int] = ()) -> None:
     """Link the best checkpoint, and remove expired ones."""
     saved = saved_checkpoints(run_dir)
     best = best_checkpoint(saved, config.keep_best)
     if best is not None:
         replace_symlink(run_dir / CHECKPOINTS / BEST, best.folder.name)
-    for each in expired(saved, config):
+    for each in expired(saved, config, unscored):
         # What cannot be removed now may be removed after the next save.
         with suppress(OSError):
             remove(each.folder)

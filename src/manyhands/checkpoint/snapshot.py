@@ -45,6 +45,8 @@ class Snapshot:
     shards: Mapping[str, TensorShard] = field(default_factory=dict)  # The shards of this rank.
     scores: Mapping[str, float] = field(default_factory=dict)
     """Metrics of the position, by which the best checkpoint is chosen."""
+    unscored: frozenset[int] = frozenset()
+    """Steps of older checkpoints that may be the best, once their scores arrive."""
     pending_metrics: Mapping[str, Any] | None = None
     """Metrics that are not logged yet, if a stop request came between two rows."""
     documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

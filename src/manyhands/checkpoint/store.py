@@ -1,6 +1,6 @@
 """Checkpoints of a run: saved asynchronously and atomically, restored exactly."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 
 from manyhands.atomic import replace_symlink
 from manyhands.checkpoint.async_save import AsyncSave
+from manyhands.checkpoint.best_score import SUCCESS
 from manyhands.checkpoint.retention import add_scores, apply_retention, remove_leftovers
 from manyhands.checkpoint.shards import Shards
 from manyhands.checkpoint.snapshot import Position, Saveable
@@ -74,6 +75,7 @@ class CheckpointStore:
         self._saving: AsyncSave | None = None
         self._num_saves = 0
         self._usual_save_s: float | None = None
+        self._unscored: frozenset[int] = frozenset()
         self._messages: SimpleQueue[str] = SimpleQueue()
         if world.is_main:
             # Saves do not create it again once it is removed.
@@ -117,7 +119,12 @@ class CheckpointStore:
             self._saving.skip_retry_delay()
         self.finish()
         snapshot = learner.snapshot(position)
-        snapshot = replace(snapshot, scores=scores or {}, pending_metrics=pending_metrics)
+        snapshot = replace(
+            snapshot,
+            scores=scores or {},
+            pending_metrics=pending_metrics,
+            unscored=self._unscored,
+        )
         files = CheckpointWriter(self._run_dir, self._config, self._world, snapshot)
         self._num_saves, self._usual_save_s = self._num_saves + 1, self.usual_save_s
         self._saving = AsyncSave(str(self._num_saves), files, self._world, self._channel)
@@ -128,16 +135,26 @@ class CheckpointStore:
         if not scores:
             return
         self.finish()
+        self._world.on_main(lambda: self._add_scores(step, scores))
 
-        def add() -> None:
-            try:
-                add_scores(self._run_dir, step, scores)
-                apply_retention(self._run_dir, self._config)
-            except OSError as error:
-                fault = f"cannot add the scores of step {step} to its checkpoint: {error.strerror}"
-                self._messages.put(f"WARNING: {fault}")
+    def await_scores(self, steps: Iterable[int]) -> None:
+        """Keep the checkpoints of these steps, which may be the best, until they have scores."""
+        self._unscored = frozenset(steps if self._config.keep_best == SUCCESS else ())
 
-        self._world.on_main(add)
+    def amend_late(self, step: int, scores: Mapping[str, float]) -> None:
+        """Add scores of an earlier step, if there are; on the main rank, which receives them."""
+        self._unscored -= {step}
+        if scores:
+            self.finish()
+            self._add_scores(step, scores)
+
+    def _add_scores(self, step: int, scores: Mapping[str, float]) -> None:
+        try:
+            add_scores(self._run_dir, step, scores)
+            apply_retention(self._run_dir, self._config, self._unscored)
+        except OSError as error:
+            fault = f"cannot add the scores of step {step} to its checkpoint: {error.strerror}"
+            self._messages.put(f"WARNING: {fault}")
 
     def finish(self) -> None:
         """Wait until the current save is written or has failed."""

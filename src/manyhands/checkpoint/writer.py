@@ -144,7 +144,7 @@ class CheckpointWriter:
             if self.is_sharded:
                 self._incoming.rename(scratch / TRAINING_STATE / SHARDS)
         replace_symlink(self.target.parent / LAST, self.target.name)
-        apply_retention(self._run_dir, self._config)
+        apply_retention(self._run_dir, self._config, self._snapshot.unscored)
 
     def cancel(self) -> None:
         """Never publish the checkpoint, unless that has happened."""

@@ -91,10 +91,10 @@ def _retention_faults(config: TrainConfig) -> Iterator[str]:
     if config.keep_best == "success":
         if not config.evaluates:
             yield "--keep_best=success needs --env.type, and --env_eval_freq above 0"
-        elif config.eval.async_:
+        elif config.eval.async_ and config.early_stopping_patience > 0:
             yield (
-                "--keep_best=success needs the score when a checkpoint is saved, but "
-                "--eval.async=true finds it later. Remove one of them"
+                "--early_stopping_patience needs the score at once, but --eval.async=true finds "
+                "success later. Remove one of them, or set --keep_best=held_out_loss"
             )
     elif config.keep_best is not None and config.dataset.eval_split == 0:
         yield f"--keep_best={config.keep_best} needs held-out episodes. Set --dataset.eval_split"

@@ -161,4 +161,6 @@ def num_kept(config: TrainConfig) -> int:
     if config.keep_last is None:
         return saved
     others = (steps // config.keep_every if config.keep_every else 0) + bool(config.keep_best)
+    # The one that a side process evaluates stays until it has a score.
+    others += config.keep_best == "success" and config.eval.async_
     return min(saved, config.keep_last + 1 + others)

@@ -44,6 +44,7 @@ class Rollouts:
         self._world = world
         self._folder = run_dir / FOLDER
         self.log = ScoreLog(config)
+        self.unscored_steps: set[int] = set()  # None: all ranks wait for the scores.
 
     def scores(self, step: int) -> Metrics:
         """Collective. Run all episodes; a stop request or a broken environment returns nothing."""
@@ -81,7 +82,7 @@ class Rollouts:
                 self._world.free_memory()
 
     def late_scores(self) -> list[tuple[int, Metrics]]:
-        """None: all ranks wait for the scores."""
+        """None, for the same reason."""
         return []
 
     def finish(self, stopping: bool) -> bool:
@@ -117,6 +118,10 @@ class PeriodicEvaluation:
     def late_scores(self) -> list[tuple[int, Metrics]]:
         """Scores of earlier steps that arrived since the last call."""
         return [] if self._rollouts is None else self._rollouts.late_scores()
+
+    def unscored_steps(self) -> set[int]:
+        """Steps whose scores have not arrived yet, as far as the main rank knows."""
+        return set() if self._rollouts is None else self._rollouts.unscored_steps
 
     def finish(self, stopping: bool) -> bool:
         """Collective. Wait for evaluations; return whether a stop request ended one."""

@@ -95,6 +95,7 @@ def log_metrics(run: Run, step: int, scores: dict[str, float]) -> None:
 def save(run: Run, position: Position, scores: dict[str, float]) -> None:
     """Collective. Start to write the checkpoint of a position."""
     with run.meters.timing("checkpoint"):
+        run.checkpoints.await_scores(run.evaluation.unscored_steps())
         run.checkpoints.save(position, run.learner, scores, run.metrics_window.unfinished)
 
 
@@ -141,9 +142,10 @@ def finish(run: Run, stopping: bool, ended_early: str | None) -> bool:
 
 
 def log_messages(run: Run) -> None:
-    """Log messages since the last call, and add scores that arrived late to their rows."""
+    """Log messages since the last call, and add scores that arrived late to what they belong to."""
     for step, scores in run.evaluation.late_scores():
         run.run_log.amend(step, scores)
+        run.checkpoints.amend_late(step, scores)
     for part in (run.learner, run.evaluation, run.checkpoints):
         run.run_log.log(part.messages())
     run.tracking.report()

@@ -67,6 +67,7 @@ class SideRollouts:
         self._folder = run_dir / FOLDER
         self.log = ScoreLog(config)
         self._late: SimpleQueue[tuple[int, Metrics]] = SimpleQueue()
+        self.unscored_steps: set[int] = set()
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._running_step = 0
@@ -90,6 +91,7 @@ class SideRollouts:
             tensors = saved_tensors(self._policy.network)
             copies = gathered(tensors, self._world.is_main, HostBuffers())
         job = Job(step, self._policy.files(copies))
+        self.unscored_steps.add(step)
         if is_busy:
             self._waiting = job
         elif self._world.is_main:
@@ -97,8 +99,10 @@ class SideRollouts:
         return {}
 
     def late_scores(self) -> list[tuple[int, Metrics]]:
-        """Scores that arrived since the last call."""
-        return emptied(self._late)
+        """Scores that arrived since the last call; none of a step whose evaluation failed."""
+        late = emptied(self._late)
+        self.unscored_steps -= {step for step, _ in late}
+        return late
 
     def finish(self, stopping: bool) -> bool:
         """Collective. Wait for the last evaluations; return whether a stop request ended them."""
@@ -151,6 +155,7 @@ class SideRollouts:
             self._evaluate(job, folder)
             self._receive(job.step, folder)
         except (UserError, OSError) as error:
+            self._late.put((job.step, {}))
             if not self._is_stopped:
                 self.log.messages.put(f"WARNING: evaluation after step {job.step}: {error}")
         with self._snapshot_lock:
