@@ -15,6 +15,7 @@ from manyhands.config.train import TrainConfig
 from manyhands.errors import UserError
 from manyhands.launch.outcome import Ending
 from manyhands.training.start import final_message, run_training
+from manyhands_bench.resume.cases import POLICIES
 
 OF_OTHER_RUNS = """
 import sys
@@ -92,6 +93,24 @@ def test_a_run_resumes_from_another_folder_and_where_it_was_moved_with_its_datas
     assert resumed.dataset.root == tmp_path / "moved" / "data"
     assert run_training(resumed) is Ending.FINISHED
     assert manyhands.train(read_train_config(["--resume=../moved/runs/a"])) is Ending.FINISHED
+
+
+def test_a_resumed_run_keeps_settings_that_lerobot_lacks(tiny_dataset, tmp_path, metrics):
+    flags = [f"--dataset.root={tiny_dataset}", *POLICIES["diffusion"], "--policy.device=cpu"]
+    flags += [
+        "--num_workers=0",
+        "--log_freq=1",
+        "--save_freq=2",
+        "--policy.scheduler_name=constant",
+    ]
+    flags += ["--policy.noise_draws_per_sample=3"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    run_training(read_train_config([*flags, f"--output_dir={whole}", "--steps=4"]))
+    run_training(read_train_config([*flags, f"--output_dir={parts}", "--steps=2"]))
+    run_training(read_train_config([f"--resume={parts}", "--steps=4"]))
+    assert [metrics(parts)[step]["loss"] for step in (3, 4)] == [
+        metrics(whole)[step]["loss"] for step in (3, 4)
+    ]
 
 
 def test_a_directory_that_cannot_be_made_is_a_mistake_not_a_crash(command, tmp_path):

@@ -18,7 +18,7 @@ FREE = {
     *("dropout", "kl_weight", "do_mask_loss_for_padding", "gradient_checkpointing"),
     *("n_action_steps", "temporal_ensemble_coeff", "num_inference_steps", "noise_scheduler_type"),
     *("drop_n_last_frames", "compile_model", "compile_mode"),
-    *("noise_draws_per_sample", "crop_per_sample"),
+    *("noise_draws_per_sample", "crop_per_sample", "exact"),
 }
 """Settings of policies that the meaning of their weights does not depend on."""
 FREE_BEGINNINGS = ("optimizer_", "scheduler_")

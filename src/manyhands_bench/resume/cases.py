@@ -55,7 +55,10 @@ OWN = {
     "act-single": ("--num_workers=1", "--keep_last=2"),
     "act-ddp": ("--num_workers=0", "--ema.enable=true"),
     "act-fsdp": ("--num_workers=0", "--ema.enable=true", "--keep_last=2"),
-    "diffusion-single": ("--num_workers=0", "--ema.enable=true", "--keep_last=1"),
+    "diffusion-single": (
+        *("--num_workers=0", "--ema.enable=true", "--keep_last=1"),
+        "--policy.noise_draws_per_sample=2",
+    ),
     "diffusion-ddp": ("--num_workers=1", "--dataloader_multiprocessing_context=fork"),
     "diffusion-fsdp": ("--num_workers=0", "--checkpoint_format=dcp"),
 }

@@ -1,6 +1,7 @@
 """Files that cannot be read are named."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ from manyhands.config.files.config_files import (
     to_yaml,
 )
 from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.base import OURS, PolicyConfig
+from manyhands.config.policies.diffusion import DiffusionConfig
+from manyhands.config.policies.smolvla import SmolVLAConfig
+from manyhands.config.schema.json_values import decode
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError
 
@@ -49,6 +54,24 @@ def test_what_only_concerns_this_machine_is_not_stored(tmp_path: Path):
     policy = ActConfig(backbone_weights=Path("/here/resnet18.pth"))
     assert "backbone_weights" not in json.loads(to_json(TrainConfig(policy=policy)))["policy"]
     assert "/here/resnet18.pth" in to_yaml(TrainConfig(policy=policy))
+
+
+CONFIGS: list[PolicyConfig] = [
+    ActConfig(),
+    DiffusionConfig(noise_draws_per_sample=2, crop_per_sample=True),
+    SmolVLAConfig(gradient_checkpointing=True, exact=True),
+]
+
+
+@pytest.mark.parametrize("policy", CONFIGS, ids=lambda policy: policy.type)
+def test_a_stored_config_has_what_lerobot_lacks(tmp_path: Path, policy: PolicyConfig):
+    ours = [item.name for item in fields(policy) if OURS in item.metadata]
+    assert all(getattr(policy, name) != getattr(type(policy)(), name) for name in ours)
+    file = tmp_path / "manyhands_config.json"
+    file.write_text(to_json(TrainConfig(policy=policy)))
+    stored = read_config_file(str(file))["policy"]
+    assert stored.pop("type") == policy.type
+    assert decode(type(policy), stored) == policy
 
 
 def test_a_policy_that_neither_the_disk_nor_the_hub_has_is_named(hub, monkeypatch, tmp_path):

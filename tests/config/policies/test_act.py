@@ -3,6 +3,7 @@
 import pytest
 
 from manyhands.config.policies.act import ActConfig
+from manyhands.config.policies.base import NOT_LEROBOTS
 from manyhands.config.policies.features import NormalizationMode
 from manyhands.config.schema.decoding import encode
 
@@ -17,7 +18,7 @@ optimizer_lr_backbone
 
 
 def test_fields_stand_in_lerobots_order():
-    assert list(encode(ActConfig(), stored=True)) == ["type", *LEROBOT_ORDER.split()]
+    assert list(encode(ActConfig(), without=NOT_LEROBOTS)) == ["type", *LEROBOT_ORDER.split()]
 
 
 def test_defaults_are_lerobots_but_nothing_is_pushed():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from manyhands.config.policies.base import UNSTORED
+from manyhands.config.policies.base import NOT_LEROBOTS
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.sections.optim import AdamConfig, DiffuserSchedulerConfig
@@ -18,7 +18,7 @@ def test_fields_stand_in_lerobots_order_with_its_defaults(shared):
     folder = shared / "fixtures/policies/diffusion_ddpm/pretrained_model"
     stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     fields = dataclasses.fields(DiffusionConfig)
-    ours = [item.name for item in fields if UNSTORED not in item.metadata]
+    ours = [item.name for item in fields if not any(mark in item.metadata for mark in NOT_LEROBOTS)]
     assert [name for name in stored if name != "type"] == ours
     config = DiffusionConfig()
     assert (config.horizon, config.n_obs_steps, config.drop_n_last_frames) == (64, 2, 7)

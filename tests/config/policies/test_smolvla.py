@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from manyhands.config.policies.base import NOT_LEROBOTS
 from manyhands.config.policies.features import FeatureType, PolicyFeature
 from manyhands.config.policies.smolvla import RtcConfig, SmolVLAConfig
 from manyhands.config.schema.decoding import encode
@@ -48,23 +49,23 @@ def test_one_observation_and_a_chunk_of_actions_make_a_sample():
 def test_fields_and_defaults_are_lerobots_in_its_order(shared):
     path = shared / "fixtures/policies/smolvla_default/pretrained_model/config.json"
     document = json.loads(path.read_text())
-    assert list(encode(SmolVLAConfig(), stored=True)) == list(document)
+    assert list(encode(SmolVLAConfig(), without=NOT_LEROBOTS)) == list(document)
     own = {"device", "chunk_size", "n_action_steps", "max_state_dim", "max_action_dim"}
     own |= {"input_features", "output_features", "num_vlm_layers", "vlm_model_name"}
     own |= {"resize_imgs_with_padding"}
-    default = encode(SmolVLAConfig(), stored=True)
+    default = encode(SmolVLAConfig(), without=NOT_LEROBOTS)
     assert {key for key in document if default[key] != document[key]} == own
 
 
 def test_what_this_package_adds_is_not_in_lerobots_files():
-    stored = encode(replace(CONFIG, rtc_config=RtcConfig(), random_vlm=True), stored=True)
+    stored = encode(replace(CONFIG, rtc_config=RtcConfig(), random_vlm=True), without=NOT_LEROBOTS)
     assert "random_vlm" not in stored
     assert "mode" not in stored["rtc_config"]
 
 
 def test_how_it_is_computed_is_not_lerobots_concern():
     own = replace(CONFIG, exact=True, gradient_checkpointing=True)
-    assert encode(own, stored=True) == encode(CONFIG, stored=True)
+    assert encode(own, without=NOT_LEROBOTS) == encode(CONFIG, without=NOT_LEROBOTS)
 
 
 def test_it_trains_in_bf16_unless_it_is_to_be_exact():
@@ -84,7 +85,7 @@ RTC = {
 
 def test_how_lerobots_rollouts_join_chunks_is_kept_for_them():
     read = decode(SmolVLAConfig, {"rtc_config": RTC})
-    assert encode(read, stored=True)["rtc_config"] == RTC
+    assert encode(read, without=NOT_LEROBOTS)["rtc_config"] == RTC
 
 
 def test_files_of_later_releases_are_read():
@@ -168,5 +169,5 @@ def test_a_state_and_a_real_camera_are_needed():
 
 
 def test_files_hold_what_every_release_knows_of_real_time_chunking():
-    assert "mode" not in encode(RtcConfig(), stored=True)
+    assert "mode" not in encode(RtcConfig(), without=NOT_LEROBOTS)
     assert encode(RtcConfig())["mode"] == "guided"

@@ -16,6 +16,7 @@ from manyhands.config.files.lerobot_train_config import (
     without_publishing,
 )
 from manyhands.config.paths.similar import similar_path
+from manyhands.config.policies.base import UNSTORED
 from manyhands.config.runs.run_dir import (
     CHECKPOINTS,
     LAST,
@@ -146,7 +147,7 @@ def _read_tree(path: Path, flag: str) -> Tree:
 
 def to_json(config: Any) -> str:
     """Encode a config as the JSON stored with a checkpoint."""
-    return json.dumps(encode(config, stored=True), indent=4)
+    return json.dumps(encode(config, without=(UNSTORED,)), indent=4)
 
 
 def to_yaml(config: TrainConfig) -> str:

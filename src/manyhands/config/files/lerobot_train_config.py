@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from manyhands.config.policies.base import NOT_LEROBOTS
 from manyhands.config.schema.decoding import Tree, encode
 from manyhands.config.sections.env import ENV_TYPES
 from manyhands.config.train import DatasetConfig, TrainConfig
@@ -105,7 +106,7 @@ OLD_WEIGHTING = ("use_rabc", "rabc_")
 
 def to_lerobot(config: TrainConfig, run_dir: Path) -> Tree:
     """Encode a run as LeRobot's document, without what LeRobot cannot express."""
-    own = encode(config, stored=True)
+    own = encode(config, without=NOT_LEROBOTS)
     own["dataset"] |= _dataset_name(config.dataset) | _episodes(config.dataset)
     if config.peft is not None:
         own["policy"]["use_peft"] = True

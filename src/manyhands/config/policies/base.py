@@ -13,7 +13,10 @@ from manyhands.config.sections.optim import OptimizerConfig, SchedulerConfig
 DEFAULT_BACKBONE_WEIGHTS = "ResNet18_Weights.IMAGENET1K_V1"
 BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 UNSTORED = "unstored"
-"""Marks, in a field's metadata, what LeRobot does not know and its files must not hold."""
+"""Marks, in a field's metadata, what concerns the start of a run only: no file holds it."""
+OURS = "ours"
+"""Marks what LeRobot does not know: the config of a run holds it, LeRobot's files must not."""
+NOT_LEROBOTS = (UNSTORED, OURS)
 
 
 @dataclass(frozen=True, kw_only=True)

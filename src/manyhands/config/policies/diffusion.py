@@ -7,7 +7,7 @@ from typing import ClassVar
 from manyhands.config.policies.base import (
     BACKBONES,
     DEFAULT_BACKBONE_WEIGHTS,
-    UNSTORED,
+    OURS,
     BackbonePolicyConfig,
     observation_faults,
     visual_features,
@@ -77,7 +77,7 @@ class DiffusionConfig(BackbonePolicyConfig):
     """Height and width of the crop; with resize_shape it follows from crop_ratio."""
     crop_is_random: bool = True
     """Random crops in training; center crops otherwise."""
-    crop_per_sample: bool = field(default=False, metadata={UNSTORED: True})
+    crop_per_sample: bool = field(default=False, metadata={OURS: True})
     """Crop every sample at a place of its own; false: one place per batch, as in LeRobot."""
     pretrained_backbone_weights: str | None = DEFAULT_BACKBONE_WEIGHTS
     """Pretrained weights of the image encoder; null: random weights."""
@@ -121,7 +121,7 @@ class DiffusionConfig(BackbonePolicyConfig):
     """Stored for LeRobot; only false is supported."""
     compile_mode: str = "reduce-overhead"
     """Stored for LeRobot; no effect here."""
-    noise_draws_per_sample: int = field(default=1, metadata={UNSTORED: True})
+    noise_draws_per_sample: int = field(default=1, metadata={OURS: True})
     """Noises and timesteps that each sample is trained on in a step; images are encoded once."""
     do_mask_loss_for_padding: bool = False
     """Mask actions beyond the episode's end in the loss."""

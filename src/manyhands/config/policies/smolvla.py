@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from manyhands.config.policies.base import UNSTORED, ChunkPolicyConfig, visual_features
+from manyhands.config.policies.base import OURS, UNSTORED, ChunkPolicyConfig, visual_features
 from manyhands.config.policies.features import (
     FeatureType,
     LanguageConfig,
@@ -145,9 +145,9 @@ class SmolVLAConfig(ChunkPolicyConfig):
     """Stored for LeRobot; no effect here."""
     random_vlm: bool = field(default=False, metadata={UNSTORED: True})
     """Start from random weights of the vision-language model, even if it is frozen."""
-    gradient_checkpointing: bool = field(default=False, metadata={UNSTORED: True})
+    gradient_checkpointing: bool = field(default=False, metadata={OURS: True})
     """Recompute activations in the backward pass to save memory."""
-    exact: bool = field(default=False, metadata={UNSTORED: True})
+    exact: bool = field(default=False, metadata={OURS: True})
     """Compute in LeRobot's operation order and dtypes (slower); false: equal up to rounding."""
 
     def __post_init__(self) -> None:

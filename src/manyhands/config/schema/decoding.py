@@ -1,7 +1,7 @@
 """Dataclasses as flags: lists all flags, and decodes raw values into frozen configs."""
 
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -13,7 +13,7 @@ import yaml
 from draccus.cfgparsing import parse_string
 from draccus.utils import DecodingError
 
-from manyhands.config.policies.base import UNSTORED, PolicyConfig
+from manyhands.config.policies.base import PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.schema.field_docs import help_of
 from manyhands.config.schema.flag_fields import field_of_others, flag_fields, stored_name
@@ -272,25 +272,24 @@ def _parsed(text: str) -> Any:
         raise ValueError(f"{text} is not complete") from None
 
 
-def encode(config: Any, stored: bool = False) -> Any:
-    """Encode a config as JSON-ready values, sections with their `type`."""
-    # `stored` excludes fields that only concern this machine, for LeRobot's own files.
+def encode(config: Any, without: Collection[str] = ()) -> Any:
+    """Encode a config as JSON-ready values, sections with their `type`, without marked fields."""
     if isinstance(config, PolicyConfig | OptimizerConfig | SchedulerConfig | EnvConfig):
-        return {"type": config.type} | _encode_fields(config, stored)
+        return {"type": config.type} | _encode_fields(config, without)
     if is_dataclass(config):
-        return _encode_fields(config, stored)
+        return _encode_fields(config, without)
     if isinstance(config, dict):
-        return {key: encode(value, stored) for key, value in config.items()}
+        return {key: encode(value, without) for key, value in config.items()}
     if isinstance(config, list | tuple):
-        return [encode(value, stored) for value in config]
+        return [encode(value, without) for value in config]
     if isinstance(config, Enum):
         return config.value
     return str(config) if isinstance(config, PurePath) else config
 
 
-def _encode_fields(config: Any, stored: bool) -> Tree:
+def _encode_fields(config: Any, without: Collection[str]) -> Tree:
     return {
-        stored_name(item.name): encode(getattr(config, item.name), stored)
+        stored_name(item.name): encode(getattr(config, item.name), without)
         for item in fields(config)
-        if not (stored and item.metadata.get(UNSTORED))
+        if not any(mark in item.metadata for mark in without)
     }

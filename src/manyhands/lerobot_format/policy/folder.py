@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from manyhands.config.files.lerobot_train_config import without_publishing
-from manyhands.config.policies.base import PolicyConfig
+from manyhands.config.policies.base import NOT_LEROBOTS, PolicyConfig
 from manyhands.config.policies.registry import POLICY_TYPES, unknown_type
 from manyhands.config.policies.size_limits import size_faults
 from manyhands.config.runs.run_dir import SHARDS, TRAINING_STATE
@@ -98,7 +98,8 @@ def read_config(folder: Path) -> PolicyConfig:
 
 def write_config(folder: Path, config: PolicyConfig) -> None:
     """Write a config with LeRobot's keys in LeRobot's order."""
-    write_json(folder / CONFIG_FILE, encode(config.without_downloads(), stored=True), indent=4)
+    document = encode(config.without_downloads(), without=NOT_LEROBOTS)
+    write_json(folder / CONFIG_FILE, document, indent=4)
 
 
 def read_processors(folder: Path) -> Processors:
