@@ -1,6 +1,7 @@
 """Jerky episodes are told from quick ones."""
 
 import numpy as np
+import pytest
 
 from manyhands.data.dataset import open_dataset
 from manyhands.data.quality.jerk import DatasetJerk
@@ -35,6 +36,17 @@ def test_a_quick_smooth_episode_is_not_jerky(demonstrate, write_numbers, tmp_pat
     times = np.linspace(0, 4 * np.pi, 60)
     episodes[5] = 256 + 200 * np.stack([np.sin(times), np.cos(times)], 1)
     assert found(write_numbers(tmp_path / "dataset", episodes)) == {}
+
+
+@pytest.mark.parametrize(("share", "found_in"), [(0.03, []), (0.15, [9])])
+def test_a_jolt_counts_by_its_size_in_the_reach_of_the_joint(
+    share, found_in, write_numbers, tmp_path
+):
+    # A joint that moves little and slowly in each episode, and reaches far in all of them.
+    starts, drift = np.linspace(0, 400, 20), np.linspace(0, 20, 60)
+    still = [np.stack([start + 5 * np.sin(drift / 4), start + drift], 1) for start in starts]
+    still[9][30, 0] += share * 400
+    assert [*found(write_numbers(tmp_path / "dataset", still))] == found_in
 
 
 def test_a_gripper_that_opens_and_closes_is_not_jerky(demonstrate, write_numbers, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 
 from manyhands.data.quality.episode_quality import Fault, QualityFinding
 from manyhands.data.quality.motion import DatasetMotion
+from manyhands.data.quality.outliers import reach
 from manyhands.data.quality.robust import logarithms, spread
 from manyhands.data.quality.trajectories import Joint
 
@@ -16,6 +17,9 @@ MIN_DEVIATION = 0.2  # Of logarithms: demonstrations that differ by a fifth are 
 MIN_FACTOR = 2.0  # Less than twice the usual jerk is hard to see
 # Above one, a joint turns back within a few frames: quick, smooth motion stays far below.
 MIN_JOLT_ROUGHNESS = 1.0
+# Of the joint's reach in all episodes: where it hardly moves, the slightest step is many times the
+# usual jerk.
+MIN_JOLT_SIZE = 0.05
 # Relative to the usual: a quick episode has more jerk and more speed, a rough one only the former.
 MIN_ROUGHNESS_FACTOR = 1.25
 
@@ -70,9 +74,11 @@ class DatasetJerk:
 
     @cached_property
     def _jolts(self) -> np.ndarray:
-        excess = _excess(self.peaks)
-        roughness = _ratio(self._motion.peak_jerk, self._motion.peak_travel)
+        excess, motion = _excess(self.peaks), self._motion
+        roughness = _ratio(motion.peak_jerk, motion.peak_travel)
+        low, high = reach(motion.low, motion.high)
         is_bad = (excess >= MIN_EXCESS) & (self.peaks >= MIN_FACTOR)
+        is_bad &= motion.peak_size >= MIN_JOLT_SIZE * (high - low)
         return np.where(is_bad & (roughness >= MIN_JOLT_ROUGHNESS), excess, np.nan)
 
     def _relative(self, jerk: np.ndarray) -> np.ndarray:
