@@ -4,10 +4,12 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
-from manyhands.cli.doctor import doctor_command
+from manyhands.cli.doctor import check_dataset, doctor_command
+from manyhands.config.commands.doctor import CheckedDatasetConfig, DoctorConfig
 from manyhands.errors import ConfigError, UserError
 
 
@@ -84,6 +86,17 @@ def test_a_bad_dataset_leaves_with_two_and_the_table(tiny_dataset, tmp_path):
     assert remedy == "Copy or download the dataset again"
     assert done.stdout.startswith("first look after ")
     assert json.loads((tmp_path / "found.json").read_text())["bad_episodes"] == [0, 1, 2, 3]
+
+
+def test_times_count_from_the_start_of_the_command(tiny_dataset, tmp_path, capsys):
+    root, file = shutil.copytree(tiny_dataset, tmp_path / "dataset"), tmp_path / "found.json"
+    dataset = CheckedDatasetConfig(root=root)
+    config = DoctorConfig(dataset=dataset, json=file, num_workers=0)
+    assert check_dataset(config, time.perf_counter() - 3600) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("first look after 1 h 00 min: ")
+    assert printed.rstrip().endswith(" in 1 h 00 min")
+    assert json.loads(file.read_text())["wall_s"] >= 3600
 
 
 def test_a_folder_that_is_not_there_is_told_without_a_table(tmp_path):

@@ -1,7 +1,9 @@
 """`manyhands doctor`: check a dataset, a run or this machine."""
 
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +39,13 @@ WIDTH = 160
 
 def doctor_command(arguments: Sequence[str]) -> int:
     """Check a dataset, a run or this machine; return the exit code."""
+    started = time.perf_counter()
     run_dir, config = read_arguments(arguments)
     if run_dir is not None:
         return check_run(run_dir, config)
-    return check_dataset(config) if isinstance(config, DoctorConfig) else check_machine(config)
+    if isinstance(config, DoctorConfig):
+        return check_dataset(config, started)
+    return check_machine(config)
 
 
 def read_arguments(arguments: Sequence[str]) -> tuple[Path | None, ExaminationConfig]:
@@ -78,8 +83,8 @@ def open_console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 
 
-def check_dataset(config: DoctorConfig) -> int:
-    """Validate a dataset."""
+def check_dataset(config: DoctorConfig, started: float) -> int:
+    """Validate a dataset; times are those since the command began, as its user waits."""
     from manyhands.data.checking.verdict import verdict_line
     from manyhands.doctor.dataset import (
         as_json,
@@ -92,9 +97,10 @@ def check_dataset(config: DoctorConfig) -> int:
     console = open_console()
     look = None if config.quick else look_first(config)
     if look is not None:
-        print_wrapped(look, sys.stdout)
+        print_wrapped(replace(look, wall_s=time.perf_counter() - started).text, sys.stdout)
     with progress_bar("checking frames") as on_progress:
         result = examine(config, on_progress)
+    result = replace(result, wall_s=time.perf_counter() - started)
     console.print(findings_table(result, config.all))
     for line in (verdict_line(result), *way_out(result, config.all)):
         print_wrapped(line, sys.stdout)
