@@ -4,11 +4,13 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
-from manyhands.cli.doctor import doctor_command
-from manyhands.errors import UserError
+from manyhands.cli.doctor import check_dataset, doctor_command
+from manyhands.config.commands.doctor import CheckedDatasetConfig, DoctorConfig
+from manyhands.errors import ConfigError, UserError
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -42,6 +44,35 @@ def test_a_usable_dataset_leaves_with_zero(tiny_dataset, tmp_path, capsys):
     assert {check["state"] for check in document["checks"]} == {"ok"}
 
 
+@pytest.mark.parametrize("flags", [[], ["--quick"], ["--all", "--dataset.episodes=[0,2]"]])
+def test_the_folder_of_a_dataset_is_checked_as_its_flag_says(
+    flags, tiny_dataset, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MANYHANDS_HOME", str(tmp_path / "home"))
+    found = []
+    for place in ([str(tiny_dataset)], [f"--dataset.root={tiny_dataset}"]):
+        own = [f"--json={tmp_path / 'found.json'}", "--num_workers=0", *flags, *place]
+        assert doctor_command(own) == 0
+        found.append(json.loads((tmp_path / "found.json").read_text()))
+    first, second = ({**each, "wall_s": None, "cached": None} for each in found)
+    assert first == second and first["root"] == str(tiny_dataset)
+
+
+def test_a_dataset_without_metadata_is_checked_if_flags_say_that_it_is_one(tmp_path, capsys):
+    assert doctor_command([str(tmp_path), "--quick"]) == 2
+    assert "meta/info.json" in capsys.readouterr().out
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(ConfigError, match="unknown flag --quick"):
+        doctor_command([str(tmp_path), "--quick"])
+
+
+def test_one_folder_is_checked(tiny_dataset):
+    with pytest.raises(ConfigError, match=r"--dataset\.root=b has no effect: "):
+        doctor_command([str(tiny_dataset), "--dataset.root=b"])
+    with pytest.raises(ConfigError, match="give one folder, not 2: a, b"):
+        doctor_command(["a", "b"])
+
+
 def test_a_bad_dataset_leaves_with_two_and_the_table(tiny_dataset, tmp_path):
     root = shutil.copytree(tiny_dataset, tmp_path / "dataset")
     file = root / "data/chunk-000/file-000.parquet"
@@ -55,6 +86,17 @@ def test_a_bad_dataset_leaves_with_two_and_the_table(tiny_dataset, tmp_path):
     assert remedy == "Copy or download the dataset again"
     assert done.stdout.startswith("first look after ")
     assert json.loads((tmp_path / "found.json").read_text())["bad_episodes"] == [0, 1, 2, 3]
+
+
+def test_times_count_from_the_start_of_the_command(tiny_dataset, tmp_path, capsys):
+    root, file = shutil.copytree(tiny_dataset, tmp_path / "dataset"), tmp_path / "found.json"
+    dataset = CheckedDatasetConfig(root=root)
+    config = DoctorConfig(dataset=dataset, json=file, num_workers=0)
+    assert check_dataset(config, time.perf_counter() - 3600) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("first look after 1 h 00 min: ")
+    assert printed.rstrip().endswith(" in 1 h 00 min")
+    assert json.loads(file.read_text())["wall_s"] >= 3600
 
 
 def test_a_folder_that_is_not_there_is_told_without_a_table(tmp_path):
@@ -98,7 +140,8 @@ def test_a_run_that_is_too_short_has_no_times(tmp_path, capsys):
 def test_a_folder_that_is_no_run_is_a_usage_error(tmp_path):
     done = run(str(tmp_path))
     assert done.returncode == 2
-    assert "has no metrics.jsonl" in done.stderr and "Traceback" not in done.stderr
+    assert "is neither a run (run.json is missing) nor a dataset" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -110,7 +153,8 @@ def test_a_path_that_is_no_folder_is_told_with_the_nearest(name, hint, tmp_path,
     (tmp_path / "notes.txt").touch()
     with pytest.raises(UserError) as error:
         doctor_command([name])
-    assert str(error.value) == f"{name} is not a folder{hint} Pass a run's --output_dir"
+    advice = "Pass a run's --output_dir, or the folder of a dataset"
+    assert str(error.value) == f"{name} is not a folder{hint} {advice}"
 
 
 def test_quality_is_printed_and_written_and_leaves_the_exit_code(tiny_dataset, tmp_path, capsys):

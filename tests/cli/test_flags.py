@@ -50,6 +50,13 @@ def test_results_go_to_the_file_that_is_named(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
+def test_a_name_may_follow_a_switch():
+    switches = ["--all"]
+    assert split_names(["--all", "a"], switches) == (["a"], ["--all"])
+    assert split_names(["--all", "False", "a"], switches) == (["a"], ["--all", "False"])
+    assert split_names(["--json", "a"], switches) == ([], ["--json", "a"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "names", "flags"),
     [

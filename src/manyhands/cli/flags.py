@@ -29,6 +29,7 @@ class CommandConfig(Protocol):
 
 Config = TypeVar("Config", bound=CommandConfig)
 MORE_HELP = "manyhands train --help"
+SWITCH_VALUES = ("true", "false", "yes", "no", "on", "off")
 UNDASHED = re.compile(r"[a-z_.]+=")  # How a flag begins that has no dashes.
 
 
@@ -41,13 +42,19 @@ def read_config(kind: type[Config], usage: str, arguments: Sequence[str]) -> Con
     return decode_config(kind, command_line, command_line.tree)
 
 
-def split_names(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split arguments into names, such as those of folders, and flags with their values."""
+def split_names(
+    arguments: Sequence[str], switches: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Split arguments into names, such as those of folders, and flags with their values.
+
+    A name may follow a switch, a flag that is true or false and needs no value.
+    """
     names: list[str] = []
     flags: list[str] = []
     for place, argument in enumerate(arguments):
         before = arguments[place - 1] if place else ""
         is_value = before.startswith("--") and "=" not in before
+        is_value &= before not in switches or argument.lower() in SWITCH_VALUES
         is_flag = argument.startswith("-") or UNDASHED.match(argument) is not None
         (flags if is_flag or is_value else names).append(argument)
     return names, flags

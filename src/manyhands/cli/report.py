@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from manyhands import units
+from manyhands.cli.dataset_folder import is_dataset
 from manyhands.cli.flags import read_config, split_names
 from manyhands.config.commands.report import ReportConfig
 from manyhands.errors import DatasetError, UserError
-from manyhands.lerobot_format.names import INFO_FILE
-from manyhands.observe.run_status import RUN_FILE
 
 USAGE = """manyhands report RUN... [--output=FILE]
 manyhands report DATASET [--output=FILE]
@@ -57,13 +56,7 @@ def _dataset_root(name: str) -> Path | None:
     """The folder of a dataset by its path, or by its Hub name; None if it is none."""
     path = Path(name)
     if path.is_dir():
-        if not (path / INFO_FILE).is_file():
-            return None
-        if (path / RUN_FILE).is_file():
-            raise UserError(
-                f"{path} has {RUN_FILE} of a run and {INFO_FILE} of a dataset. Move one of them"
-            )
-        return path
+        return path if is_dataset(path) else None
     # A path whose folder is there was mistyped; it is no name of an owner on the Hub.
     if len(path.parts) != 2 or path.is_absolute() or path.parent.is_dir():
         return None

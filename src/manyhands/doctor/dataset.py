@@ -12,7 +12,7 @@ from manyhands.config.train import DatasetConfig
 from manyhands.data.checking.check import CheckOptions, Progress
 from manyhands.data.checking.faults import Fault, faults_of
 from manyhands.data.checking.finding import CHECKS, CheckResult, State
-from manyhands.data.checking.first_look import first_look
+from manyhands.data.checking.first_look import FirstLook, first_look
 from manyhands.data.checking.remedies import Avoidance, doctor_command, remedies
 from manyhands.data.checking.result_cache import check_folder
 from manyhands.data.checking.verdict import MAX_SHOWN, findings_text, has_more
@@ -33,15 +33,15 @@ def examine(config: DoctorConfig, on_progress: Progress | None = None) -> CheckR
     return check_folder(root, config.dataset.episodes, home, checking)
 
 
-def look_first(config: DoctorConfig) -> str | None:
-    """The first verdict in a line; None if the metadata cannot be read."""
+def look_first(config: DoctorConfig) -> FirstLook | None:
+    """The first verdict; None if the metadata cannot be read."""
     root = checked_folder(config.dataset)
     try:
         meta = read_dataset_meta(root)
         source = Source(root, meta, select_episodes(meta.episodes, config.dataset.episodes))
     except DatasetError:
         return None
-    return first_look(source).text
+    return first_look(source)
 
 
 def checked_folder(dataset: CheckedDatasetConfig) -> Path:

@@ -1,4 +1,4 @@
-"""Files that hold pictures, whole and in parts."""
+"""Files that hold images, complete and split."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from manyhands.data.checking.cameras import CameraFile
 from manyhands.data.checking.check import files_to_check
 
 
-@pytest.fixture(params=["videos", "pictures"])
+@pytest.fixture(params=["videos", "images"])
 def file(request, source_of, plain_root):
     source = source_of(plain_root)
     found = files_to_check(source, source.meta.info.features, True)
-    by_check = dict(zip(["videos", "pictures"], list(found)[1:], strict=True))
+    by_check = dict(zip(["videos", "images"], list(found)[1:], strict=True))
     assert isinstance(by_check[request.param], CameraFile)
     return request.param, by_check[request.param]
 

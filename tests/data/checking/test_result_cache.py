@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from manyhands.data.checking import result_cache
 from manyhands.data.checking.check import CheckOptions
 from manyhands.data.checking.result_cache import CHECKS_FOLDER, check_once, dataset_state
 
@@ -71,6 +72,15 @@ def test_a_damaged_result_is_made_anew(source_of, tiny_root, tmp_path, content):
     assert not check_once(source_of(tiny_root), home, HERE).cached
     assert json.loads(kept.read_text())["num_frames"] == 6
     assert check_once(source_of(tiny_root), home, HERE).cached
+
+
+def test_a_result_of_checks_with_other_names_is_not_read(
+    source_of, tiny_root, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(result_cache, "CHECKS", ("metadata", "pictures"))
+        check_once(source_of(tiny_root), tmp_path / "home", HERE)
+    assert not check_once(source_of(tiny_root), tmp_path / "home", HERE).cached
 
 
 def test_without_a_place_to_keep_it_the_result_is_the_same(source_of, tiny_root, tmp_path):

@@ -21,7 +21,7 @@ def test_every_check_tells_what_it_looked_at(check, plain_root):
 def test_a_quick_look_is_told_as_such(check, plain_root):
     keys = ("observation.image", "action")
     scope = check(plain_root, keys=keys, thoroughness="quick").looked_at
-    assert scope["pictures"] == "1 camera, 6 frames, the first and last of each episode"
+    assert scope["images"] == "1 camera, 6 frames, the first and last of each episode"
     assert scope["videos"] == "none"
     assert scope["files"] == "1 data file"
 
@@ -32,7 +32,7 @@ def test_nothing_is_fine_that_could_not_be_looked_at(check, tiny_root):
     result = check(tiny_root)
     assert result.looked_at["files"] == "0 of 1 data file, 0 of 1 video file"
     states = {name: result.state_of(name) for name in CHECKS}
-    for name in ("columns", "numbering", "timestamps", "tasks", "numbers", "videos", "pictures"):
+    for name in ("columns", "numbering", "timestamps", "tasks", "numbers", "videos", "images"):
         assert states[name] == "skipped"
     assert states["files"] == "bad"
 
@@ -50,7 +50,7 @@ def test_counts_are_those_of_decoded_frames(check, tiny_roots, tmp_path, rewrite
     result = check(root)
     assert result.looked_at["videos"] == "1 camera, 3 of 6 frames"
     assert result.state_of("videos") == "incomplete"
-    assert result.looked_at["pictures"] == "1 camera, 5 of 6 frames"
+    assert result.looked_at["images"] == "1 camera, 5 of 6 frames"
     assert result.looked_at["files"] == "2 data files, 1 of 2 video files"
     assert result.looked_at["numbering"] == "6 frames"
 

@@ -1,4 +1,4 @@
-"""Pictures stored in data files."""
+"""Images stored in data files."""
 
 import shutil
 
@@ -31,7 +31,7 @@ def flipped(picture):
 
 def test_a_flipped_bit_of_a_png_is_found(check, tiny_root):
     change_picture(tiny_root / FILE, 4, flipped)
-    (found,) = check(tiny_root).of_check("pictures")
+    (found,) = check(tiny_root).of_check("images")
     assert (found.episode, found.key, found.frames) == (1, KEY, (4, 5))
     assert found.message.startswith("frame 1: ")
     assert check(tiny_root, thoroughness="quick").is_usable
@@ -54,7 +54,7 @@ def test_a_quick_look_sees_the_first_and_last_of_each_episode(check, tiny_root, 
 )
 def test_what_is_no_such_picture_is_told(check, tiny_root, change, told):
     change_picture(tiny_root / FILE, 1, change)
-    (found,) = check(tiny_root).of_check("pictures")
+    (found,) = check(tiny_root).of_check("images")
     assert found.frames == (1, 2)
     assert told in found.message
 
@@ -68,7 +68,7 @@ def test_a_damaged_row_group_is_bad_as_a_whole(check, plain_root, tmp_path):
     content = bytearray(path.read_bytes())
     content[column.dictionary_page_offset + 60] ^= 1
     path.write_bytes(content)
-    (found,) = check(root).of_check("pictures")
+    (found,) = check(root).of_check("images")
     assert (found.episode, found.frames) == (1, (5, 8))
     assert f"{FILE} is damaged" in found.text
 

@@ -1,6 +1,7 @@
 """Jerky episodes are told from quick ones."""
 
 import numpy as np
+import pytest
 
 from manyhands.data.dataset import open_dataset
 from manyhands.data.quality.jerk import DatasetJerk
@@ -35,6 +36,34 @@ def test_a_quick_smooth_episode_is_not_jerky(demonstrate, write_numbers, tmp_pat
     times = np.linspace(0, 4 * np.pi, 60)
     episodes[5] = 256 + 200 * np.stack([np.sin(times), np.cos(times)], 1)
     assert found(write_numbers(tmp_path / "dataset", episodes)) == {}
+
+
+@pytest.fixture
+def slow_episodes():
+    """A joint that moves little in each of twenty episodes, and reaches 400 in all of them."""
+    drift = np.linspace(0, 20, 60)
+    return [
+        np.stack([start + 5 * np.sin(drift / 4), start + drift], 1)
+        for start in np.linspace(0, 400, 20)
+    ]
+
+
+@pytest.mark.parametrize(("share", "found_in"), [(0.03, []), (0.15, [9])])
+def test_a_jolt_counts_by_its_size_in_the_range_of_the_joint(
+    share, found_in, slow_episodes, write_numbers, tmp_path
+):
+    slow_episodes[9][30, 0] += share * 400
+    assert [*found(write_numbers(tmp_path / "dataset", slow_episodes))] == found_in
+
+
+@pytest.mark.parametrize(("share", "found_in"), [(0.0001, []), (0.005, [9])])
+def test_trembling_counts_by_its_size_in_the_range_of_the_joint(
+    share, found_in, slow_episodes, write_numbers, tmp_path
+):
+    slow_episodes[9][::2, 0] += share * 400
+    for episode in slow_episodes:
+        episode -= 200  # Single precision resolves finer steps near zero.
+    assert [*found(write_numbers(tmp_path / "dataset", slow_episodes))] == found_in
 
 
 def test_a_gripper_that_opens_and_closes_is_not_jerky(demonstrate, write_numbers, tmp_path):

@@ -16,6 +16,7 @@ def test_even_motion_has_no_jerk_and_a_spike_all_of_it_in_one_window():
     assert motion.jerk == pytest.approx(0)
     # A spike of height one has third differences of one, three, three, one.
     assert motion.peak_jerk[1] == pytest.approx(10 * 8 / 5)
+    assert motion.peak_size == pytest.approx([0, 10])
     assert motion.peak_frame[1] <= 17 and motion.peak_frame[1] + 5 + 3 > 20
 
 

@@ -98,7 +98,7 @@ class CameraFile(ABC):
 class ImageFile(CameraFile):
     """A data file, and one camera whose images it holds."""
 
-    check = Check.PICTURES
+    check = Check.IMAGES
 
     def report(self) -> Report:
         """Decode what must be; the check of rows reports an unreadable file."""
@@ -116,7 +116,7 @@ class ImageFile(CameraFile):
             rows = wanted[(wanted >= first) & (wanted < end)].tolist()
             if rows:
                 reasons |= self._faults(footer, group, first, rows)
-        findings = [*self.part.of_frames(Check.PICTURES, self.camera.key, reasons)]
+        findings = [*self.part.of_frames(Check.IMAGES, self.camera.key, reasons)]
         return Report(findings, coverage=self._seen({*wanted.tolist()}, reasons))
 
     def _faults(

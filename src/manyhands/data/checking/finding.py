@@ -27,7 +27,7 @@ class Check(StrEnum):
     NUMBERS = "numbers"
     STATISTICS = "statistics"
     VIDEOS = "videos"
-    PICTURES = "pictures"
+    IMAGES = "images"
 
 
 CHECKS: tuple[str, ...] = tuple(check.value for check in Check)

@@ -11,6 +11,7 @@ from pathlib import Path
 from manyhands.atomic import atomic_file
 from manyhands.data.checking.check import CheckOptions, check_dataset
 from manyhands.data.checking.finding import (
+    CHECKS,
     Check,
     CheckResult,
     Finding,
@@ -93,7 +94,8 @@ def _names(source: Source, checking: CheckOptions, state: str) -> Iterator[str]:
 def _name(
     state: str, thoroughness: Thoroughness, episodes: list[int], keys: tuple[str, ...]
 ) -> str:
-    parts = json.dumps([_FORMAT, state, thoroughness, episodes, sorted(keys)])
+    # Findings name their checks: a result with other names would be misread.
+    parts = json.dumps([_FORMAT, CHECKS, state, thoroughness, episodes, sorted(keys)])
     return f"{blake2b(parts.encode(), digest_size=16).hexdigest()}.json"
 
 

@@ -18,7 +18,7 @@ _OF_ROWS = {
     Check.TIMESTAMPS: (Check.TIMESTAMPS,),
     Check.TASKS: (Check.TASKS,),
 }
-_CAMERAS = {Check.VIDEOS: names.VIDEO, Check.PICTURES: names.IMAGE}
+_CAMERAS = {Check.VIDEOS: names.VIDEO, Check.IMAGES: names.IMAGE}
 
 
 class Scope:

@@ -7,6 +7,7 @@ import numpy as np
 
 from manyhands.data.quality.episode_quality import Fault, QualityFinding
 from manyhands.data.quality.motion import DatasetMotion
+from manyhands.data.quality.outliers import reach
 from manyhands.data.quality.robust import logarithms, spread
 from manyhands.data.quality.trajectories import Joint
 
@@ -16,6 +17,10 @@ MIN_DEVIATION = 0.2  # Of logarithms: demonstrations that differ by a fifth are 
 MIN_FACTOR = 2.0  # Less than twice the usual jerk is hard to see
 # Above one, a joint turns back within a few frames: quick, smooth motion stays far below.
 MIN_JOLT_ROUGHNESS = 1.0
+# Of the joint's range over all episodes: where it hardly moves, the slightest motion has many times
+# the usual jerk.
+MIN_JOLT_SIZE = 0.05
+MIN_LASTING_JERK = 0.0005  # That of a tremor of 5 Hz by 0.3 %, at 50 frames per second
 # Relative to the usual: a quick episode has more jerk and more speed, a rough one only the former.
 MIN_ROUGHNESS_FACTOR = 1.25
 
@@ -66,14 +71,22 @@ class DatasetJerk:
         roughness = _ratio(self._motion.jerk, self._motion.travel)
         usual = np.nanmedian(_known(roughness), axis=0)
         is_bad = (excess >= MIN_EXCESS) & (self.lasting >= MIN_FACTOR)
+        is_bad &= self._motion.jerk >= MIN_LASTING_JERK * self._range
         return np.where(is_bad & (roughness >= MIN_ROUGHNESS_FACTOR * usual), excess, np.nan)
 
     @cached_property
     def _jolts(self) -> np.ndarray:
-        excess = _excess(self.peaks)
-        roughness = _ratio(self._motion.peak_jerk, self._motion.peak_travel)
+        excess, motion = _excess(self.peaks), self._motion
+        roughness = _ratio(motion.peak_jerk, motion.peak_travel)
         is_bad = (excess >= MIN_EXCESS) & (self.peaks >= MIN_FACTOR)
+        is_bad &= motion.peak_size >= MIN_JOLT_SIZE * self._range
         return np.where(is_bad & (roughness >= MIN_JOLT_ROUGHNESS), excess, np.nan)
+
+    @cached_property
+    def _range(self) -> np.ndarray:
+        low, high = reach(self._motion.low, self._motion.high)
+        width: np.ndarray = high - low
+        return width
 
     def _relative(self, jerk: np.ndarray) -> np.ndarray:
         known = np.where(self._judged, jerk, np.nan)

@@ -26,6 +26,7 @@ class EpisodeMotion:
     jerk: np.ndarray  # Mean absolute third difference outside of the roughest window
     peak_jerk: np.ndarray  # The same within the roughest window
     peak_travel: np.ndarray  # Mean absolute first difference in that window
+    peak_size: np.ndarray  # How far a frame in that window is off a smooth path
     peak_frame: np.ndarray  # First frame of that window
     low: np.ndarray
     high: np.ndarray
@@ -47,6 +48,7 @@ def measure(values: np.ndarray, window: int) -> EpisodeMotion:
         jerk=unknown,
         peak_jerk=unknown,
         peak_travel=unknown,
+        peak_size=unknown,
         peak_frame=np.zeros(num_joints, np.int64),
         low=values.min(axis=0) if num_frames else unknown,
         high=values.max(axis=0) if num_frames else unknown,
@@ -65,6 +67,8 @@ def measure(values: np.ndarray, window: int) -> EpisodeMotion:
         peak_jerk=means[peak, columns],
         # A third difference spans three first differences.
         peak_travel=_sliding_means(steps, window + 2)[peak, columns],
+        # A frame that is off by one has third differences of one, three, three and one.
+        peak_size=_windows(thirds, window)[peak, columns].max(axis=-1) / 3,
         peak_frame=peak,
     )
 
@@ -82,6 +86,7 @@ class DatasetMotion:
         self.jerk = np.stack([each.jerk for each in measured])
         self.peak_jerk = np.stack([each.peak_jerk for each in measured])
         self.peak_travel = np.stack([each.peak_travel for each in measured])
+        self.peak_size = np.stack([each.peak_size for each in measured])
         self.peak_frame = np.stack([each.peak_frame for each in measured])
         self.low = np.stack([each.low for each in measured])
         self.high = np.stack([each.high for each in measured])
@@ -138,5 +143,9 @@ def _mean_outside(values: np.ndarray, first: np.ndarray, window: int) -> np.ndar
 
 
 def _sliding_means(values: np.ndarray, window: int) -> np.ndarray:
-    means: np.ndarray = np.lib.stride_tricks.sliding_window_view(values, window, axis=0).mean(-1)
+    means: np.ndarray = _windows(values, window).mean(-1)
     return means
+
+
+def _windows(values: np.ndarray, window: int) -> np.ndarray:
+    return np.lib.stride_tricks.sliding_window_view(values, window, axis=0)

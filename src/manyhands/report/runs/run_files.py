@@ -30,6 +30,8 @@ from manyhands.report.text import clipped, clipped_apart
 MOODS = {"finished": "good", "diverged": "bad", "failed": "bad", KILLED: "bad"}
 """How an ending is colored, by its first word; any other is neither good nor bad."""
 LONGEST_LABEL = 80
+PASS_RUN = "Pass a run's --output_dir"
+PASS_EITHER = f"{PASS_RUN}, or the folder of a dataset"
 MAX_NAMED = 5  # Runs that an error proposes.
 
 
@@ -80,18 +82,18 @@ class RunFiles:
         return found
 
 
-def check_folder(folder: Path) -> None:
-    """Raise a usage error for a run directory that is none."""
+def check_folder(folder: Path, advice: str = PASS_RUN) -> None:
+    """Raise a usage error for a path that is no folder."""
     if not folder.is_dir():
         hint = similar_path(folder) or "."
-        raise UserError(f"{folder} is not a folder{hint} Pass a run's --output_dir")
+        raise UserError(f"{folder} is not a folder{hint} {advice}")
 
 
 def check_run(folder: Path) -> None:
     """Raise a usage error for a folder in which no run has left anything."""
-    check_folder(folder)
+    check_folder(folder, PASS_EITHER)
     if not has_results(folder):
-        advice = runs_below(folder) or "Pass a run's --output_dir, or the folder of a dataset"
+        advice = runs_below(folder) or PASS_EITHER
         raise UserError(
             f"{folder} is neither a run ({RUN_FILE} is missing) nor a dataset ({INFO_FILE} is "
             f"missing). {advice}"
@@ -104,7 +106,7 @@ def check_live_run(folder: Path) -> None:
     if (folder / INFO_FILE).is_file():
         raise UserError(f"{folder} is a dataset, not a run. Use: manyhands report {folder}")
     if not has_results(folder) and lock_holder(folder) is None:
-        advice = runs_below(folder) or "Pass a run's --output_dir"
+        advice = runs_below(folder) or PASS_RUN
         raise UserError(f"{folder} has no run ({RUN_FILE} is missing). {advice}")
 
 
