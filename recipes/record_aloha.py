@@ -8,76 +8,73 @@ of the time; the dataset is the same for any number of processes.
 """
 
 import argparse
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import closing
+from functools import partial
 from itertools import count, islice
-from multiprocessing import get_context
+from math import inf
 from typing import Any
 
-from recording import positive, record_guarded, recorder_flags
-from rich.progress import track
+from recording import positive, record_guarded, recorder_flags, video_size
+from rendering import Rendering, expert_rows, rendered_episodes
+from rich.progress import Progress
 
 from manyhands.config.sections.env import ALOHA_TASKS, AlohaEnvConfig
 from manyhands.cores import num_cores
 from manyhands.data.writing.writer import DatasetWriter
-from manyhands.sim.aloha import AlohaEnvironment
-from manyhands.sim.aloha_expert import expert_frames
 
 STATE, CAMERA = "observation.state", "observation.images.top"
+RECIPES = {
+    "AlohaTransferCube-v0": "act_aloha_cube",
+    "AlohaInsertion-v0": "act_aloha_insertion",
+}
+RENDERING, ENCODING = 0.9, 0.1
+"""Parts of the work on a step, on a CPU."""
 
 
 def flags() -> argparse.ArgumentParser:
     """The flags of this recorder."""
     parser = recorder_flags(__doc__, num_episodes=50)
-    parser.add_argument("--task", choices=ALOHA_TASKS, default="AlohaTransferCube-v0")
-    parser.add_argument("--height", type=positive, default=240)
-    parser.add_argument("--width", type=positive, default=320)
-    parser.add_argument("--processes", type=positive, default=num_cores())
+    told = "task to record (default: %(default)s)"
+    parser.add_argument("--task", choices=ALOHA_TASKS, default="AlohaTransferCube-v0", help=told)
+    told = "height of images, even (default: %(default)s)"
+    parser.add_argument("--height", type=video_size, default=240, help=told)
+    told = "width of images, even (default: %(default)s)"
+    parser.add_argument("--width", type=video_size, default=320, help=told)
+    told = "processes that render (default: one per core, here %(default)s)"
+    parser.add_argument("--processes", type=positive, default=num_cores(), help=told)
     return parser
 
 
-def record(asked: argparse.Namespace) -> None:
+def record(asked: argparse.Namespace) -> str:
     """Record; several processes render, which takes nearly all of the time."""
     config = AlohaEnvConfig(task=asked.task)
     inputs = {STATE: (14,), CAMERA: (3, asked.height, asked.width)}
     described = features(asked.height, asked.width)
-    with (
-        DatasetWriter.create(asked.root, config.fps, described, robot_type="aloha") as writer,
-        ProcessPoolExecutor(asked.processes, get_context("spawn")) as processes,
-    ):
-        seeds = islice(successful_seeds(config, asked.seed), asked.episodes)
-        # An episode takes a hundred megabytes of images: only some are rendered ahead.
-        futures = (processes.submit(expert_rows, config, inputs, seed) for seed in seeds)
-        episodes = results_in_order(futures, 2 * asked.processes)
-        for rows in track(episodes, "recording", total=asked.episodes):
-            for row in rows:
-                writer.add_frame(row)
-            writer.save_episode()
-
-
-def results_in_order(futures: Iterator[Future[Any]], num_ahead: int) -> Iterator[Any]:
-    """The results of futures, of which so many are submitted before the first is awaited."""
-    waiting = deque(islice(futures, num_ahead))
-    while waiting:
-        yield waiting.popleft().result()
-        waiting.extend(islice(futures, 1))
+    # Episodes end minutes apart: the time left is estimated from all of them.
+    bar = Progress(speed_estimate_period=inf)
+    with DatasetWriter.create(asked.root, config.fps, described, robot_type="aloha") as writer, bar:
+        task = bar.add_task("recording", total=asked.episodes * config.episode_length)
+        rendered = rendered_episodes(
+            partial(Rendering, config, inputs),
+            islice(successful_seeds(config, asked.seed), asked.episodes),
+            asked.processes,
+            report=lambda num_steps: bar.advance(task, num_steps * RENDERING),
+        )
+        with closing(rendered) as episodes:
+            for rows in episodes:
+                for row in rows:
+                    writer.add_frame(row)
+                writer.save_episode()
+                bar.advance(task, len(rows) * ENCODING)
+    return RECIPES[asked.task]
 
 
 def successful_seeds(config: AlohaEnvConfig, first: int) -> Iterator[int]:
     """Seeds whose expert succeeds, found without rendering."""
     for seed in count(first):
-        rows = expert_rows(config, {STATE: (14,)}, seed)
-        if any(row["next.success"][0] for row in rows):
+        if any(row["next.success"][0] for row in expert_rows(config, {STATE: (14,)}, seed)):
             yield seed
-
-
-def expert_rows(
-    config: AlohaEnvConfig, inputs: dict[str, tuple[int, ...]], seed: int
-) -> list[dict[str, Any]]:
-    """The episode of a seed."""
-    environment = AlohaEnvironment(config, inputs)
-    return list(expert_frames(environment, seed, config.episode_length))
 
 
 def features(height: int, width: int) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ recipes/act_tray.yaml.
 
 import argparse
 
-from recording import positive, record_guarded, recorder_flags
+from recording import record_guarded, recorder_flags, video_size
 
 from manyhands.demo.demo import record_dataset
 
@@ -16,13 +16,15 @@ from manyhands.demo.demo import record_dataset
 def flags() -> argparse.ArgumentParser:
     """The flags of this recorder."""
     parser = recorder_flags(__doc__, num_episodes=250)
-    parser.add_argument("--size", type=positive, default=96, help="height and width of images")
+    told = "height and width of images, even (default: %(default)s)"
+    parser.add_argument("--size", type=video_size, default=96, help=told)
     return parser
 
 
-def record(asked: argparse.Namespace) -> None:
+def record(asked: argparse.Namespace) -> str:
     """Record."""
     record_dataset(asked.root, range(asked.seed, asked.seed + asked.episodes), asked.size)
+    return "act_tray"
 
 
 if __name__ == "__main__":

@@ -192,6 +192,14 @@ def test_mistakes_name_the_flag_to_change(settings, told):
         GymEnvironment(GymEnvConfig(**arguments), {STATE: (4,)})
 
 
+def test_a_task_that_cannot_render_is_named_without_a_flag_that_others_do_not_have():
+    config = GymEnvConfig(
+        task="toys/Point-v0", package="toy_worlds", gym_kwargs={"on_build": "no egl"}
+    )
+    with pytest.raises(EnvironmentFault, match=r"^toys/Point-v0 cannot render images"):
+        GymEnvironment(config, {STATE: (4,)})
+
+
 def test_a_missing_package_names_the_command_that_installs_it():
     with pytest.raises(
         EnvironmentFault, match=r"gym-none is missing.*pip install 'manyhands\[sim\]"

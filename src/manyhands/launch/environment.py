@@ -21,6 +21,7 @@ RESTARTS = "MANYHANDS_RESTARTS"
 RESOLVED = "MANYHANDS_RESOLVED"
 """Set by our own launcher: the file of the config that it resolved for all its processes."""
 LIBRARY_PATH = "LD_LIBRARY_PATH"
+MUJOCO_GL = "MUJOCO_GL"
 LOOPBACK_DEVICES = ("lo", "lo0")  # As Linux and macOS call it.
 
 
@@ -165,7 +166,12 @@ def render_without_display() -> None:
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     if sys.platform == "linux" and not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
+        os.environ.setdefault(MUJOCO_GL, "egl")
+
+
+def mujoco_renderer() -> str:
+    """The library that MuJoCo renders with, by its variable; empty without one."""
+    return os.environ.get(MUJOCO_GL, "")
 
 
 @contextmanager

@@ -151,7 +151,7 @@ def make(task: str, package: str | None, **arguments: Any) -> Any:
         needed = f"--env.package={package} needs it"
         imported(package, INSTALL if package in OWN_PACKAGES else needed)
     try:
-        with same_library_path(), explaining_rendering(f"--env.task={task}"):
+        with same_library_path(), explaining_rendering(task):
             return gymnasium.make(task, disable_env_checker=True, **arguments)
     except gymnasium.error.UnregisteredEnv as error:
         hint = "" if package else ". Set --env.package=<package that registers it>"

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from manyhands.errors import EnvironmentFault
+from manyhands.launch.environment import mujoco_renderer
 
+RENDERERS = ("egl", "osmesa", "glfw")
 REMEDY = (
     "Install EGL (apt-get install libegl1), or OSMesa (apt-get install libosmesa6) and set "
     "MUJOCO_GL=osmesa"
@@ -18,10 +20,19 @@ LIBRARIES = re.compile(r"\b(lib)?egl|libgl|osmesa|opengl|glfw|gladload|mujoco_gl
 
 @contextmanager
 def explaining_rendering(what: str) -> Iterator[None]:
-    """Name the library to install if an error is that of one that renders."""
+    """Name the library to install or the variable to set if an error is one of rendering."""
     try:
         yield
     except FAULTS as error:
         if not LIBRARIES.search(str(error)):
             raise
-        raise EnvironmentFault(f"{what} cannot render images: {error}. {REMEDY}") from error
+        reason = str(error).rstrip(".")
+        raise EnvironmentFault(f"{what} cannot render images: {reason}. {remedy()}") from error
+
+
+def remedy() -> str:
+    """What to do: a variable with a wrong value makes any library useless."""
+    chosen = mujoco_renderer()
+    if chosen in ("", *RENDERERS):
+        return REMEDY
+    return f"Set MUJOCO_GL to {', '.join(RENDERERS[:-1])} or {RENDERERS[-1]}, not {chosen!r}"
