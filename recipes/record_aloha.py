@@ -35,14 +35,14 @@ RENDERING, ENCODING = 0.9, 0.1
 def flags() -> argparse.ArgumentParser:
     """The flags of this recorder."""
     parser = recorder_flags(__doc__, num_episodes=50)
-    told = "task to record (default: %(default)s)"
-    parser.add_argument("--task", choices=ALOHA_TASKS, default="AlohaTransferCube-v0", help=told)
-    told = "height of images, even (default: %(default)s)"
-    parser.add_argument("--height", type=video_size, default=240, help=told)
-    told = "width of images, even (default: %(default)s)"
-    parser.add_argument("--width", type=video_size, default=320, help=told)
-    told = "processes that render (default: one per core, here %(default)s)"
-    parser.add_argument("--processes", type=positive, default=num_cores(), help=told)
+    text = "task to record (default: %(default)s)"
+    parser.add_argument("--task", choices=ALOHA_TASKS, default="AlohaTransferCube-v0", help=text)
+    text = "height of images, even (default: %(default)s)"
+    parser.add_argument("--height", type=video_size, default=240, help=text)
+    text = "width of images, even (default: %(default)s)"
+    parser.add_argument("--width", type=video_size, default=320, help=text)
+    text = "processes that render (default: one per core, here %(default)s)"
+    parser.add_argument("--processes", type=positive, default=num_cores(), help=text)
     return parser
 
 

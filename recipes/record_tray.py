@@ -16,8 +16,8 @@ from manyhands.demo.demo import record_dataset
 def flags() -> argparse.ArgumentParser:
     """The flags of this recorder."""
     parser = recorder_flags(__doc__, num_episodes=250)
-    told = "height and width of images, even (default: %(default)s)"
-    parser.add_argument("--size", type=video_size, default=96, help=told)
+    text = "height and width of images, even (default: %(default)s)"
+    parser.add_argument("--size", type=video_size, default=96, help=text)
     return parser
 
 

@@ -18,11 +18,11 @@ def recorder_flags(description: str | None, num_episodes: int) -> argparse.Argum
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--root", type=Path, required=True, help="folder for the dataset")
-    told = "episodes to record (default: %(default)s)"
-    parser.add_argument("--episodes", type=positive, default=num_episodes, help=told)
+    text = "episodes to record (default: %(default)s)"
+    parser.add_argument("--episodes", type=positive, default=num_episodes, help=text)
     # Recorded episodes are never among those that evaluation starts, from seed 1000 on.
-    told = "seed of the first episode; each other one has the next seed (default: %(default)s)"
-    parser.add_argument("--seed", type=positive, default=FIRST_RECORDED_SEED, help=told)
+    text = "seed of the first episode; each other one has the next seed (default: %(default)s)"
+    parser.add_argument("--seed", type=positive, default=FIRST_RECORDED_SEED, help=text)
     return parser
 
 
