@@ -210,6 +210,8 @@ def test_a_wrong_variable_of_mujoco_is_the_fault_that_is_told(cube, command, tmp
 @pytest.fixture
 def recording(rendering_cube, tmp_path):
     """A recording of fifty episodes, which shows its progress; it does not outlive the test."""
+    # Shells let programs in the background ignore Ctrl-C, and programs inherit that.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     program = subprocess.Popen(
         [sys.executable, str(RECIPES / "record_aloha.py"), f"--root={tmp_path}/data"],
         stdout=subprocess.PIPE,
@@ -217,6 +219,7 @@ def recording(rendering_cube, tmp_path):
         env=os.environ | {"FORCE_COLOR": "1", "PYTHONUNBUFFERED": "1"},
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, handler)
     yield program
     with suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGKILL)
