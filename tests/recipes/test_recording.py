@@ -43,8 +43,8 @@ def test_the_built_in_task_is_recorded_with_its_camera(record, tmp_path):
     assert dataset.num_episodes == 2
     assert dataset[0][CAMERA].shape == (3, 32, 32)
     assert all(dataset[int(end) - 1]["next.success"] for _, end in dataset.episode_bounds)
-    told = record("record_tray.py", f"--root={root}", code=2)
-    assert told == f"manyhands: {root} already exists. Choose a new folder\n"
+    printed = record("record_tray.py", f"--root={root}", code=2)
+    assert printed == f"manyhands: {root} already exists. Choose a new folder\n"
 
 
 @pytest.mark.process
@@ -69,17 +69,17 @@ SIZES = [("record_tray.py", "size"), ("record_aloha.py", "height"), ("record_alo
     ("number", "fault"), [("0", "0 must be at least 1"), ("x", "'x' is not an integer")]
 )
 def test_numbers_that_make_no_sense_are_refused(record, tmp_path, script, number, fault):
-    told = record(script, f"--root={tmp_path}/data", f"--episodes={number}", code=2)
-    assert f"argument --episodes: {fault}\n" in told and "Traceback" not in told
+    printed = record(script, f"--root={tmp_path}/data", f"--episodes={number}", code=2)
+    assert f"argument --episodes: {fault}\n" in printed and "Traceback" not in printed
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(("script", "flag"), SIZES)
 @pytest.mark.parametrize("size", [7, 2])
 def test_sizes_that_no_video_has_are_refused(record, tmp_path, script, flag, size):
-    told = record(script, f"--root={tmp_path}/data", f"--{flag}={size}", code=2)
+    printed = record(script, f"--root={tmp_path}/data", f"--{flag}={size}", code=2)
     fault = f"{size} does not fit: video needs even sizes from 4"
-    assert told.endswith(f"argument --{flag}: {fault}\n")
+    assert printed.endswith(f"argument --{flag}: {fault}\n")
     assert not any(tmp_path.iterdir())
 
 
@@ -197,14 +197,14 @@ def test_a_process_that_dies_ends_the_recording_with_a_remedy(rendered, aloha, c
 
 
 @pytest.mark.process
-def test_a_wrong_variable_of_mujoco_is_the_fault_that_is_told(cube, command, tmp_path):
-    told = command.run(
+def test_a_wrong_mujoco_variable_is_named(cube, command, tmp_path):
+    printed = command.run(
         [sys.executable, str(RECIPES / "record_aloha.py"), f"--root={tmp_path}/data"],
         code=2,
         changes={"MUJOCO_GL": "nonsense"},
     )
-    assert "Set MUJOCO_GL to egl, osmesa or glfw, not 'nonsense'\n" in told
-    assert ".." not in told and "--env.task" not in told and "Install" not in told
+    assert "Set MUJOCO_GL to egl, osmesa or glfw, not 'nonsense'\n" in printed
+    assert ".." not in printed and "--env.task" not in printed and "Install" not in printed
 
 
 @pytest.fixture
@@ -229,11 +229,11 @@ def recording(rendering_cube, tmp_path):
 @pytest.mark.process
 @pytest.mark.long
 def test_a_recording_shows_the_time_left_and_ends_at_once_by_ctrl_c(recording, tmp_path):
-    told, deadline = b"", time.monotonic() + 90
+    printed, deadline = b"", time.monotonic() + 90
     # Long before the first episode ends.
-    while not re.search(rb"\d:\d\d:\d\d", told) and time.monotonic() < deadline:
-        told += os.read(recording.stdout.fileno(), 4096)
-    assert re.search(rb"  [01]%.*\d:\d\d:\d\d", told), told
+    while not re.search(rb"\d:\d\d:\d\d", printed) and time.monotonic() < deadline:
+        printed += os.read(recording.stdout.fileno(), 4096)
+    assert re.search(rb"  [01]%.*\d:\d\d:\d\d", printed), printed
     # A terminal interrupts all processes of the job.
     os.killpg(recording.pid, signal.SIGINT)
     interrupted = time.monotonic()

@@ -48,6 +48,11 @@ class AsyncSave:
         self._log = log
         self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
     def finish(self) -> None:
         """Wait for the end; raises unexpected errors."""
         self._thread.join()

@@ -142,10 +142,10 @@ class CheckpointStore:
         self._unscored = frozenset(steps if self._config.keep_best == SUCCESS else ())
 
     def amend_late(self, step: int, scores: Mapping[str, float]) -> None:
-        """Add scores of an earlier step, if there are; on the main rank, which receives them."""
+        """Add scores of an earlier step, if there are, while no save is in progress."""
+        # On the main rank alone, which receives them: it must not wait while others train.
         self._unscored -= {step}
         if scores:
-            self.finish()
             self._add_scores(step, scores)
 
     def _add_scores(self, step: int, scores: Mapping[str, float]) -> None:
@@ -155,6 +155,11 @@ class CheckpointStore:
         except OSError as error:
             fault = f"cannot add the scores of step {step} to its checkpoint: {error.strerror}"
             self._messages.put(f"WARNING: {fault}")
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a save is in progress."""
+        return self._saving is not None and self._saving.is_running
 
     def finish(self) -> None:
         """Wait until the current save is written or has failed."""

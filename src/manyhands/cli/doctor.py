@@ -54,7 +54,7 @@ def read_arguments(arguments: Sequence[str]) -> tuple[Path | None, ExaminationCo
     if len(names) > 1:
         raise ConfigError(f"give one folder, not {len(names)}: {', '.join(names)}")
     for folder in map(Path, names):
-        # A damaged dataset may lack what tells that it is one: then flags say it.
+        # A damaged dataset may lack the file that marks one: then flags decide.
         is_run = (folder / RUN_FILE).is_file() or not concern_dataset(flags)
         if is_run and not is_dataset(folder):
             return folder, read_config(ExaminationConfig, USAGE, flags)

@@ -44,7 +44,8 @@ class Rollouts:
         self._world = world
         self._folder = run_dir / FOLDER
         self.log = ScoreLog(config)
-        self.unscored_steps: set[int] = set()  # None: all ranks wait for the scores.
+        # Always empty: all ranks wait for the scores.
+        self.unscored_steps: set[int] = set()
 
     def scores(self, step: int) -> Metrics:
         """Collective. Run all episodes; a stop request or a broken environment returns nothing."""
@@ -82,7 +83,7 @@ class Rollouts:
                 self._world.free_memory()
 
     def late_scores(self) -> list[tuple[int, Metrics]]:
-        """None, for the same reason."""
+        """None: all ranks wait for the scores."""
         return []
 
     def finish(self, stopping: bool) -> bool:

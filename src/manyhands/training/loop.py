@@ -135,6 +135,7 @@ def finish(run: Run, stopping: bool, ended_early: str | None) -> bool:
     if ended_early is not None:
         run.run_log.log_line(ended_early)
     is_stopped = run.evaluation.finish(stopping)
+    run.checkpoints.finish()
     log_messages(run)
     run.run_log.note(run.evaluation.facts())
     run.run_log.log_verdict({"step_mode": run.learner.mode}, True)
@@ -142,10 +143,12 @@ def finish(run: Run, stopping: bool, ended_early: str | None) -> bool:
 
 
 def log_messages(run: Run) -> None:
-    """Log messages since the last call, and add scores that arrived late to what they belong to."""
-    for step, scores in run.evaluation.late_scores():
-        run.run_log.amend(step, scores)
-        run.checkpoints.amend_late(step, scores)
+    """Log messages since the last call, and add late scores to their rows and checkpoints."""
+    # Checkpoints change only between saves, and training does not wait for one.
+    if not run.checkpoints.is_saving:
+        for step, scores in run.evaluation.late_scores():
+            run.run_log.amend(step, scores)
+            run.checkpoints.amend_late(step, scores)
     for part in (run.learner, run.evaluation, run.checkpoints):
         run.run_log.log(part.messages())
     run.tracking.report()

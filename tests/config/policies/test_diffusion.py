@@ -66,6 +66,11 @@ def test_presets_are_lerobots():
         ({"clip_sample_range": 0.0}, "clip_sample_range"),
         ({"num_inference_steps": 101}, "num_inference_steps"),
         ({"num_inference_steps": 0}, "num_inference_steps"),
+        ({"crop_per_sample": True}, "crop_per_sample"),
+        (
+            {"crop_per_sample": True, "crop_shape": (84, 84), "crop_is_random": False},
+            "crop_per_sample",
+        ),
         ({"use_group_norm": True}, "use_group_norm"),
         ({**GROUPED, "backbone_weights": Path("resnet18.pth")}, "use_group_norm"),
         ({"compile_model": True}, "compile_model"),

@@ -247,6 +247,11 @@ class DiffusionConfig(BackbonePolicyConfig):
                 yield f"--policy.{name}={shape} must be positive sizes"
         if not 0 < self.crop_ratio <= 1:
             yield f"--policy.crop_ratio={self.crop_ratio} must be above 0 and at most 1"
+        if self.crop_per_sample and not (self.crop_shape and self.crop_is_random):
+            yield (
+                "--policy.crop_per_sample=true needs random crops. Set --policy.crop_shape=[84,84] "
+                "or another size, and --policy.crop_is_random=true"
+            )
         if self.use_group_norm and (self.pretrained_backbone_weights or self.backbone_weights):
             yield (
                 "--policy.use_group_norm=true replaces the batch norms that pretrained weights "
