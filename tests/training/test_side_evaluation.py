@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from manyhands.checkpoint import store
+from manyhands.checkpoint.writer import CheckpointWriter
 from manyhands.config.resolve import read_train_config
 from manyhands.errors import ConfigError
 from manyhands.launch.outcome import Ending
@@ -88,12 +90,18 @@ def test_one_runs_at_a_time_and_the_last_is_waited_for(tray_argv, tmp_path, metr
 
 
 @pytest.mark.process
-def test_a_crash_of_it_is_a_warning(tray_argv, tmp_path, metrics, monkeypatch):
+def test_a_crash_of_it_is_a_warning_and_keeps_no_checkpoint(
+    tray_argv, tmp_path, metrics, monkeypatch, patient
+):
     monkeypatch.setattr("manyhands.training.side_evaluation.PROGRAM", "no.such.program")
     run_dir = tmp_path / "run"
-    assert train(tray_argv(run_dir, *EVALUATION, *STEPS, "--eval_freq=4", ASIDE)) is Ending.FINISHED
-    assert SUCCESS not in metrics(run_dir)[4]
-    assert "WARNING: evaluation after step 4: its process failed with exit" in log_of(run_dir)
+    flags = (*EVALUATION, *STEPS, "--eval_freq=2", "--keep_best=success", "--keep_last=1", ASIDE)
+    assert train(tray_argv(run_dir, *flags)) is Ending.FINISHED
+    for step in (2, 4):
+        assert SUCCESS not in metrics(run_dir)[step]
+        warning = f"WARNING: evaluation after step {step}: its process failed with exit"
+        assert warning in log_of(run_dir)
+    assert names_of(run_dir / "checkpoints") == ["000004"]
 
 
 @pytest.mark.process
@@ -201,3 +209,30 @@ def test_the_best_checkpoint_is_kept_until_its_score_arrives(
     assert names_of(checkpoints) == ["000004", "000008"]
     assert (checkpoints / "best").readlink() == Path("000004")
     assert metrics(run_dir)[4][SUCCESS] == 0.8
+
+
+@pytest.mark.process
+def test_late_scores_are_added_between_saves(tray_argv, tmp_path, metrics, monkeypatch):
+    write, add = CheckpointWriter.write, store.add_scores
+    added: list[tuple[int, bool]] = []
+
+    def write_slowly(*arguments: Any) -> None:
+        time.sleep(0.3)
+        write(*arguments)
+
+    def note_and_add(run_dir: Path, step: int, scores: Any) -> None:
+        added.append((step, any(each.name == "saving" for each in threading.enumerate())))
+        add(run_dir, step, scores)
+
+    def answer(rollouts: SideRollouts, job: Any) -> None:
+        rollouts._late.put((job.step, {SUCCESS: 0.5}))
+
+    monkeypatch.setattr(CheckpointWriter, "write", write_slowly)
+    monkeypatch.setattr(store, "add_scores", note_and_add)
+    monkeypatch.setattr(SideRollouts, "_run", answer)
+    run_dir = tmp_path / "run"
+    flags = (*EVALUATION, "--steps=8", "--log_freq=1", "--save_freq=4", "--batch_size=6")
+    train(tray_argv(run_dir, *flags, "--eval_freq=4", ASIDE, "--keep_best=success"))
+    assert added == [(4, False), (8, False)]
+    assert metrics(run_dir)[8][SUCCESS] == 0.5
+    assert (run_dir / "checkpoints/best").readlink() == Path("000004")

@@ -142,11 +142,10 @@ class CheckpointStore:
         self._unscored = frozenset(steps if self._config.keep_best == SUCCESS else ())
 
     def amend_late(self, step: int, scores: Mapping[str, float]) -> None:
-        """Add scores of an earlier step, if there are, while no save is in progress."""
+        """Add scores of an earlier step, none if it failed, while no save is in progress."""
         # On the main rank alone, which receives them: it must not wait while others train.
         self._unscored -= {step}
-        if scores:
-            self._add_scores(step, scores)
+        self._add_scores(step, scores)
 
     def _add_scores(self, step: int, scores: Mapping[str, float]) -> None:
         try:

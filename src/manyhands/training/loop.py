@@ -135,7 +135,6 @@ def finish(run: Run, stopping: bool, ended_early: str | None) -> bool:
     if ended_early is not None:
         run.run_log.log_line(ended_early)
     is_stopped = run.evaluation.finish(stopping)
-    run.checkpoints.finish()
     log_messages(run)
     run.run_log.note(run.evaluation.facts())
     run.run_log.log_verdict({"step_mode": run.learner.mode}, True)
