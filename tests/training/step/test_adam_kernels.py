@@ -1,4 +1,4 @@
-"""Steps by our kernel are those of torch's Adam in double precision, to rounding.
+"""Steps and EMA by our kernel are those of torch's Adam in double precision, to rounding.
 
 With TRITON_INTERPRET=1 the same tests run on a CPU, in Triton's interpreter.
 """
@@ -9,6 +9,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import nn, optim
 
+from manyhands.config.sections.optim import EmaConfig
+from manyhands.training.step.ema import Ema, NoEma
 from manyhands.training.step.optimizer import make_capturable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.kernels]
@@ -97,20 +99,27 @@ def in_double_precision(optimizer, scale):
     return exact, copies
 
 
-def assert_steps_are_exact(optimizer, weights, scale, num_steps):
+def assert_steps_are_exact(optimizer, weights, scale, num_steps, has_ema=True):
     from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     exact, expected = in_double_precision(optimizer, scale or 1.0)
-    steps = FusedAdamSteps(optimizer)
+    ema = Ema(EmaConfig(decay=0.75), nn.ParameterList(weights)) if has_ema else NoEma()
+    averages = [average.cpu().double() for average in ema.averages]
+    steps = FusedAdamSteps(optimizer, ema)
     tell(optimizer, scale, is_bad=False)
-    for _ in range(num_steps):
+    for number in range(num_steps):
+        ema.prepare(number + 2)  # The first update of a run copies the weights.
         steps()
         exact.step()
-    found, wanted = all_tensors(optimizer, weights), all_tensors(exact, expected)
+        for average, weight in zip(averages, expected, strict=has_ema):
+            average.lerp_(weight.detach(), 0.25)
+    found = [*all_tensors(optimizer, weights), *ema.averages]
+    wanted = [*all_tensors(exact, expected), *averages]
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one.cpu().double(), other, rtol=2e-6, atol=2e-7)
 
 
+@pytest.mark.parametrize("has_ema", [True, False])
 @pytest.mark.parametrize("scale", [None, 3.0])
 @pytest.mark.parametrize(
     ("kind", "options"),
@@ -121,9 +130,9 @@ def assert_steps_are_exact(optimizer, weights, scale, num_steps):
     ],
     ids=["decoupled", "decay", "no decay"],
 )
-def test_steps_are_those_of_double_precision(device, kind, options, scale):
+def test_steps_are_those_of_double_precision(device, kind, options, scale, has_ema):
     optimizer, weights = started(kind, device, **options)
-    assert_steps_are_exact(optimizer, weights, scale, 5)
+    assert_steps_are_exact(optimizer, weights, scale, 5, has_ema)
 
 
 @unshrunk
@@ -192,11 +201,15 @@ def test_gradients_that_are_not_finite_change_nothing(device):
     from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     optimizer, weights = started(optim.AdamW, device)
-    before = all_tensors(optimizer, weights)
+    ema = Ema(EmaConfig(decay=0.75), nn.ParameterList(weights))
+    for average in ema.averages:
+        average.add_(1.0)
+    before = [*all_tensors(optimizer, weights), *(each.clone() for each in ema.averages)]
     weights[3].grad.fill_(float("nan"))
     tell(optimizer, None, is_bad=True)
-    FusedAdamSteps(optimizer)()
-    assert all(map(torch.equal, before, all_tensors(optimizer, weights)))
+    ema.prepare(2)
+    FusedAdamSteps(optimizer, ema)()
+    assert all(map(torch.equal, before, [*all_tensors(optimizer, weights), *ema.averages]))
 
 
 def test_a_captured_step_finds_its_own_gradients(device, is_memory_checked):
@@ -205,7 +218,7 @@ def test_a_captured_step_finds_its_own_gradients(device, is_memory_checked):
     from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     optimizer, weights = started(optim.AdamW, device)
-    steps = FusedAdamSteps(optimizer)
+    steps = FusedAdamSteps(optimizer, NoEma())
     tell(optimizer, 2.0, is_bad=False)
     steps()
     graph = torch.cuda.CUDAGraph()
@@ -221,11 +234,26 @@ def test_a_captured_step_finds_its_own_gradients(device, is_memory_checked):
     assert torch.stack(moved).min() > 1e-4
 
 
+def test_an_average_of_constant_weights_stays_exact(device):
+    from manyhands.training.step.adam_kernels import FusedAdamSteps
+
+    optimizer, weights = started(optim.Adam, device)
+    ema = Ema(EmaConfig(decay=0.9999), nn.ParameterList(weights))
+    for group in optimizer.param_groups:
+        group["lr"] = torch.zeros((), device=device)
+    steps = FusedAdamSteps(optimizer, ema)
+    tell(optimizer, None, is_bad=False)
+    for step in range(2, 12):
+        ema.prepare(step)
+        steps()
+    assert all(map(torch.equal, ema.averages, weights))
+
+
 def test_a_gradient_in_another_order_is_rejected(device):
     from manyhands.training.step.adam_kernels import FusedAdamSteps
 
     optimizer, weights = started(optim.AdamW, device)
-    steps = FusedAdamSteps(optimizer)
+    steps = FusedAdamSteps(optimizer, NoEma())
     tell(optimizer, None, is_bad=False)
     weights[-1].grad = weights[-1].grad.contiguous()
     with pytest.raises(RuntimeError, match="another memory layout"):
@@ -243,7 +271,7 @@ def test_an_optimizer_state_in_another_order_is_rejected(device):
     state["exp_avg_sq"] = state["exp_avg_sq"].contiguous()
     tell(optimizer, None, is_bad=False)
     with pytest.raises(RuntimeError, match="another memory layout"):
-        FusedAdamSteps(optimizer)()
+        FusedAdamSteps(optimizer, NoEma())()
 
 
 def test_gaps_in_memory_are_rejected_even_if_all_tensors_have_them(device):
@@ -259,4 +287,4 @@ def test_gaps_in_memory_are_rejected_even_if_all_tensors_have_them(device):
     optimizer.state[weight] |= {"exp_avg": gapped(), "exp_avg_sq": gapped()}
     tell(optimizer, None, is_bad=False)
     with pytest.raises(RuntimeError, match="another memory layout"):
-        FusedAdamSteps(optimizer)()
+        FusedAdamSteps(optimizer, NoEma())()

@@ -7,10 +7,12 @@ from torch.optim import AdamW
 
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
+from manyhands.config.sections.optim import EmaConfig
 from manyhands.policies.act.network import ActNetwork
 from manyhands.policies.act.transformer import Decoder, Encoder
 from manyhands.policies.vision.resnet import ResNet
 from manyhands.training.step.compiled_modules import CompiledModules, modules_of
+from manyhands.training.step.ema import Ema
 from manyhands.training.step.optimizer import make_capturable
 
 
@@ -62,6 +64,8 @@ def test_adam_as_published_steps_by_a_kernel_of_its_own(amsgrad, has_own):
     optimizer = make_capturable(AdamW(network.parameters(), fused=True, amsgrad=amsgrad))
     network(torch.ones(1, 2, device="cuda")).sum().backward()
     optimizer.step()
-    with CompiledModules(network, optimizer).compiled() as read:
+    ema = Ema(EmaConfig(), network)
+    with CompiledModules(network, optimizer, ema).compiled() as read:
         assert (read is not None) == has_own == ("step" in vars(optimizer))
-    assert "step" not in vars(optimizer)
+        assert ("follow" in vars(ema)) == has_own
+    assert "step" not in vars(optimizer) and "follow" not in vars(ema)

@@ -147,6 +147,19 @@ class TestOnAGpu:
                 losses.append(torch.stack([each.terms["loss"] for each in found]))
         torch.testing.assert_close(*losses, rtol=2e-2, atol=1e-3)
 
+    def test_compiled_steps_average_the_weights(self, command, tmp_path):
+        argv = command.argv(tmp_path / "run", *FLAGS, "--step.mode=compile")
+        with learning(argv) as (learner, data):
+            weights = [each for each in learner.policy.network.parameters() if each.requires_grad]
+            expected = [weight.detach().clone() for weight in weights]
+            for step in range(20):
+                learner.train_step(batch_at(data, step), step)
+                share = 1 - learner.config.ema.decay_at(step + 1)
+                for average, weight in zip(expected, weights, strict=True):
+                    average.lerp_(weight.detach(), share)
+            assert learner.mode == "compile", learner.messages()
+            torch.testing.assert_close(learner.ema.averages, expected, rtol=1e-5, atol=1e-7)
+
     def test_the_all_reduce_of_ddp_is_captured_with_all_else(self, command, tmp_path, monkeypatch):
         with socket.create_server(("localhost", 0)) as server:
             port = str(server.getsockname()[1])

@@ -1,7 +1,8 @@
-"""Adam steps with one kernel for all weights of a group.
+"""Adam steps and EMA updates with one kernel for all weights of a group.
 
-Torch's kernels write scaled gradients back, and need a dozen launches instead of one. The kernel
-reads tensor addresses from a table, because gradients move with every captured graph.
+Torch's kernels write scaled gradients back, and need a dozen launches instead of one; as foreach
+operations, an EMA update passes over all weights three times. The kernel reads tensor addresses
+from a table, because gradients move with every captured graph.
 """
 
 from collections.abc import Iterable
@@ -14,20 +15,22 @@ import triton.language as tl
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
+from manyhands.training.step.ema import Ema, NoEma
+
 CHUNK = 512
 """Values updated by one program."""
-NUM_TENSORS = 4
-"""Addresses in a table row: weight, gradient, mean, square; before them size and first program."""
+NUM_TENSORS = 5
+"""Addresses in a row: weight, gradient, mean, square, EMA; before them size and first program."""
 
 
 class FusedAdamSteps:
-    """Replaces the step of an optimizer in one CUDA graph, and lives as long as the graph."""
+    """Replaces optimizer steps and EMA updates in one CUDA graph, and lives as long as it."""
 
-    def __init__(self, optimizer: Adam) -> None:
+    def __init__(self, optimizer: Adam, ema: Ema | NoEma) -> None:
         # Loss scalers pass overflow and scale to a fused optimizer as attributes.
         self._optimizer: Any = optimizer
         self._groups = [
-            KernelGroup(optimizer, group)
+            KernelGroup(optimizer, group, ema)
             for group in optimizer.param_groups
             if any(weight in optimizer.state for weight in group["params"])
         ]
@@ -43,11 +46,13 @@ class FusedAdamSteps:
 class KernelGroup:
     """The trainable weights of a group, and a table of their addresses."""
 
-    def __init__(self, optimizer: Adam, group: dict[str, Any]) -> None:
+    def __init__(self, optimizer: Adam, group: dict[str, Any], ema: Ema | NoEma) -> None:
         self._settings = group
         self._is_decoupled = isinstance(optimizer, AdamW)
         self._weights = [weight for weight in group["params"] if weight in optimizer.state]
         self._states = [optimizer.state[weight] for weight in self._weights]
+        self._share = ema.share
+        self._averages = [ema.average_of(weight) for weight in self._weights]
         sizes = torch.tensor([weight.numel() for weight in self._weights], dtype=torch.int64)
         chunks = -(-sizes // CHUNK)
         firsts = chunks.cumsum(0) - chunks
@@ -72,11 +77,14 @@ class KernelGroup:
             self._settings["lr"],
             is_bad,
             scale,
+            scale if self._share is None else self._share,
             beta1,
             beta2,
             self._settings["eps"],
             self._settings["weight_decay"],
             self._is_decoupled,
+            self._share is not None,
+            2 + NUM_TENSORS,
             CHUNK,
         )
 
@@ -85,8 +93,10 @@ class KernelGroup:
         if not torch.cuda.is_current_stream_capturing():
             # The previous step may not have copied its table yet.
             torch.cuda.current_stream().synchronize()
-        for row, weight, state in zip(self._places, self._weights, self._states, strict=True):
-            tensors = (weight, gradient_of(weight), state["exp_avg"], state["exp_avg_sq"])
+        rows = zip(self._places, self._weights, self._states, self._averages, strict=True)
+        for row, weight, state, average in rows:
+            moments = (state["exp_avg"], state["exp_avg_sq"])
+            tensors = (weight, gradient_of(weight), *moments, average)
             check_layout(tensors)
             row[2:] = torch.tensor([each.data_ptr() for each in tensors])
         self._table.copy_(self._places, non_blocking=True)
@@ -104,7 +114,7 @@ def check_layout(tensors: Iterable[Tensor]) -> None:
     orders = [order_of(each) for each in tensors]
     if any(order != orders[0] for order in orders) or not is_dense(orders[0]):
         raise RuntimeError(
-            "a weight, its gradient or its optimizer state has another memory layout"
+            "a weight, its gradient, its optimizer state or its EMA has another memory layout"
         )
 
 
@@ -132,16 +142,19 @@ def _step(
     rate,
     is_bad,
     scale,
+    share,
     beta1: tl.constexpr,
     beta2: tl.constexpr,
     eps: tl.constexpr,
     decay: tl.constexpr,
     is_decoupled: tl.constexpr,
+    has_average: tl.constexpr,
+    row_size: tl.constexpr,
     chunk: tl.constexpr,
 ):
     if tl.load(is_bad) == 0:
         owner = tl.load(owners + tl.program_id(0))
-        row = table + 6 * owner
+        row = table + row_size * owner
         size, first = tl.load(row), tl.load(row + 1)
         at = (tl.program_id(0) - first) * chunk + tl.arange(0, chunk)
         inside = at < size
@@ -162,6 +175,11 @@ def _step(
         tl.store(weights, weight, mask=inside)
         tl.store(means, mean, mask=inside)
         tl.store(squares, square, mask=inside)
+        if has_average:
+            averages = _tensor(row + 6) + at
+            average = tl.load(averages, mask=inside, other=0.0)
+            average += tl.load(share) * (weight - average)
+            tl.store(averages, average, mask=inside)
 
 
 @triton.jit

@@ -215,7 +215,7 @@ def build_executor(config: TrainConfig, step: TrainStep, log: Log) -> StepExecut
     graph = CapturedStep(step, log)
     if mode == "graph" or (mode == "auto" and config.cudnn_deterministic):
         return graph
-    modules = CompiledModules(step.policy.network, step.optimizer)
+    modules = CompiledModules(step.policy.network, step.optimizer, step.ema)
     if mode == "compile":
         return CapturedStep(step, log, modules)
     compiled = CapturedStep(step, log, modules, otherwise="running as a CUDA graph")

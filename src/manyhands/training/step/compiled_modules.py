@@ -1,4 +1,4 @@
-"""Compiles the modules of a network with torch.compile, and the step of the optimizer."""
+"""Compiles the modules of a network with torch.compile; the optimizer and EMA get a kernel."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +10,7 @@ from torch.optim import Adam, Optimizer
 
 from manyhands.parallel.collectives import num_ranks
 from manyhands.policies.vision.norms import BatchNorm
+from manyhands.training.step.ema import Ema, NoEma
 from manyhands.training.step.optimizer import is_plain_adam
 
 INDUCTOR: dict[str, Any] = {
@@ -30,10 +31,12 @@ class CompiledModules:
         self,
         network: nn.Module,
         optimizer: Optimizer | None = None,
+        ema: Ema | NoEma | None = None,
         only: type[nn.Module] | None = None,
     ) -> None:
         self._network = network
         self._optimizer = optimizer
+        self._ema = ema or NoEma()
         self._modules = [
             module for module in modules_of(network) if only is None or type(module) is only
         ]
@@ -53,7 +56,7 @@ class CompiledModules:
             with (
                 inductor.patch(INDUCTOR),
                 communicating_eagerly(self._network),
-                with_adam_kernel(self._optimizer) as read,
+                with_adam_kernel(self._optimizer, self._ema) as read,
             ):
                 yield read
         finally:
@@ -76,19 +79,21 @@ def communicating_eagerly(network: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def with_adam_kernel(optimizer: Optimizer | None) -> Iterator[object]:
-    """Use our own Adam kernel for an optimizer inside the block, if it is supported."""
+def with_adam_kernel(optimizer: Optimizer | None, ema: Ema | NoEma) -> Iterator[object]:
+    """Use our own kernel for optimizer and EMA inside the block, if the optimizer is supported."""
     if optimizer is None or not is_plain_adam(optimizer):
         yield None
         return
     from manyhands.training.step.adam_kernels import FusedAdamSteps
 
-    steps = FusedAdamSteps(cast(Adam, optimizer))
+    steps = FusedAdamSteps(cast(Adam, optimizer), ema)
     vars(optimizer)["step"] = steps
+    # The kernel has updated the average already.
+    vars(ema)["follow"] = NoEma().follow
     try:
         yield steps
     finally:
-        del vars(optimizer)["step"]
+        del vars(optimizer)["step"], vars(ema)["follow"]
 
 
 def classes_of(network: nn.Module) -> list[type[nn.Module]]:

@@ -29,8 +29,9 @@ class Ema:
         self._config = config
         self._trained = [weight for weight in network.parameters() if weight.requires_grad]
         self._average = [weight.detach().clone() for weight in self._held()]
-        # On the device, so that graph replays read it.
-        self._split = torch.zeros_like(self._average[0][:1].flatten()[0])
+        self._by_weight: dict[Tensor, Tensor] = dict(zip(self._trained, self._average, strict=True))
+        self.share = self._average[0].new_zeros(())
+        """1 - decay of the next step; on the device, where graph replays read it."""
 
     @torch.no_grad()
     def _held(self) -> list[Tensor]:
@@ -44,16 +45,20 @@ class Ema:
 
     def prepare(self, step: int) -> None:
         """Set the decay of the next step, counted from one."""
-        self._split.fill_(1 - self._config.decay_at(step))
+        self.share.fill_(1 - self._config.decay_at(step))
 
     @torch.no_grad()
     def follow(self, is_sound: Tensor) -> None:
         """Update the average after a step, if the step was finite."""
-        share = self._split * is_sound.to(self._split.device, self._split.dtype)
+        share = self.share * is_sound.to(self.share.device, self.share.dtype)
         # As a difference, so that the average of constant weights stays exact.
         changes = torch._foreach_sub(self._held(), self._average)
         torch._foreach_mul_(changes, share)
         torch._foreach_add_(self._average, changes)
+
+    def average_of(self, weight: Tensor) -> Tensor:
+        """The average of a trained weight, or the shard of this rank."""
+        return self._by_weight[weight]
 
     @property
     def averages(self) -> list[Tensor]:
@@ -88,6 +93,11 @@ class NoEma:
 
     weights: Weights = LIVE
     averages: Sequence[Tensor] = ()
+    share: None = None
+
+    def average_of(self, weight: Tensor) -> Tensor:
+        """The weight itself."""
+        return weight
 
     def prepare(self, step: int) -> None:
         """Do nothing."""

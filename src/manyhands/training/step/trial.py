@@ -172,7 +172,8 @@ class Trial:
 
 def start_trial(log: Path, gpu: int, num_processes: int = 1) -> subprocess.Popen[bytes]:
     """Start a process that reads a request, one of `num_processes` in parallel."""
-    num_threads = min(MAX_COMPILE_THREADS, num_cores() // 2) // num_processes
+    # As many as there are cores: at the lowest priority they yield to the run.
+    num_threads = min(MAX_COMPILE_THREADS, num_cores() // num_processes)
     return start_in_background([sys.executable, "-m", PROGRAM], log, gpu, max(1, num_threads))
 
 

@@ -65,7 +65,7 @@ def try_compiled(request: "TrialRequest") -> "Verdict":
     with build_learner(request) as learner:
         step = learner.step
         report("built the learner")
-        modules = CompiledModules(step.policy.network, learner.optimizer)
+        modules = CompiledModules(step.policy.network, step.optimizer, step.ema)
         graph = CapturedStep(step, faults.append)
         compiled = CapturedStep(step, faults.append, modules)
         rehearsal = TrialSteps(learner, request)
