@@ -68,6 +68,20 @@ def test_progress_is_shown_while_videos_are_rendered(tray_run, tmp_path, monkeyp
     assert filmed[-1].startswith(f"steps of videos: {num_steps} of {num_steps} (100%)")
 
 
+def test_results_are_known_before_videos_are_rendered(tray_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress_lines, "PERIOD_S", 0.0)
+    known = []
+
+    def note(episodes):
+        known.append((episodes.results, capsys.readouterr().err))
+
+    out = tmp_path / "out"
+    found = run_evaluation(config_of(tray_run, out, max_videos=1), on_finished=note)
+    [(results, shown)] = known
+    assert results == found.results and len(results) == 5
+    assert "episodes: 5 of 5" in shown and "steps of videos" not in shown
+
+
 def test_results_lie_in_a_folder_of_their_own_by_default(tray_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 

@@ -15,6 +15,7 @@ from manyhands.config.schema.decoding import encode
 from manyhands.observe.wrapping import print_on
 
 if TYPE_CHECKING:
+    from manyhands.evaluation.rollout import EpisodeResult
     from manyhands.evaluation.run import Evaluation
     from manyhands.evaluation.verdict import Band
 
@@ -62,11 +63,15 @@ def evaluate_in_simulation(config: EvalCommandConfig) -> int:
     from manyhands.evaluation.eval_info import as_json
     from manyhands.evaluation.run import named, run_evaluation
 
-    evaluation = run_evaluation(config)
+    console = Console(highlight=False, soft_wrap=True)
+    evaluation = run_evaluation(
+        config,
+        on_finished=lambda episodes: show_score(episodes.results, episodes.seconds, console),
+    )
     if evaluation is None:
         return 0
     expected = config.eval.expected_success
-    show(evaluation, expected, Console(highlight=False, soft_wrap=True))
+    show_files(evaluation, expected, console)
     results = as_json(evaluation.results, evaluation.seconds, expected)
     write_results(config.json, {"env": encode(config.env)} | named(config.job_name) | results)
     if evaluation.fault is not None:
@@ -74,31 +79,37 @@ def evaluate_in_simulation(config: EvalCommandConfig) -> int:
     return 0
 
 
-def show(evaluation: "Evaluation", expected: "Band | None", console: Console) -> None:
-    """Print the score, where results lie, and the verdict."""
+def show_score(results: "Sequence[EpisodeResult]", seconds: float, console: Console) -> None:
+    """Print the score of episodes."""
     from manyhands.evaluation.score import score
-    from manyhands.evaluation.verdict import verdict_line
 
-    total = score(evaluation.results)
+    total = score(results)
     low, high = total.interval
     table = Table("quantity", "value")
     table.add_row("success", f"{total.success:.1%} [{low:.1%}, {high:.1%}]")
     table.add_row("mean maximum reward", f"{total.mean_max_reward:.3f}")
     table.add_row("mean sum of rewards", f"{total.mean_sum_reward:.1f}")
     table.add_row("mean length", f"{total.mean_length:.0f} steps")
-    table.add_row("episodes", f"{total.num_episodes} in {evaluation.seconds:.1f} s")
+    table.add_row("episodes", f"{total.num_episodes} in {seconds:.1f} s")
     console.print(table)
-    crashed = [result for result in evaluation.results if result.error]
+    crashed = [result for result in results if result.error]
     if crashed:
         print_on(
             console,
             f"WARNING: {len(crashed)} episodes crashed and count as failures; seed "
             f"{crashed[0].seed}: {crashed[0].error}",
         )
+
+
+def show_files(evaluation: "Evaluation", expected: "Band | None", console: Console) -> None:
+    """Print where results lie, and the verdict."""
+    from manyhands.evaluation.score import score
+    from manyhands.evaluation.verdict import verdict_line
+
     if evaluation.warning is not None:
         print_on(console, f"WARNING: {evaluation.warning}")
     print_on(console, f"policy:  {evaluation.policy_folder}")
     if evaluation.fault is None:
         print_on(console, f"results: {evaluation.output_dir}")
     if expected is not None:
-        print_on(console, verdict_line(total, expected))
+        print_on(console, verdict_line(score(evaluation.results), expected))

@@ -17,12 +17,13 @@ from manyhands.evaluation.results_file import read_results, refuse_unlike
 from manyhands.evaluation.run import (
     Evaluation,
     attempt,
-    evaluate_policy,
     evaluated_folder,
+    finished_episodes,
     named,
     placed,
     results_folder,
     write_document,
+    written_evaluation,
 )
 
 SIDES = ("a", "b")
@@ -72,7 +73,8 @@ def run_comparison(config: EvalCommandConfig) -> ComparedPolicies | None:
         found: list[Evaluation | None] = []
         for side, folder, policy in zip(SIDES, folders, policies, strict=True):
             own = replace(config, output_dir=parent / side)
-            found.append(evaluate_policy(own, folder, policy, world))
+            episodes = finished_episodes(own, policy, world)
+            found.append(written_evaluation(own, folder, episodes, world))
     done = [each for each in found if each is not None]
     if not done:
         return None

@@ -55,14 +55,35 @@ class Evaluation:
     """Why its files could not be written."""
 
 
+@dataclass(frozen=True)
+class FinishedEpisodes:
+    """Episodes that have ended; their files are not written yet."""
+
+    evaluator: Evaluator
+    output_dir: Path
+    results: list[EpisodeResult]
+    seconds: float
+
+
+OnFinished = Callable[[FinishedEpisodes], None]
+
+
 def run_evaluation(
-    config: EvalCommandConfig, control: RolloutControl | None = None
+    config: EvalCommandConfig,
+    control: RolloutControl | None = None,
+    on_finished: OnFinished = lambda _: None,
 ) -> Evaluation | None:
-    """Evaluate as one of the ranks; the main one returns the results of all."""
+    """Evaluate as one of the ranks; the main one returns the results of all.
+
+    `on_finished` is called on the main rank before videos, which may take longer than the episodes.
+    """
     folder = evaluated_folder(config.policy)
     policy = load_evaluated(folder, config)
     with placed([policy], config.policy.device) as world:
-        return evaluate_policy(config, folder, policy, world, control)
+        episodes = finished_episodes(config, policy, world, control)
+        if world.is_main:
+            on_finished(episodes)
+        return written_evaluation(config, folder, episodes, world)
 
 
 @contextmanager
@@ -100,14 +121,10 @@ def evaluated_folder(config: EvaluatedPolicyConfig) -> Path:
     return averaged if has_average and config.use_ema is not False and not is_exact else folder
 
 
-def evaluate_policy(
-    config: EvalCommandConfig,
-    folder: Path,
-    policy: Policy,
-    world: World,
-    control: RolloutControl | None = None,
-) -> Evaluation | None:
-    """Collective. Evaluate a policy in simulation and write its files."""
+def finished_episodes(
+    config: EvalCommandConfig, policy: Policy, world: World, control: RolloutControl | None = None
+) -> FinishedEpisodes:
+    """Collective. Run the episodes of a policy in simulation."""
     assert config.env is not None
     start = time.monotonic()
     evaluator = Evaluator(policy, config.env, config.eval, config.seed, control)
@@ -122,10 +139,19 @@ def evaluate_policy(
                 on_progress(num_done, len(evaluator.tasks(world.rank, world.size)))
 
         results = run_episodes(evaluator, world, count)
-    seconds = time.monotonic() - start
+    return FinishedEpisodes(evaluator, output_dir, results, time.monotonic() - start)
+
+
+def written_evaluation(
+    config: EvalCommandConfig, folder: Path, episodes: FinishedEpisodes, world: World
+) -> Evaluation | None:
+    """Collective. Write the files of an evaluation; the main rank returns it."""
+    output_dir, results, seconds = episodes.output_dir, episodes.results, episodes.seconds
     with progress_bar("steps of videos") as on_progress:
-        output = EvaluationFiles(output_dir, config.max_videos, on_progress, config.job_name)
-        written = attempt(lambda: write_evaluation(evaluator, results, seconds, output, world))
+        files = EvaluationFiles(output_dir, config.max_videos, on_progress, config.job_name)
+        written = attempt(
+            lambda: write_evaluation(episodes.evaluator, results, seconds, files, world)
+        )
     found = Evaluation(folder, output_dir, results, seconds, *written)
     return found if world.is_main else None
 

@@ -77,13 +77,12 @@ class KernelGroup:
             self._settings["lr"],
             is_bad,
             scale,
-            scale if self._share is None else self._share,
+            self._share,
             beta1,
             beta2,
             self._settings["eps"],
             self._settings["weight_decay"],
             self._is_decoupled,
-            self._share is not None,
             2 + NUM_TENSORS,
             CHUNK,
         )
@@ -148,7 +147,6 @@ def _step(
     eps: tl.constexpr,
     decay: tl.constexpr,
     is_decoupled: tl.constexpr,
-    has_average: tl.constexpr,
     row_size: tl.constexpr,
     chunk: tl.constexpr,
 ):
@@ -158,28 +156,36 @@ def _step(
         size, first = tl.load(row), tl.load(row + 1)
         at = (tl.program_id(0) - first) * chunk + tl.arange(0, chunk)
         inside = at < size
-        weights = _tensor(row + 2) + at
-        means, squares = _tensor(row + 4) + at, _tensor(row + 5) + at
-        lr, weight = tl.load(rate), tl.load(weights, mask=inside, other=0.0)
-        gradient = tl.load(_tensor(row + 3) + at, mask=inside, other=0.0) / tl.load(scale)
-        if is_decoupled:
-            weight -= lr * decay * weight
-        else:
-            gradient += decay * weight
-        mean = tl.load(means, mask=inside, other=0.0)
-        square = tl.load(squares, mask=inside, other=0.0)
+        weights, means = _tensor(row + 2) + at, _tensor(row + 4) + at
+        squares, averages = _tensor(row + 5) + at, _tensor(row + 6) + at
+        lr, weight = tl.load(rate), _values(weights, inside)
+        gradient = _values(_tensor(row + 3) + at, inside) / tl.load(scale)
+        mean, square = _values(means, inside), _values(squares, inside)
+        weight, gradient = _decayed(weight, gradient, lr, decay, is_decoupled)
         mean += (1 - beta1) * (gradient - mean)
         square += (1 - beta2) * (gradient * gradient - square)
         of_mean, of_square = tl.load(corrections + 2 * owner), tl.load(corrections + 2 * owner + 1)
         weight -= lr / of_mean * mean / (tl.sqrt(square) / of_square + eps)
+        if share is not None:
+            average = _values(averages, inside)
+            tl.store(averages, average + tl.load(share) * (weight - average), mask=inside)
         tl.store(weights, weight, mask=inside)
         tl.store(means, mean, mask=inside)
         tl.store(squares, square, mask=inside)
-        if has_average:
-            averages = _tensor(row + 6) + at
-            average = tl.load(averages, mask=inside, other=0.0)
-            average += tl.load(share) * (weight - average)
-            tl.store(averages, average, mask=inside)
+
+
+@triton.jit
+def _decayed(weight, gradient, lr, decay: tl.constexpr, is_decoupled: tl.constexpr):
+    if is_decoupled:
+        weight -= lr * decay * weight
+    else:
+        gradient += decay * weight
+    return weight, gradient
+
+
+@triton.jit
+def _values(addresses, inside):
+    return tl.load(addresses, mask=inside, other=0.0)
 
 
 @triton.jit
