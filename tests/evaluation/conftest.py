@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from manyhands.config.commands.eval import EvalCommandConfig, EvalConfig, EvaluatedPolicyConfig
 from manyhands.config.policies.act import ActConfig
 from manyhands.config.policies.diffusion import DiffusionConfig
 from manyhands.config.policies.features import FeatureType, PolicyFeature
-from manyhands.config.sections.env import GymEnvConfig
+from manyhands.config.sections.env import GymEnvConfig, TrayEnvConfig
 from manyhands.data.dataset import open_dataset
 from manyhands.data.policy_reading import windows_of
+from manyhands.evaluation.run import run_evaluation
 from manyhands.policies.build import build_policy
 
 FEATURES = {
@@ -114,3 +116,26 @@ def open_for():
         return open_dataset(root=root, episodes=episodes, windows=windows_of(policy.config))
 
     return opened
+
+
+@pytest.fixture(scope="session")
+def config_of():
+    """Makes configs of evaluations of five short episodes."""
+
+    def make(run, output_dir, env=None, **settings):
+        return EvalCommandConfig(
+            policy=EvaluatedPolicyConfig(path=str(run), device="cpu"),
+            env=env or TrayEnvConfig(episode_length=6),
+            eval=EvalConfig(n_episodes=5, use_async_envs=False),
+            output_dir=output_dir,
+            **settings,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def evaluation(tray_run, config_of, tmp_path_factory):
+    """A finished evaluation of seeds 20 to 24 with three videos."""
+    folder = tmp_path_factory.mktemp("evaluation") / "results" / "first"
+    return run_evaluation(config_of(tray_run, folder, seed=20, max_videos=3))

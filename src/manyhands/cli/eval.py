@@ -61,7 +61,8 @@ def default_processes(config: EvalCommandConfig) -> int:
 def evaluate_in_simulation(config: EvalCommandConfig) -> int:
     """Run episodes; return the exit code."""
     from manyhands.evaluation.eval_info import as_json
-    from manyhands.evaluation.run import named, run_evaluation
+    from manyhands.evaluation.results_folder import named
+    from manyhands.evaluation.run import run_evaluation
 
     console = Console(highlight=False, soft_wrap=True)
     evaluation = run_evaluation(

@@ -19,7 +19,7 @@ NUM_TIMES = 6
 def evaluate_open_loop(config: EvalCommandConfig) -> int:
     """Evaluate on recorded episodes; return the exit code."""
     from manyhands.evaluation.open_loop_run import run_open_loop
-    from manyhands.evaluation.run import writing
+    from manyhands.evaluation.results_folder import writing
     from manyhands.report.runs.open_loop_plot import write_open_loop_plot
 
     evaluation = run_open_loop(config)

@@ -13,9 +13,9 @@ from manyhands.atomic import atomic_file
 from manyhands.config.commands.eval import EVAL_INFO
 from manyhands.demo.recipe import Recipe
 from manyhands.evaluation.eval_info import eval_info
+from manyhands.evaluation.files import VIDEOS
 from manyhands.evaluation.films import write_video
 from manyhands.evaluation.rollout import EpisodeResult
-from manyhands.evaluation.run import VIDEOS
 from manyhands.evaluation.score import Score, score
 from manyhands.launch.program import program
 from manyhands.observe.wrapping import print_on

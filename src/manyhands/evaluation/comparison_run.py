@@ -14,15 +14,12 @@ from manyhands.evaluation.comparison import Comparison, compare
 from manyhands.evaluation.evaluate import Evaluator
 from manyhands.evaluation.evaluated_policy import load_evaluated
 from manyhands.evaluation.results_file import read_results, refuse_unlike
+from manyhands.evaluation.results_folder import attempt, named, results_folder, write_document
 from manyhands.evaluation.run import (
     Evaluation,
-    attempt,
     evaluated_folder,
     finished_episodes,
-    named,
     placed,
-    results_folder,
-    write_document,
     written_evaluation,
 )
 

@@ -14,14 +14,8 @@ from manyhands.evaluation.action_errors import ActionErrors, errors_document, jo
 from manyhands.evaluation.evaluated_policy import load_evaluated, with_renames
 from manyhands.evaluation.open_loop import OpenLoop, open_loop_errors, sample_rows
 from manyhands.evaluation.recorded_data import open_recorded, read_run
-from manyhands.evaluation.run import (
-    attempt,
-    evaluated_folder,
-    named,
-    placed,
-    results_folder,
-    write_document,
-)
+from manyhands.evaluation.results_folder import attempt, named, results_folder, write_document
+from manyhands.evaluation.run import evaluated_folder, placed
 from manyhands.lerobot_format import names
 from manyhands.observe.console import progress_bar
 

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from manyhands.config.train import TrainConfig
 from manyhands.errors import ConfigError, UserError
 from manyhands.evaluation.evaluate import Evaluator
+from manyhands.evaluation.files import EvaluationFiles, write_evaluation
 from manyhands.evaluation.rollout_control import RolloutControl
-from manyhands.evaluation.run import EvaluationFiles, run_episodes, write_evaluation
+from manyhands.evaluation.run import run_episodes
 from manyhands.observe.clock import Clock
 from manyhands.observe.progress_line import Metrics
 from manyhands.parallel.stop_notice import StopNotice

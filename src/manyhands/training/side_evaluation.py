@@ -19,8 +19,8 @@ from queue import SimpleQueue
 from manyhands.config.commands.eval import EVAL_INFO, EvalCommandConfig, EvaluatedPolicyConfig
 from manyhands.config.train import ProcessesConfig, TrainConfig
 from manyhands.errors import UserError
+from manyhands.evaluation.results_folder import writing
 from manyhands.evaluation.rollout import EpisodeResult
-from manyhands.evaluation.run import writing
 from manyhands.launch.background import start_in_background
 from manyhands.lerobot_format.policy.folder import PolicyFiles, saved_tensors
 from manyhands.observe.progress_line import Metrics

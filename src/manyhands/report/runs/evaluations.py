@@ -8,10 +8,10 @@ from typing import Any
 from manyhands.config.commands.eval import EVAL_INFO
 from manyhands.config.runs.run_dir import CHECKPOINTS
 from manyhands.errors import UserError
+from manyhands.evaluation.files import VIDEOS
 from manyhands.evaluation.films import video_path
 from manyhands.evaluation.results_file import read_results
 from manyhands.evaluation.rollout import EpisodeResult
-from manyhands.evaluation.run import VIDEOS
 from manyhands.evaluation.score import Score, score
 from manyhands.report.axes import short
 from manyhands.report.facts import Tile
