@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: soak interop sim-test track-test slurm-test page-test package-test lint style types docs docs-test
 .PHONY: clean
 
-RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/'
+RARELY_IMPORTED := '/tests?/|/transformers/models/|/networkx/|/pip/|/torch/(testing|_inductor)/|/scipy/|/sklearn/|/fontTools/|/mypy/'
 # One environment serves every target; it is made anew when what it installs changes.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
@@ -96,7 +96,7 @@ exactness: $(READY)
 launch-test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/cli tests/cluster tests/engine tests/examples tests/training -m 'launchers and not slurm'
 
-# Tests that take minutes, in new interpreters. Then 100 times kill -9, of any process at any moment, over ACT and Diffusion Policy, single, DDP and FSDP2;
+# Tests that take long, in new interpreters. Then 100 times kill -9, of any process at any moment, over ACT and Diffusion Policy, single, DDP and FSDP2;
 # fifteen minutes on two cores. Another SEED kills elsewhere.
 SEED ?= 0
 soak: $(READY)

@@ -134,7 +134,7 @@ def freeze_imports() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options that make tests longer."""
     told = "damaged datasets to read and check; thousands before a release"
-    parser.addoption("--num-damages", type=int, default=100, help=told)
+    parser.addoption("--num-damages", type=int, default=60, help=told)
     told = "where results on several GPUs go"
     parser.addoption("--multi-gpu-json", default="multi_gpu.json", help=told)
     told = "run the matrix of training steps on a CPU, to see that every case can be built"

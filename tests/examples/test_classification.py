@@ -122,7 +122,7 @@ def test_processes_of_torchrun_learn_the_same(run, expected, script):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("script", ["on_engine.py", "ddp.py"])
+@pytest.mark.parametrize("script", ["on_engine.py", pytest.param("ddp.py", marks=pytest.mark.soak)])
 def test_without_dropout_the_number_of_processes_changes_nothing(run, expected, script):
     """After every epoch as many samples are correct, but one that rounding may decide."""
     runs = [
@@ -138,6 +138,7 @@ def test_without_dropout_the_number_of_processes_changes_nothing(run, expected, 
     assert_same_accuracy(runs[-1], expected)
 
 
+@pytest.mark.soak
 @pytest.mark.process
 def test_the_engine_learns_the_same_in_all_forms(run, expected):
     sharded = ["--launch.num_processes=2", "--parallelism.dp_shard=-1"]
@@ -150,6 +151,7 @@ def test_missing_files_are_named(command, tmp_path):
     assert "has no file train-images*idx3-ubyte*" in command.run(words, code=1)
 
 
+@pytest.mark.soak
 def test_the_digits_of_scikit_learn_replace_missing_files(command):
     pytest.importorskip("sklearn", reason="pip install scikit-learn")
     words = [sys.executable, str(FOLDER / "single.py"), "--epochs=3"]

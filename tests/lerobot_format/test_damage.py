@@ -148,7 +148,7 @@ def changed(document: Any, data: st.DataObject) -> Any:
     return document
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(VERSIONS, st.data())
 def test_any_value_of_any_document_may_be_wrong(trees, scratch, version, data):
     tree = dict(trees[version])
@@ -162,7 +162,7 @@ def test_any_value_of_any_document_may_be_wrong(trees, scratch, version, data):
     assert outcome_of(scratch).wrongs == []
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_lines_may_be_torn_lost_repeated_or_out_of_order(trees, scratch, data):
     tree = dict(trees["v2.1"])
@@ -180,7 +180,7 @@ def test_lines_may_be_torn_lost_repeated_or_out_of_order(trees, scratch, data):
     assert is_complete or not is_read or read_dataset_meta(scratch).oddities
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(VERSIONS, st.data())
 def test_any_file_may_be_cut_or_overwritten(trees, scratch, version, data):
     tree = dict(trees[version])
@@ -244,7 +244,7 @@ def shortened(table: pa.Table, place: int) -> pa.Table:
 CHANGES = [without, emptied, renumbered, retyped, nested, zoned, repeated, shortened]
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(
     st.sampled_from([EPISODES, names.TASKS_FILE]),
     st.sampled_from(CHANGES),

@@ -173,6 +173,7 @@ def test_batch_norm_learns_alike_however_images_are_spread(
         assert losses_of(tmp_path / name) == pytest.approx(losses_of(tmp_path / "alone"), rel=1e-9)
 
 
+@pytest.mark.exact
 @pytest.mark.process
 def test_act_learns_alike_and_goes_on_under_another_strategy(
     tmp_path, tiny_dataset, tiny_act, in_ranks

@@ -33,6 +33,7 @@ def dataset(tmp_path_factory):
     return root
 
 
+@pytest.mark.soak
 @pytest.mark.process
 def test_a_run_that_equals_its_reference_is_counted_and_removed(starting, dataset, tmp_path):
     told = []
@@ -44,6 +45,7 @@ def test_a_run_that_equals_its_reference_is_counted_and_removed(starting, datase
     assert tally.runs == 1 and not (tmp_path / "trial" / "run-01").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.process
 def test_a_run_that_differs_is_a_failure_that_tells_the_kills_and_stays(
     starting, dataset, tmp_path
@@ -61,6 +63,7 @@ def test_a_run_that_differs_is_a_failure_that_tells_the_kills_and_stays(
     assert tally.runs == 0 and (folder / "run-01").is_dir() and (folder / "run-01.log").is_file()
 
 
+@pytest.mark.soak
 @pytest.mark.process
 def test_a_run_that_cannot_even_start_is_a_failure_that_shows_its_log(starting, tmp_path):
     trial = Trial(case_of("act-ddp"), tmp_path / "none", tmp_path / "trial", starting, print)

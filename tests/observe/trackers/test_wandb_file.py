@@ -50,8 +50,10 @@ def test_a_truncated_log_ends_with_its_last_complete_row_and_one_without_rows_go
         before = [*read_history(file)]
         drop_incomplete_records(tmp_path / "wandb", "abc")
         assert [*read_history(file)] == before == rows[: len(before)]
-        assert (file.stat().st_size < num_bytes) == (num_bytes < len(whole))
         once = file.read_bytes()
+        # Where a record ends, nothing is incomplete; the last byte belongs to a record.
+        assert len(once) <= num_bytes and len(once) != len(whole) - 1
+        assert (once == whole) == (num_bytes == len(whole))
         drop_incomplete_records(tmp_path / "wandb", "abc")
         assert file.read_bytes() == once == whole[: len(once)]
     file.write_bytes(whole[:7])

@@ -99,7 +99,14 @@ def grad_norm_of(network: nn.Module) -> float:
     return torch.stack(squares).sum().sqrt().item()
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        # What it adds to the others is a crop: images of full size take long.
+        pytest.param(case, id=name, marks=[pytest.mark.soak] if name == "D4" else [])
+        for name, case in CASES.items()
+    ],
+)
 def test_losses_gradients_and_chunks_are_lerobots(golden, case):
     config = golden.diffusion_config(**case["config"])
     network, batch = golden.fill(DiffusionNetwork(config)), golden.batch_of(config)
@@ -236,12 +243,18 @@ def test_samples_may_be_cropped_at_places_of_their_own(golden):
     assert len(corners.flatten(1).unique(dim=0)) == (3 * 5) ** 2
 
 
-@pytest.mark.parametrize("changes", [{}, {"prediction_type": "sample"}])
-@pytest.mark.parametrize("masked", [False, True])
-def test_several_noises_per_sample_cost_the_mean_over_copies_of_the_sample(golden, changes, masked):
-    config = golden.diffusion_config(
-        **SEEING, **changes, do_mask_loss_for_padding=masked, noise_draws_per_sample=3
-    )
+@pytest.mark.parametrize(
+    "changes",
+    [
+        SEEING,
+        {"prediction_type": "sample"},
+        {"do_mask_loss_for_padding": True},
+        {"prediction_type": "sample", "do_mask_loss_for_padding": True},
+    ],
+    ids=["images", "sample", "masked", "sample, masked"],
+)
+def test_several_noises_per_sample_cost_the_mean_over_copies_of_the_sample(golden, changes):
+    config = golden.diffusion_config(**changes, noise_draws_per_sample=3)
     network, batch = golden.fill(DiffusionNetwork(config)), golden.batch_of(config)
     draws = network.draw(GeneratorSource(3, torch.Generator().manual_seed(0)))
     assert draws["noise"].shape == (3, 3, 16, 4) and draws["timesteps"].shape == (3, 3)

@@ -1,5 +1,6 @@
 """Layers that can be sharded, recomputed and compiled one by one."""
 
+import pytest
 import torch
 from torch._dynamo.utils import counters
 
@@ -37,6 +38,7 @@ def test_every_layer_is_called_as_a_module(tiny):
     assert called == [*others[:2], *texts, *texts, *others[2:]]
 
 
+@pytest.mark.soak
 def test_layers_of_a_kind_are_compiled_together_and_without_a_break(tiny):
     network, batch, draws = tiny.network(), tiny.batch(), tiny.draws()
     expected = loss_and_gradients(network, batch, draws)

@@ -203,7 +203,7 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_everything(tmp_path_factory.mktemp("mutated") / "run")
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(file=st.sampled_from(FILES), where=st.floats(0, 0.999), wrong=st.sampled_from(WRONG))
 def test_one_wrong_value_anywhere_still_gives_a_page(
     complete: Path, file: str, where: float, wrong: Any
@@ -225,7 +225,7 @@ def test_one_wrong_value_anywhere_still_gives_a_page(
         (complete / file).write_text(content)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(
     name=st.sampled_from(["metrics.jsonl", "ranks.jsonl"]),
     where=st.floats(0, 0.999),
