@@ -23,6 +23,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
 		f"manyhands needs Python 3.11 or newer; $(PYTHON) is {v.major}.{v.minor}. Try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
+	@# The pip that comes with an older Python takes twice as long to find what goes together.
+	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	@# Pip would compile by one core, and all there is. Packages bring files of other Pythons, which are left out.
 	@$(BIN)/python -m compileall -q -j 0 -x $(RARELY_IMPORTED) $(VENV)/lib >/dev/null || true
@@ -109,6 +111,7 @@ $(LEROBOT_READY): interop/requirements.txt
 		{ echo "make interop installs LeRobot 0.6.1, which needs Python 3.12, and there is none." \
 		"Try: make interop LEROBOT_PYTHON=/path/to/python3.12" >&2; exit 1; }
 	$(LEROBOT_PYTHON) -m venv $(LEROBOT_VENV)
+	$(LEROBOT_VENV)/bin/python -m pip install --quiet --upgrade pip
 	$(LEROBOT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r interop/requirements.txt
 	@touch $(LEROBOT_READY)
 
