@@ -2,7 +2,9 @@
 
 import pytest
 
+from manyhands.atomic import atomic_file
 from manyhands.config.resolve import read_train_config
+from manyhands.config.runs.run_dir import LOCK
 from manyhands.errors import UserError
 from manyhands.training.output_dir import reject_run_dir, run_dir_fault
 
@@ -26,3 +28,13 @@ def test_a_directory_may_have_folders_but_no_files(config, tmp_path):
         reject_run_dir(tmp_path / "run", config)
     (tmp_path / "run" / "checkpoints" / "000002").mkdir()
     assert "Resume it: --resume=" in str(run_dir_fault(tmp_path / "run", config))
+
+
+def test_a_run_that_is_killed_before_it_has_written_anything_may_start_again(config, tmp_path):
+    run_dir = tmp_path / "run"
+    (run_dir / "audit").mkdir(parents=True)
+    (run_dir / LOCK).touch()
+    with atomic_file(run_dir / "run.json") as scratch:
+        scratch.touch()
+        assert run_dir_fault(run_dir, config) is None
+    assert "already contains a run" in str(run_dir_fault(run_dir, config))

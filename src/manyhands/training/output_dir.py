@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from manyhands.atomic import scratch_path
 from manyhands.config.paths.output import folder_fault
 from manyhands.config.runs.run_dir import LOCK, list_checkpoints
 from manyhands.config.runs.run_state import refuse_folder_in_use
@@ -23,7 +24,6 @@ def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
     if fault is not None:
         return fault
     refuse_folder_in_use(run_dir)
-    # A run that was killed at its start leaves only folders and its lock.
     if not _has_files(run_dir) or _belongs_to_run(run_dir, config):
         return None
     if list_checkpoints(run_dir):
@@ -36,9 +36,9 @@ def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
 
 
 def _has_files(run_dir: Path) -> bool:
-    """Whether a directory contains anything but folders and a lock."""
+    """Whether a directory contains more than what a run leaves that is killed at its start."""
     found = (Path(folder, name) for folder, _, names in os.walk(run_dir) for name in names)
-    return any(file != run_dir / LOCK for file in found)
+    return any(file not in (run_dir / LOCK, scratch_path(run_dir / "run.json")) for file in found)
 
 
 def _belongs_to_run(run_dir: Path, config: TrainConfig) -> bool:
