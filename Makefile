@@ -23,7 +23,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
 		f"manyhands needs Python 3.11 or newer; $(PYTHON) is {v.major}.{v.minor}. Try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	@# The pip that comes with an older Python takes twice as long to find what goes together.
+	@# The pip of an older Python takes twice as long to resolve dependencies.
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	@# Pip would compile by one core, and all there is. Packages bring files of other Pythons, which are left out.

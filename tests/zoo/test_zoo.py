@@ -31,7 +31,7 @@ ENDS = ("at once", "one hint", "repair")
 FAULTS = list(faults())
 CASES = [(fault, version) for fault in FAULTS for version in fault.versions]
 NEWEST = [(fault, fault.versions[-1]) for fault in FAULTS]
-"""A fault is told alike in older versions, nearly always."""
+"""Every fault once; in older versions its message is nearly always the same."""
 
 
 @pytest.fixture(scope="session")

@@ -36,9 +36,10 @@ def run_dir_fault(run_dir: Path, config: TrainConfig) -> str | None:
 
 
 def _has_files(run_dir: Path) -> bool:
-    """Whether a directory contains more than what a run leaves that is killed at its start."""
+    """Whether a directory contains files that a run killed at its start does not leave."""
+    at_start = (run_dir / LOCK, scratch_path(run_dir / "run.json"))
     found = (Path(folder, name) for folder, _, names in os.walk(run_dir) for name in names)
-    return any(file not in (run_dir / LOCK, scratch_path(run_dir / "run.json")) for file in found)
+    return any(file not in at_start for file in found)
 
 
 def _belongs_to_run(run_dir: Path, config: TrainConfig) -> bool:

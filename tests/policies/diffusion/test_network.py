@@ -99,14 +99,7 @@ def grad_norm_of(network: nn.Module) -> float:
     return torch.stack(squares).sum().sqrt().item()
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        # What it adds to the others is a crop: images of full size take long.
-        pytest.param(case, id=name, marks=[pytest.mark.soak] if name == "D4" else [])
-        for name, case in CASES.items()
-    ],
-)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_losses_gradients_and_chunks_are_lerobots(golden, case):
     config = golden.diffusion_config(**case["config"])
     network, batch = golden.fill(DiffusionNetwork(config)), golden.batch_of(config)

@@ -225,7 +225,7 @@ def test_one_wrong_value_anywhere_still_gives_a_page(
         (complete / file).write_text(content)
 
 
-@settings(max_examples=5)
+@settings(max_examples=10)
 @given(
     name=st.sampled_from(["metrics.jsonl", "ranks.jsonl"]),
     where=st.floats(0, 0.999),
