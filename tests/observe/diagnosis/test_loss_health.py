@@ -46,6 +46,16 @@ def spiking() -> list[dict[str, Any]]:
     return rows
 
 
+def diverged(levels: list[float], num_marked: int) -> list[dict[str, Any]]:
+    """Rows whose loss ends at these multiples of what it was."""
+    rows = healthy_rows(60 + len(levels))
+    for number, (row, level) in enumerate(zip(rows[60:], levels, strict=True)):
+        row["loss"] = 0.2 * level
+        if number < num_marked:
+            row["loss_spike"] = True
+    return rows
+
+
 def overfitted() -> list[dict[str, Any]]:
     rows = healthy_rows(60)
     for number, row in enumerate(rows):
@@ -76,6 +86,25 @@ def test_spikes_count_once_there_are_several():
     assert "--audit" not in found.remedy and "audit/" in found.remedy
     assert_flags_exist(found)
     assert found_in(spiking()[:30]) == []
+
+
+def test_a_loss_that_does_not_come_back_asks_for_an_earlier_checkpoint():
+    # Diffusion Policy on PushT at step 18,900 of 22,000, with gradient norms of 0.2 clipped at 10.
+    levels = [33, 50, 41, 36, 30, 18, 14, 13, 12, 12, 12, 11, 5.3, 4.4]
+    (found,) = found_in(diverged(levels, len(levels)))
+    assert (found.kind, found.severity) == ("loss_diverged", "warning")
+    assert "before step 12,000: since then the loss is at least 3.7x" in found.text
+    assert "an earlier checkpoint" in found.remedy
+    assert "--optimizer.grad_clip_norm=1," in found.remedy
+    assert_flags_exist(found)
+    # Once the former level is forgotten, further rows are not marked as spikes.
+    (found,) = found_in(diverged(levels + 30 * [4.4], len(levels)))
+    assert found.kind == "loss_diverged"
+
+
+def test_a_loss_that_has_come_back_did_not_diverge():
+    assert [each.kind for each in found_in(diverged([33, 50, 9, 1.1], 3))] == ["loss_spiking"]
+    assert found_in(diverged([33, 50], 2)) == []
 
 
 def test_a_held_out_loss_that_rises_names_the_best_step():

@@ -24,6 +24,7 @@ KINDS = {
     "memory_nearly_full": "memory",
     "lr_too_high": "learning rate",
     "loss_oscillating": "loss oscillation",
+    "loss_diverged": "divergence",
     "loss_spiking": "loss spikes",
     "overfitting": "overfitting",
 }

@@ -1,12 +1,19 @@
-"""Whether a run learns: oscillating or spiking losses, too high a learning rate, overfitting."""
+"""Whether a run learns: unstable, spiking or diverged losses, overfitting."""
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 
 from manyhands.observe.diagnosis.advice import NOTE, WARNING, Diagnosis
-from manyhands.observe.diagnosis.history import MAX_ROWS, History, deviation, values
+from manyhands.observe.diagnosis.history import (
+    MAX_ROWS,
+    NUM_RECENT,
+    History,
+    Row,
+    deviation,
+    values,
+)
 from manyhands.observe.diagnosis.loading import frame_cache
 
 NUM_BLOCKS = 4
@@ -33,6 +40,10 @@ MIN_GRADIENT_GROWTH = 2.0
 MIN_SPIKES = 3
 SPIKE_SHARE = 0.02
 """Fewer spikes, or a smaller fraction of rows, are usual: some samples are hard."""
+MIN_LASTING = 3
+"""Rows in a row that are spikes; single hard batches raise the loss of one."""
+DIVERGED_FACTOR = 2.0
+"""Multiple of the loss before a spike below which the loss has come back."""
 MIN_HELD_OUT = 5
 NUM_RISEN = 3
 """Newest held-out losses that must all be above the best one."""
@@ -47,7 +58,7 @@ LR_STEP = 3.0
 def loss_problems(history: History) -> Iterator[Diagnosis]:
     """Every sign in the losses that a run does not learn as it should."""
     yield from unstable_loss(history)
-    yield from spiking_loss(history)
+    yield from diverged_loss(history) or spiking_loss(history)
     yield from overfitting(history)
 
 
@@ -136,22 +147,61 @@ def gradient_growth(history: History) -> float:
     return math.exp(last - min(before))
 
 
+def diverged_loss(history: History) -> list[Diagnosis]:
+    """The loss rose at once to another level, and has not come back."""
+    rows = history.settled
+    start = start_of_last_rise(rows)
+    before = values("loss", rows[:start][-NUM_RECENT:])
+    after = values("loss", rows[start:])
+    if not before or len(after) < MIN_LASTING:
+        return []
+    factor = min(after) / median(before)
+    if not factor > DIVERGED_FACTOR:
+        return []
+    step = f"{int(rows[start]['step']):,}"
+    return [
+        Diagnosis(
+            kind="loss_diverged",
+            severity=WARNING,
+            text=f"Training diverged before step {step}: since then the loss is at least "
+            f"{factor:.1f}x what it was",
+            remedy=f"Resume an earlier checkpoint with {shorter_steps(history)}",
+            gain=f"a loss {factor:.1f}x lower, which this run had already",
+        )
+    ]
+
+
+def start_of_last_rise(rows: Sequence[Row]) -> int:
+    """Index of the first of the last several successive loss spikes; the number of rows if none."""
+    start, found = 0, len(rows)
+    for is_spike, group in groupby(rows, key=lambda row: bool(row.get("loss_spike"))):
+        size = len([*group])
+        if is_spike and size >= MIN_LASTING:
+            found = start
+        start += size
+    return found
+
+
 def spiking_loss(history: History) -> Iterator[Diagnosis]:
     """Single losses far above the rest, again and again."""
     num_spikes = sum(bool(row.get("loss_spike")) for row in history.settled)
     if num_spikes < max(MIN_SPIKES, SPIKE_SHARE * len(history.settled)):
         return
-    clip = history.setting("optimizer.grad_clip_norm", 0.0)
     is_audited = history.setting("audit", False)
     audit = "audit/ has the samples" if is_audited else "--audit=true writes the samples"
-    lower = f"--optimizer.grad_clip_norm={clip / 10:g}" if clip else "--optimizer.grad_clip_norm=1"
     yield Diagnosis(
         kind="loss_spiking",
         severity=NOTE,
         text=f"The loss spikes: {num_spikes} of the last {len(history.settled)} rows",
-        remedy=f"Set {lower}, or a lower --optimizer.lr; {audit} of each step",
+        remedy=f"Set {shorter_steps(history)}; {audit} of each step",
         gain="steps that are not lost to single batches",
     )
+
+
+def shorter_steps(history: History) -> str:
+    """The flags that limit what a single batch does to the weights."""
+    clip = history.setting("optimizer.grad_clip_norm", 0.0)
+    return f"--optimizer.grad_clip_norm={clip / 10 if clip else 1:g}, or a lower --optimizer.lr"
 
 
 def overfitting(history: History) -> Iterator[Diagnosis]:
