@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from page_runs import PageReader
 
@@ -176,6 +176,8 @@ def test_the_same_numbers_draw_the_same_chart() -> None:
     from_zero=st.booleans(),
     kind=st.sampled_from(["", "s", "bytes", "share"]),
 )
+@example(values=[1.0, 5e-324], may_be_log=True, from_zero=False, kind="")
+@example(values=[1.0, 1e-290], may_be_log=True, from_zero=False, kind="bytes")
 def test_any_numbers_can_be_drawn(
     values: list[float], may_be_log: bool, from_zero: bool, kind: str
 ) -> None:

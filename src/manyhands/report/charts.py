@@ -12,6 +12,7 @@ import numpy as np
 
 from manyhands.report.axes import (
     LOG_SPAN,
+    SMALLEST,
     Axis,
     Unit,
     labels,
@@ -138,7 +139,7 @@ def _axes(lines: Sequence[Line], scale: Scale) -> tuple[Axis, Axis, Unit]:
 def _upward(low: float, high: float, scale: Scale) -> Axis:
     if scale.kind == "share" and low >= 0 and high <= 100:
         return linear_axis(0.0, 100.0 if high > 50 else max(high, 5.0), 5)
-    if scale.may_be_log and low > 0 and high > LOG_SPAN * low:
+    if scale.may_be_log and low >= SMALLEST and high > LOG_SPAN * low:
         return log_axis(low, high, 6)
     return linear_axis(min(low, 0.0) if scale.from_zero else low, high, 5)
 
