@@ -107,6 +107,13 @@ def test_a_loss_that_has_come_back_did_not_diverge():
     assert found_in(diverged([33, 50], 2)) == []
 
 
+def test_a_rise_from_losses_of_zero_has_no_factor():
+    rows = diverged([33, 50, 41, math.nan], 3)
+    for row in rows[:60]:
+        row["loss"] = 0.0
+    assert [each.kind for each in found_in(rows)] == ["loss_spiking"]
+
+
 def test_a_held_out_loss_that_rises_names_the_best_step():
     (found,) = found_in(overfitted())
     assert (found.kind, found.severity) == ("overfitting", "warning")

@@ -41,7 +41,7 @@ MIN_SPIKES = 3
 SPIKE_SHARE = 0.02
 """Fewer spikes, or a smaller fraction of rows, are usual: some samples are hard."""
 MIN_LASTING = 3
-"""Rows in a row that are spikes; single hard batches raise the loss of one."""
+"""Successive rows that are spikes; single hard batches raise the loss of one."""
 DIVERGED_FACTOR = 2.0
 """Multiple of the loss before a spike below which the loss has come back."""
 MIN_HELD_OUT = 5
@@ -151,12 +151,12 @@ def diverged_loss(history: History) -> list[Diagnosis]:
     """The loss rose at once to another level, and has not come back."""
     rows = history.settled
     start = start_of_last_rise(rows)
-    before = values("loss", rows[:start][-NUM_RECENT:])
-    after = values("loss", rows[start:])
-    if not before or len(after) < MIN_LASTING:
+    before = logarithms(values("loss", rows[:start][-NUM_RECENT:]))
+    after = logarithms(values("loss", rows[start:]))
+    if not before or not after:
         return []
-    factor = min(after) / median(before)
-    if not factor > DIVERGED_FACTOR:
+    factor = math.exp(min(after) - median(before))
+    if factor <= DIVERGED_FACTOR:
         return []
     step = f"{int(rows[start]['step']):,}"
     return [
