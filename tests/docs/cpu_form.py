@@ -28,6 +28,7 @@ POLICY_SIZES = {
         "horizon": "8",
         "n_action_steps": "4",
         "drop_n_last_frames": "2",
+        "resize_shape": "null",
         "crop_shape": "[28, 28]",
         "diffusion_step_embed_dim": "8",
         "num_train_timesteps": "10",
